@@ -1,0 +1,57 @@
+# Everything runs from .venv, which the first target that needs it makes; nothing has to be activated.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test slow demo lint format bench docs clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(VENV)/.ready ## make .venv and install byway with its pinned development tools
+
+test: $(VENV)/.ready ## run the default test suite
+	$(BIN)/pytest
+
+slow: $(VENV)/.ready ## run the tests marked slow
+	$(BIN)/pytest -m slow
+
+demo: $(VENV)/.ready ## show byway at work
+	$(BIN)/byway demo
+
+lint: $(VENV)/.ready ## check style, formatting, types and import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.ready ## fix what ruff can fix and format the code
+	$(BIN)/ruff check --fix --exit-zero
+	$(BIN)/ruff format
+
+bench: $(VENV)/.ready ## measure matching
+	$(BIN)/python -m benches.matching
+
+docs: $(VENV)/.docs-ready ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+
+clean: ## remove what was built and cached, but not .venv
+	rm -rf build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benches -name __pycache__ -prune -exec rm -rf {} +
+
+# The build backend is installed first, from the same pins, so that building byway fetches nothing.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "byway needs Python 3.11 or newer, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)" >&2; \
+		echo "name another one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) hatchling
+	$(PIP_INSTALL) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs-ready: $(VENV)/.ready
+	$(PIP_INSTALL) --no-build-isolation --editable '.[docs]'
+	@touch $@

@@ -1,0 +1,56 @@
+"""The `byway` command itself: the table of verbs, and nothing that a verb does.
+
+A verb is a module of this package with a Typer `app`. It is imported only when it is called, so a
+verb may import heavy rooms at its top and `byway --help` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from byway._version import __version__
+from byway.cli.app import new_app
+
+VERBS = {
+    "filter": "Check, try and compare filters without a network.",
+}
+
+
+class Verbs(TyperGroup):
+    """Lists the verbs from the table above and imports the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name, help=line) for name, line in VERBS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            command = get_command(import_module(f"byway.cli.{command.name}").app)
+        return name, command, rest
+
+
+app = new_app(cls=Verbs)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"byway {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def byway(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """A content-based publish/subscribe network that reshapes itself."""
