@@ -1,0 +1,50 @@
+"""Values, constraints, filters and their text: the vocabulary of every other room."""
+
+from byway.model.errors import (
+    BywayError,
+    DuplicateKeyError,
+    FilterError,
+    FilterLimitError,
+    FilterSyntaxError,
+    InvalidValueError,
+    UnknownKeyError,
+)
+from byway.model.filters import (
+    ANY,
+    FALSE,
+    TRUE,
+    Conjunction,
+    Filter,
+    conforms,
+    covers,
+    intersects,
+)
+from byway.model.merging import Merge, merge
+from byway.model.text import parse
+from byway.model.values import Attributes, Kind, Value, check_attributes, kind_of
+
+__all__ = [
+    "ANY",
+    "FALSE",
+    "TRUE",
+    "Attributes",
+    "BywayError",
+    "Conjunction",
+    "DuplicateKeyError",
+    "Filter",
+    "FilterError",
+    "FilterLimitError",
+    "FilterSyntaxError",
+    "InvalidValueError",
+    "Kind",
+    "Merge",
+    "UnknownKeyError",
+    "Value",
+    "check_attributes",
+    "conforms",
+    "covers",
+    "intersects",
+    "kind_of",
+    "merge",
+    "parse",
+]

@@ -1,0 +1,598 @@
+"""Constraints: the set of values that a conjunction allows one attribute to have.
+
+Each conjunction holds one constraint per attribute, in one canonical form, so that equal sets
+written differently are equal objects wherever this file can tell. It decides membership,
+intersection, inclusion and hull of such sets. It does not know attribute names, filters or text.
+
+Inclusion (`subset`) never says yes wrongly and `intersect` never says empty wrongly. Both are exact
+but for these cases, where they answer with the safe side: intervals between neighbouring floats that
+hold no number at all; string ranges that hold finitely many strings; combinations of several string
+patterns whose contradiction needs the patterns to overlap (`LIKE 'ab%' AND NOT LIKE '%b%c%'` …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from byway.model.errors import FilterLimitError
+from byway.model.values import (
+    INFINITY,
+    Kind,
+    Number,
+    Value,
+    canonical_number,
+    check_string,
+    kind_of,
+    number_key,
+)
+
+SET_SIZE_MAX: Final = 1_024
+PARTS_MAX: Final = 64
+
+
+class _Base(msgspec.Struct, frozen=True, array_like=True):
+    pass
+
+
+class Exists(_Base, frozen=True, array_like=True, tag="e"):
+    """Any value of any kind, NaN included."""
+
+
+class Absent(_Base, frozen=True, array_like=True, tag="a"):
+    """The publication must not carry the attribute."""
+
+
+class BoolSet(_Base, frozen=True, array_like=True, tag="b"):
+    """One or both booleans."""
+
+    values: tuple[bool, ...]
+
+
+class NumberSet(_Base, frozen=True, array_like=True, tag="ns"):
+    """One of finitely many numbers, ascending."""
+
+    values: tuple[Number, ...]
+
+
+class NumberRange(_Base, frozen=True, array_like=True, tag="nr"):
+    """An interval of numbers, less some points inside it (ascending)."""
+
+    low: Number = -INFINITY
+    low_open: bool = False
+    high: Number = INFINITY
+    high_open: bool = False
+    excluded: tuple[Number, ...] = ()
+
+
+class StringSet(_Base, frozen=True, array_like=True, tag="ss"):
+    """One of finitely many strings, ascending by code point."""
+
+    values: tuple[str, ...]
+
+
+class StringPattern(_Base, frozen=True, array_like=True, tag="sp"):
+    """Strings by range (code-point order), prefix, suffix and parts, less what is excluded."""
+
+    low: str = ""
+    low_open: bool = False
+    high: str | None = None
+    high_open: bool = False
+    prefix: str = ""
+    suffix: str = ""
+    contains: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    not_prefix: tuple[str, ...] = ()
+    not_suffix: tuple[str, ...] = ()
+    not_contains: tuple[str, ...] = ()
+
+
+Constraint = Exists | Absent | BoolSet | NumberSet | NumberRange | StringSet | StringPattern
+
+EXISTS: Final = Exists()
+ABSENT: Final = Absent()
+ANY_NUMBER: Final = NumberRange()
+ANY_STRING: Final = StringPattern()
+ANY_BOOLEAN: Final = BoolSet((False, True))
+
+_KIND_OF: Final[dict[type, Kind]] = {
+    BoolSet: Kind.BOOLEAN,
+    NumberSet: Kind.NUMBER,
+    NumberRange: Kind.NUMBER,
+    StringSet: Kind.STRING,
+    StringPattern: Kind.STRING,
+}
+
+
+def kind_of_constraint(constraint: Constraint) -> Kind | None:
+    """The kind of value it admits; None for Exists (all kinds) and Absent (none)."""
+    return _KIND_OF.get(type(constraint))
+
+
+# --- making them -----------------------------------------------------------------------------
+
+
+def equal_to(value: Value) -> Constraint:
+    """`= value`."""
+    return one_of((value,))
+
+
+def one_of(values: tuple[Value, ...]) -> Constraint:
+    """`IN values`, all of one kind, at least one."""
+    kind = kind_of(values[0])
+    if kind is Kind.BOOLEAN:
+        return BoolSet(tuple(sorted({bool(v) for v in values})))
+    if kind is Kind.STRING:
+        if len(values) == 1:
+            return StringSet((check_string(values[0]),))  # type: ignore[arg-type]
+        return within_bounds(StringSet(tuple(sorted({check_string(v) for v in values}))))  # type: ignore[arg-type]
+    if len(values) == 1:
+        return NumberSet((canonical_number(values[0]),))  # type: ignore[arg-type]
+    return within_bounds(NumberSet(tuple(sorted({canonical_number(v) for v in values}))))  # type: ignore[arg-type]
+
+
+def within_bounds(constraint: Constraint) -> Constraint:
+    """`constraint` itself if a filter may hold one so large, else `FilterLimitError`.
+
+    Only what builds filters asks this; the relations work on intermediate results of any size.
+    """
+    if isinstance(constraint, (NumberSet, StringSet)):
+        if len(constraint.values) > SET_SIZE_MAX:
+            raise FilterLimitError("values in one set", SET_SIZE_MAX, len(constraint.values))
+    elif isinstance(constraint, (NumberRange, StringPattern)):
+        if len(constraint.excluded) > SET_SIZE_MAX:
+            raise FilterLimitError("excluded values", SET_SIZE_MAX, len(constraint.excluded))
+        if isinstance(constraint, StringPattern) and _part_count(constraint) > PARTS_MAX:
+            raise FilterLimitError(
+                "LIKE patterns on one attribute", PARTS_MAX, _part_count(constraint)
+            )
+    return constraint
+
+
+def _part_count(c: StringPattern) -> int:
+    return len(c.contains) + len(c.not_prefix) + len(c.not_suffix) + len(c.not_contains)
+
+
+def none_of(values: tuple[Value, ...]) -> Constraint | None:
+    """`NOT IN values`, all of one kind: any other value of that kind; None when nothing is left."""
+    wanted = one_of(values)
+    if isinstance(wanted, BoolSet):
+        rest = tuple(b for b in (False, True) if b not in wanted.values)
+        return BoolSet(rest) if rest else None
+    if isinstance(wanted, StringSet):
+        return StringPattern(excluded=wanted.values)
+    assert isinstance(wanted, NumberSet)
+    return number_range(excluded=wanted.values)
+
+
+def number_range(
+    low: Number = -INFINITY,
+    low_open: bool = False,
+    high: Number = INFINITY,
+    high_open: bool = False,
+    excluded: tuple[Number, ...] = (),
+) -> Constraint | None:
+    """The canonical interval of numbers, None when it is empty. `excluded` need not be sorted."""
+    low = canonical_number(low)
+    high = canonical_number(high)
+    if low > high or (low == high and (low_open or high_open)):
+        return None
+    if excluded:
+        inside: set[Number] = set()
+        for number in map(canonical_number, excluded):
+            if number == low and not low_open:
+                low_open = True
+            elif number == high and not high_open:
+                high_open = True
+            elif low < number < high:
+                inside.add(number)
+        if low == high and (low_open or high_open):
+            return None
+        excluded = tuple(sorted(inside))
+    if low == high:
+        return NumberSet((low,))
+    made = NumberRange(low, low_open, high, high_open, excluded)
+    if low_open and high_open and low_key(made) > high_key(made):
+        return None  # two neighbouring integers beyond 2**53, both excluded
+    return made
+
+
+def string_pattern(
+    low: str = "",
+    low_open: bool = False,
+    high: str | None = None,
+    high_open: bool = False,
+    prefix: str = "",
+    suffix: str = "",
+    contains: tuple[str, ...] = (),
+    excluded: tuple[str, ...] = (),
+    not_prefix: tuple[str, ...] = (),
+    not_suffix: tuple[str, ...] = (),
+    not_contains: tuple[str, ...] = (),
+) -> Constraint | None:
+    """The canonical string constraint, or None when it is visibly empty."""
+    if prefix:
+        if low <= prefix:
+            low, low_open = prefix, low_open and low == prefix
+        elif not low.startswith(prefix):
+            return None
+        if high is not None and high < prefix:
+            return None
+        if high is not None and high.startswith(prefix):
+            prefix = ""  # the bounds say it
+        else:
+            high, high_open = None, False
+    if high is None and low == prefix:
+        if low_open:
+            excluded = (*excluded, low)
+        low, low_open = "", False
+    if high is not None and (low > high or (low == high and (low_open or high_open))):
+        return None
+    if "" in not_prefix or "" in not_suffix or "" in not_contains:
+        return None
+    start = _common_prefix(low, high) if high is not None else prefix
+    contains = _longest_parts(contains, start, suffix)
+    not_prefix = _shortest(not_prefix, str.startswith)
+    not_suffix = _shortest(not_suffix, str.endswith)
+    not_contains = _shortest(not_contains, str.__contains__)
+    not_prefix = tuple(p for p in not_prefix if p.startswith(start) or start.startswith(p))
+    not_suffix = tuple(s for s in not_suffix if s.endswith(suffix) or suffix.endswith(s))
+    if any(start.startswith(p) for p in not_prefix) or any(suffix.endswith(s) for s in not_suffix):
+        return None
+    known = (start, suffix, *contains)
+    if any(part in text for part in not_contains for text in known):
+        return None
+    not_prefix = tuple(p for p in not_prefix if not any(part in p for part in not_contains))
+    not_suffix = tuple(s for s in not_suffix if not any(part in s for part in not_contains))
+    pattern = StringPattern(
+        low, low_open, high, high_open, prefix, suffix, contains,
+        (), not_prefix, not_suffix, not_contains,
+    )  # fmt: skip
+    inside = {v for v in excluded if _pattern_contains(pattern, v)}
+    low_open = low_open or (low != "" and (low in inside or not _pattern_contains(pattern, low)))
+    if high is not None and not high_open:
+        high_open = high in inside or not _pattern_contains(pattern, high)
+    if low == high:
+        return None if low_open or high_open else StringSet((low,))
+    inside -= {low if low_open else None, high}
+    return StringPattern(
+        low, low_open, high, high_open, prefix, suffix, contains,
+        tuple(sorted(inside)), not_prefix, not_suffix, not_contains,
+    )  # fmt: skip
+
+
+def _longest_parts(parts: tuple[str, ...], prefix: str, suffix: str) -> tuple[str, ...]:
+    """`parts` without those that another part, the prefix or the suffix implies; sorted."""
+    kept: list[str] = []
+    for part in sorted(set(parts), key=lambda p: (-len(p), p)):
+        if part not in prefix and part not in suffix and not any(part in k for k in kept):
+            kept.append(part)
+    return tuple(sorted(kept))
+
+
+def _shortest(parts: tuple[str, ...], implies: Callable[[str, str], bool]) -> tuple[str, ...]:
+    """`parts` without those that imply a shorter one; sorted."""
+    if len(parts) < 2:
+        return parts
+    kept: list[str] = []
+    for part in sorted(set(parts), key=lambda p: (len(p), p)):
+        if not any(implies(part, k) for k in kept):
+            kept.append(part)
+    return tuple(sorted(kept))
+
+
+# --- membership ------------------------------------------------------------------------------
+
+
+def contains(constraint: Constraint, value: Value) -> bool:
+    """Whether a present `value` satisfies the constraint (Absent is satisfied by none)."""
+    kind = kind_of(value)
+    if _KIND_OF.get(type(constraint)) is not kind:
+        return isinstance(constraint, Exists)
+    return _contains_same_kind(constraint, value)
+
+
+def _contains_same_kind(constraint: Constraint, value: Value) -> bool:
+    if isinstance(constraint, NumberRange):
+        assert not isinstance(value, str)
+        if value < constraint.low or (value == constraint.low and constraint.low_open):
+            return False
+        if value > constraint.high or (value == constraint.high and constraint.high_open):
+            return False
+        return value not in constraint.excluded
+    if isinstance(constraint, StringPattern):
+        assert isinstance(value, str)
+        return _pattern_contains(constraint, value)
+    return value in constraint.values  # type: ignore[union-attr]
+
+
+def _pattern_contains(pattern: StringPattern, value: str) -> bool:
+    if value < pattern.low or (value == pattern.low and pattern.low_open):
+        return False
+    high = pattern.high
+    if high is not None and (value > high or (value == high and pattern.high_open)):
+        return False
+    if not (value.startswith(pattern.prefix) and value.endswith(pattern.suffix)):
+        return False
+    return (
+        all(part in value for part in pattern.contains)
+        and value not in pattern.excluded
+        and not any(part in value for part in pattern.not_contains)
+        and not (pattern.not_prefix and value.startswith(pattern.not_prefix))
+        and not (pattern.not_suffix and value.endswith(pattern.not_suffix))
+    )
+
+
+# --- intersection ----------------------------------------------------------------------------
+
+
+def intersect(a: Constraint, b: Constraint) -> Constraint | None:
+    """The values in both, or None when there is none (or none can be told apart from none)."""
+    if isinstance(a, Exists):
+        return None if isinstance(b, Absent) else b
+    if isinstance(b, Exists):
+        return None if isinstance(a, Absent) else a
+    if isinstance(a, Absent) or isinstance(b, Absent):
+        return a if isinstance(a, Absent) and isinstance(b, Absent) else None
+    if _KIND_OF[type(a)] is not _KIND_OF[type(b)]:
+        return None
+    if isinstance(a, (BoolSet, NumberSet, StringSet)):
+        return _restrict(a, b)
+    if isinstance(b, (BoolSet, NumberSet, StringSet)):
+        return _restrict(b, a)
+    if isinstance(a, NumberRange):
+        assert isinstance(b, NumberRange)
+        return _intersect_ranges(a, b)
+    assert isinstance(a, StringPattern) and isinstance(b, StringPattern)
+    return _intersect_patterns(a, b)
+
+
+def _restrict(a: BoolSet | NumberSet | StringSet, b: Constraint) -> Constraint | None:
+    values = tuple([v for v in a.values if _contains_same_kind(b, v)])
+    if len(values) == len(a.values):
+        return a
+    return type(a)(values) if values else None  # type: ignore[arg-type]
+
+
+def _intersect_ranges(a: NumberRange, b: NumberRange) -> Constraint | None:
+    low, low_open, high, high_open = a.low, a.low_open, a.high, a.high_open
+    if b.low > low or (b.low == low and b.low_open):
+        low, low_open = b.low, b.low_open
+    if b.high < high or (b.high == high and b.high_open):
+        high, high_open = b.high, b.high_open
+    return number_range(low, low_open, high, high_open, a.excluded + b.excluded)
+
+
+def _intersect_patterns(a: StringPattern, b: StringPattern) -> Constraint | None:
+    prefix, suffix = a.prefix, a.suffix
+    if b.prefix.startswith(prefix):
+        prefix = b.prefix
+    elif not prefix.startswith(b.prefix):
+        return None
+    if b.suffix.endswith(suffix):
+        suffix = b.suffix
+    elif not suffix.endswith(b.suffix):
+        return None
+    low, low_open, high, high_open = a.low, a.low_open, a.high, a.high_open
+    if b.low > low or (b.low == low and b.low_open):
+        low, low_open = b.low, b.low_open
+    if b.high is not None and (high is None or b.high < high or (b.high == high and b.high_open)):
+        high, high_open = b.high, b.high_open
+    return string_pattern(
+        low, low_open, high, high_open, prefix, suffix,
+        a.contains + b.contains, a.excluded + b.excluded, a.not_prefix + b.not_prefix,
+        a.not_suffix + b.not_suffix, a.not_contains + b.not_contains,
+    )  # fmt: skip
+
+
+def overlaps(a: Constraint, b: Constraint) -> bool:
+    """Whether some present value satisfies both (may say yes when unsure, never no wrongly)."""
+    return not (isinstance(a, Absent) or isinstance(b, Absent)) and intersect(a, b) is not None
+
+
+# --- inclusion -------------------------------------------------------------------------------
+
+
+def subset(inner: Constraint, outer: Constraint) -> bool:
+    """Whether every way to satisfy `inner` satisfies `outer` (may say no when unsure)."""
+    if isinstance(outer, Exists):
+        return not isinstance(inner, Absent)
+    if isinstance(outer, Absent):
+        return isinstance(inner, Absent)
+    if _KIND_OF.get(type(inner)) is not _KIND_OF[type(outer)]:
+        return False
+    if isinstance(inner, (BoolSet, NumberSet, StringSet)):
+        return all(_contains_same_kind(outer, v) for v in inner.values)
+    if isinstance(inner, NumberRange) and isinstance(outer, NumberRange):
+        return _range_subset(inner, outer)
+    if isinstance(inner, StringPattern) and isinstance(outer, StringPattern):
+        return _pattern_subset(inner, outer)
+    return False
+
+
+def low_key(constraint: NumberRange) -> tuple[float, int]:
+    """The lower bound as a closed bound in the order of `number_key`."""
+    nearest, rest = number_key(constraint.low)
+    return (nearest, rest + constraint.low_open)
+
+
+def high_key(constraint: NumberRange) -> tuple[float, int]:
+    """The upper bound as a closed bound in the order of `number_key`."""
+    nearest, rest = number_key(constraint.high)
+    return (nearest, rest - constraint.high_open)
+
+
+def _range_subset(inner: NumberRange, outer: NumberRange) -> bool:
+    return (
+        low_key(inner) >= low_key(outer)
+        and high_key(inner) <= high_key(outer)
+        and not any(_contains_same_kind(inner, v) for v in outer.excluded)
+    )
+
+
+def _pattern_subset(inner: StringPattern, outer: StringPattern) -> bool:
+    start = _known_prefix(inner)
+    known = (start, inner.suffix, *inner.contains)
+    return (
+        start.startswith(outer.prefix)
+        and inner.suffix.endswith(outer.suffix)
+        and all(any(part in text for text in known) for part in outer.contains)
+        and _pattern_low_implies(inner, outer)
+        and _pattern_high_implies(inner, outer)
+        and not any(_pattern_contains(inner, v) for v in outer.excluded)
+        and not any(_meets(inner, StringPattern(prefix=p)) for p in outer.not_prefix)
+        and not any(_meets(inner, StringPattern(suffix=s)) for s in outer.not_suffix)
+        and not any(_meets(inner, StringPattern(contains=(p,))) for p in outer.not_contains)
+    )
+
+
+def _known_prefix(pattern: StringPattern) -> str:
+    """What every string of the pattern starts with."""
+    return pattern.prefix if pattern.high is None else _common_prefix(pattern.low, pattern.high)
+
+
+def _meets(a: StringPattern, b: StringPattern) -> bool:
+    return _intersect_patterns(a, b) is not None
+
+
+def _pattern_low_implies(inner: StringPattern, outer: StringPattern) -> bool:
+    if outer.low == "" and not outer.low_open:
+        return True
+    low, low_open = inner.low, inner.low_open
+    if inner.prefix > low:
+        low, low_open = inner.prefix, not _pattern_contains(inner, inner.prefix)
+    return low > outer.low or (low == outer.low and (low_open or not outer.low_open))
+
+
+def _pattern_high_implies(inner: StringPattern, outer: StringPattern) -> bool:
+    if outer.high is None:
+        return True
+    if inner.high is not None and (
+        inner.high < outer.high
+        or (inner.high == outer.high and (inner.high_open or not outer.high_open))
+    ):
+        return True
+    # every string with a prefix that sorts below `high` and is no prefix of it sorts below it too
+    return inner.prefix < outer.high and not outer.high.startswith(inner.prefix)
+
+
+# --- union and hull --------------------------------------------------------------------------
+
+
+def union(a: Constraint, b: Constraint) -> Constraint | None:
+    """Exactly the values in either, when one constraint can say that; else None."""
+    if subset(a, b):
+        return b
+    if subset(b, a):
+        return a
+    if isinstance(a, (NumberSet, StringSet, BoolSet)) and type(a) is type(b):
+        values = {*a.values, *b.values}  # type: ignore[union-attr]
+        return one_of(tuple(values)) if len(values) <= SET_SIZE_MAX else None
+    if _KIND_OF.get(type(a)) is Kind.NUMBER and _KIND_OF.get(type(b)) is Kind.NUMBER:
+        return _union_numbers(a, b)
+    if isinstance(a, StringSet) and isinstance(b, StringPattern):
+        return _union_excluded(b, a)
+    if isinstance(b, StringSet) and isinstance(a, StringPattern):
+        return _union_excluded(a, b)
+    return None
+
+
+def _union_excluded(pattern: StringPattern, values: StringSet) -> Constraint | None:
+    """A pattern and some strings that fill holes in it."""
+    if not set(values.values) - set(pattern.excluded):
+        rest = tuple(v for v in pattern.excluded if v not in values.values)
+        return msgspec.structs.replace(pattern, excluded=rest)
+    bare = msgspec.structs.replace(pattern, excluded=())
+    if all(_pattern_contains(bare, v) for v in values.values):
+        rest = tuple(v for v in pattern.excluded if v not in values.values)
+        return msgspec.structs.replace(pattern, excluded=rest)
+    return None
+
+
+def _union_numbers(a: Constraint, b: Constraint) -> Constraint | None:
+    """Union of intervals (and points) that touch or overlap, holes filled by the other's values."""
+    parts = [_as_range(p) for p in _number_parts(a) + _number_parts(b)]
+    parts.sort(key=low_key)
+    joined = parts[0]
+    for part in parts[1:]:
+        nearest, rest = high_key(joined)
+        if low_key(part) > (nearest, rest + 1):
+            return None
+        if high_key(part) > high_key(joined):
+            joined = NumberRange(joined.low, joined.low_open, part.high, part.high_open)
+    holes = _common_holes(a, b)
+    if len(holes) > SET_SIZE_MAX:
+        return None
+    return number_range(joined.low, joined.low_open, joined.high, joined.high_open, holes)
+
+
+def _common_holes(a: Constraint, b: Constraint) -> tuple[Number, ...]:
+    """Numbers that one of the two leaves out and the other does not have either."""
+    left_out = {v for c in (a, b) if isinstance(c, NumberRange) for v in c.excluded}
+    return tuple(
+        v for v in left_out if not (_contains_same_kind(a, v) or _contains_same_kind(b, v))
+    )
+
+
+def _number_parts(c: Constraint) -> list[Constraint]:
+    return [NumberSet((v,)) for v in c.values] if isinstance(c, NumberSet) else [c]
+
+
+def _as_range(c: Constraint) -> NumberRange:
+    if isinstance(c, NumberSet):
+        return NumberRange(c.values[0], False, c.values[-1], False)
+    assert isinstance(c, NumberRange)
+    return NumberRange(c.low, c.low_open, c.high, c.high_open)
+
+
+def hull(a: Constraint, b: Constraint) -> Constraint | None:
+    """A constraint that both imply, as tight as one constraint gets; None: no constraint at all."""
+    exact = union(a, b)
+    if exact is not None:
+        return exact
+    if isinstance(a, Absent) or isinstance(b, Absent):
+        return None
+    kind = _KIND_OF.get(type(a))
+    if kind is None or kind is not _KIND_OF.get(type(b)):
+        return EXISTS
+    if kind is Kind.NUMBER:
+        ra, rb = _as_range(a), _as_range(b)
+        low = min(ra, rb, key=low_key)
+        high = max(ra, rb, key=high_key)
+        holes = _common_holes(a, b)
+        if len(holes) > SET_SIZE_MAX:
+            holes = ()
+        return number_range(low.low, low.low_open, high.high, high.high_open, holes)
+    return _hull_strings(a, b)
+
+
+def _hull_strings(a: Constraint, b: Constraint) -> Constraint | None:
+    starts = _starts(a) + _starts(b)
+    ends = [text[::-1] for text in _ends(a) + _ends(b)]
+    prefix = _common_prefix(min(starts), max(starts))
+    suffix = _common_prefix(min(ends), max(ends))[::-1]
+    return string_pattern(prefix=prefix, suffix=suffix)
+
+
+def _starts(c: Constraint) -> list[str]:
+    if isinstance(c, StringSet):
+        return list(c.values)
+    assert isinstance(c, StringPattern)
+    return [_known_prefix(c)]
+
+
+def _ends(c: Constraint) -> list[str]:
+    if isinstance(c, StringSet):
+        return list(c.values)
+    assert isinstance(c, StringPattern)
+    return [c.suffix]
+
+
+def _common_prefix(low: str, high: str) -> str:
+    """What `low`, `high` and every string between them in code-point order start with."""
+    for i, (a, b) in enumerate(zip(low, high, strict=False)):
+        if a != b:
+            return low[:i]
+    return min(low, high)

@@ -1,0 +1,86 @@
+"""Every error byway raises on purpose, with the facts a person needs to act on it.
+
+This file knows nothing but text and numbers: it imports no filter, frame or configuration type.
+"""
+
+from __future__ import annotations
+
+
+class BywayError(Exception):
+    """Base of all errors that byway raises on purpose."""
+
+
+class FilterError(BywayError, ValueError):
+    """A filter that cannot be accepted."""
+
+
+class FilterSyntaxError(FilterError):
+    """A filter text that does not follow the grammar.
+
+    `position` counts characters from 0; `expected` says what would have been accepted there.
+    """
+
+    def __init__(self, text: str, position: int, expected: str, found: str | None = None) -> None:
+        self.text = text
+        self.position = position
+        self.expected = expected
+        self.found = found
+        super().__init__(_pointing(text, position, expected, found))
+
+
+class FilterLimitError(FilterError):
+    """A filter that is well-formed but larger than a stated bound."""
+
+    def __init__(self, what: str, limit: int, actual: int | None = None) -> None:
+        self.what = what
+        self.limit = limit
+        self.actual = actual
+        has = "" if actual is None else f", this one has {actual}"
+        super().__init__(f"a filter may have at most {limit} {what}{has}")
+
+
+class InvalidValueError(BywayError, ValueError):
+    """A value that no publication or filter may carry."""
+
+
+class DuplicateKeyError(BywayError, KeyError):
+    """A key is added that is present already."""
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+        super().__init__(key)
+
+    def __str__(self) -> str:
+        return f"key {self.key} is in the index already; remove it first or use another key"
+
+
+class UnknownKeyError(BywayError, KeyError):
+    """A key is removed or looked up that is not there."""
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+        super().__init__(key)
+
+    def __str__(self) -> str:
+        return f"key {self.key} is not in the index"
+
+
+def shortened(text: str, length_max: int = 40) -> str:
+    """`text` if it is short, else its start: what a message quotes must not fill the screen."""
+    return text if len(text) <= length_max else text[: length_max - 1] + "…"
+
+
+_WINDOW = 60  # characters of text shown on each side of the caret
+
+
+def _pointing(text: str, position: int, expected: str, found: str | None) -> str:
+    """One message, the text around the place, and a caret below it."""
+    start = max(0, position - _WINDOW)
+    end = min(len(text), position + _WINDOW)
+    before = "…" if start else ""
+    after = "…" if end < len(text) else ""
+    shown = "".join(c if c.isprintable() else " " for c in text[start:end])
+    caret = " " * (len(before) + position - start) + "^"
+    got = "" if found is None else f", found {found}"
+    said = f"at character {position + 1}: expected {expected}{got}"
+    return f"{said}\n  {before}{shown}{after}\n  {caret}"

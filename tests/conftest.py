@@ -1,0 +1,25 @@
+"""Settings of the whole suite: how long Hypothesis looks.
+
+The default profile repeats the same examples on every run; `BYWAY_HYPOTHESIS=thorough` looks fifty
+times longer, with fresh ones. A failure prints the blob that reproduces it.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough",
+    settings.get_profile("default"),
+    max_examples=10_000,
+    derandomize=False,
+)
+settings.load_profile(os.environ.get("BYWAY_HYPOTHESIS", "default"))
