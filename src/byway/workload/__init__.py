@@ -1,0 +1,29 @@
+"""Workloads: subscriptions and publications as seeded chunks, for simulator, benches and Spark.
+
+A generator is a frozen struct of parameters. Its chunk number `k` is a function of those parameters
+and `k` alone, so the output is the same however chunks are shared out, and the same bytes on every
+machine (see `draws`).
+"""
+
+from byway.workload.chunks import FilterChunk, Operator, PublicationChunk, ValueKind
+from byway.workload.covering import CoveringDegree
+from byway.workload.generator import Generator, WorkloadError
+from byway.workload.stocks import Rating, StockQuotes
+from byway.workload.zipf import Siena, Zipf
+
+Workload = Siena | Zipf | CoveringDegree | StockQuotes
+
+__all__ = [
+    "CoveringDegree",
+    "FilterChunk",
+    "Generator",
+    "Operator",
+    "PublicationChunk",
+    "Rating",
+    "Siena",
+    "StockQuotes",
+    "ValueKind",
+    "Workload",
+    "WorkloadError",
+    "Zipf",
+]
