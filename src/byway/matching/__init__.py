@@ -1,0 +1,7 @@
+"""The matching engine: `MatchIndex`, its vocabulary, and the naive oracle it is tested against."""
+
+from byway.matching.index import IndexStatistics, Matches, MatchIndex, Routes
+from byway.matching.naive import NaiveIndex
+from byway.matching.vocabulary import Vocabulary
+
+__all__ = ["IndexStatistics", "MatchIndex", "Matches", "NaiveIndex", "Routes", "Vocabulary"]

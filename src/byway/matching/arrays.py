@@ -1,0 +1,56 @@
+"""The arrays of one index, by name, and the directory through which kernels find them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from byway.matching import layout as lay
+from byway.matching.layout import Array
+
+if TYPE_CHECKING:
+    from byway.matching.vocabulary import Vocabulary
+
+
+class Arrays:
+    """Named arrays that can grow. `directory` holds address and rows of each, always current."""
+
+    def __init__(self, vocabulary: Vocabulary, rows: dict[str, int]) -> None:
+        self.directory: npt.NDArray[np.int64] = np.zeros(2 * len(lay.ARRAYS) + 2, np.int64)
+        self.directory[-2] = vocabulary.directory.ctypes.data
+        self._position = {name: 2 * i for i, name in enumerate(lay.ARRAYS)}
+        self._arrays: dict[str, Array] = {}
+        for name, (dtype, width) in lay.ARRAYS.items():
+            count = rows.get(name, 0)
+            self._arrays[name] = np.zeros((count, width) if width else count, dtype)
+            self._enter(name)
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def rows(self, name: str) -> int:
+        """How many rows an array has room for."""
+        return len(self._arrays[name])
+
+    def grow(self, name: str, rows: int, fill: int | None = None) -> None:
+        """Make room; new rows are zero, or `fill`."""
+        array = self._arrays[name]
+        old = len(array)
+        # a realloc: large blocks are moved by the kernel's page tables, not copied
+        array.resize((rows, *array.shape[1:]), refcheck=False)
+        if fill is not None:
+            array[old:] = fill
+        self._enter(name)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.directory.nbytes + sum(a.nbytes for a in self._arrays.values())
+
+    def _enter(self, name: str) -> None:
+        array = self._arrays[name]
+        at = self._position[name]
+        self.directory[at] = array.ctypes.data
+        self.directory[at + 1] = len(array)

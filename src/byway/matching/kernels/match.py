@@ -1,0 +1,523 @@
+"""Matching: visit the lists a publication leads to, verify what stands there.
+
+A publication comes as parallel arrays: `codes` (name id, kind, lost rounding, text flag) and `nums`
+(the number, string id or boolean); the bytes of its i-th value, where a text operator may want them,
+are texts[marks[i] : marks[i + 1]]. Kernels write conjunction numbers to Store.hits and turn them into
+keys or link masks at the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from byway.matching.kernels.filing import FNV_BASIS, FNV_PRIME, gram_at, grid_cell, member
+from byway.matching.kernels.lists import bits, find_list, leaf_of, number_order, place_in
+from byway.matching.layout import (
+    ABSENT,
+    ALWAYS_LIST,
+    ANY,
+    C_ATTRIBUTES,
+    C_SAMPLED,
+    C_SLOTS,
+    CANDIDATES,
+    CONTAINS,
+    EPOCH,
+    EQ,
+    EVERY,
+    EXISTS,
+    EXT_GRID,
+    EXT_PREFIX,
+    EXT_SUFFIX,
+    GE,
+    GRID_LEVELS,
+    HOT,
+    IN,
+    KINDS,
+    LE,
+    LIVE_KEYS,
+    MATCHES,
+    NAN,
+    NE,
+    NOT_CONTAINS,
+    NOT_PREFIX,
+    NOT_SUFFIX,
+    ORDERED,
+    PREFIX,
+    PRESENCE_TOTAL,
+    PUBLICATIONS,
+    SAMPLES,
+    STRING,
+    SUFFIX,
+    T_EQ,
+    T_GRAM,
+    T_GRID,
+    T_GT,
+    T_LT,
+    T_NE,
+    T_PREFIX,
+    T_SUFFIX,
+    TEXT_GE,
+    TEXT_GT,
+    TEXT_KEY_MAX,
+    TEXT_LE,
+    TEXT_LT,
+)
+
+FIRST = -1  # before and after every conjunction number
+LAST = 2147483647
+HALVE_AT = 4096
+SAMPLE_ALL = 512  # publications; later every eighth is sampled
+
+
+@njit(cache=True, nogil=True)
+def kind_at(codes, i):
+    return (codes[i] >> 32) & 0xFF
+
+
+@njit(cache=True, nogil=True)
+def res_at(codes, i):
+    return ((codes[i] >> 40) & 0xFFFF) - 32768
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def starts_with(value, at, end, text, start, stop):
+    if end - at < stop - start:
+        return False
+    for i in range(stop - start):
+        if value[at + i] != text[start + i]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def has_part(value, at, end, text, start, stop):
+    """Substring search, linear in the worst case (Knuth, Morris, Pratt with the table made here)."""
+    m = stop - start
+    if m == 0:
+        return True
+    if end - at < m:
+        return False
+    if m < 4:
+        for i in range(at, end - m + 1):
+            if starts_with(value, i, end, text, start, stop):
+                return True
+        return False
+    failure = np.zeros(m, np.int32)
+    k = 0
+    for i in range(1, m):
+        while k > 0 and text[start + i] != text[start + k]:
+            k = failure[k - 1]
+        if text[start + i] == text[start + k]:
+            k += 1
+        failure[i] = k
+    k = 0
+    for i in range(at, end):
+        while k > 0 and value[i] != text[start + k]:
+            k = failure[k - 1]
+        if value[i] == text[start + k]:
+            k += 1
+            if k == m:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def compare_with(value, at, end, text, start, stop):
+    """Order of a publication's string and a vocabulary string."""
+    while at < end and start < stop:
+        if value[at] != text[start]:
+            return -1 if value[at] < text[start] else 1
+        at += 1
+        start += 1
+    if at < end:
+        return 1
+    return -1 if start < stop else 0
+
+
+@njit(cache=True, nogil=True)
+def text_holds(st, atom, texts, at, end):
+    """Whether a publication's string satisfies a text atom."""
+    s = np.int64(atom.num)
+    start, stop = st.text_start[s], st.text_start[s + 1]
+    op = atom.op
+    if op == PREFIX:
+        return starts_with(texts, at, end, st.text, start, stop)
+    if op == NOT_PREFIX:
+        return not starts_with(texts, at, end, st.text, start, stop)
+    if op == SUFFIX or op == NOT_SUFFIX:
+        first = end - (stop - start)
+        found = first >= at and starts_with(texts, first, end, st.text, start, stop)
+        return found == (op == SUFFIX)
+    if op == CONTAINS:
+        return has_part(texts, at, end, st.text, start, stop)
+    if op == NOT_CONTAINS:
+        return not has_part(texts, at, end, st.text, start, stop)
+    order = compare_with(texts, at, end, st.text, start, stop)
+    if op == TEXT_GE:
+        return order >= 0
+    if op == TEXT_LE:
+        return order <= 0
+    if op == TEXT_GT:
+        return order > 0
+    return order < 0
+
+
+# --- verification ------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def verify(st, atoms, where, start, count, skip, codes, nums, texts, marks):
+    """Whether the publication satisfies all atoms but `skip`."""
+    for i in range(start, start + count):
+        if i == skip:
+            continue
+        atom = atoms[i]
+        w = where[atom.attr]
+        op = atom.op
+        if w < 0:
+            if op == ABSENT:
+                continue
+            return False
+        code = codes[w]
+        if ((code >> 32) & 0xFF) != atom.kind:
+            if op == EXISTS:
+                continue
+            return False
+        num = nums[w]
+        if op == EQ:
+            if num != atom.num or res_at(codes, w) != atom.res:
+                return False
+        elif op == GE:
+            if num < atom.num or (num == atom.num and res_at(codes, w) < atom.res):
+                return False
+        elif op == LE:
+            if num > atom.num or (num == atom.num and res_at(codes, w) > atom.res):
+                return False
+        elif not holds_rare(st, atom, num, w, codes, texts, marks):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def holds_rare(st, atom, num, w, codes, texts, marks):
+    """The operators that a typical filter has few of; the kinds agree."""
+    op = atom.op
+    if op == NE:
+        return num != atom.num or res_at(codes, w) != atom.res
+    if op == IN:
+        return member(st, atom, num, res_at(codes, w))
+    if op == ANY:
+        return True
+    return text_holds(st, atom, texts, marks[w], marks[w + 1])
+
+
+@njit(cache=True, nogil=True)
+def visit(st, list_id, first, last, trusted, codes, nums, texts, marks, found):
+    """Verify entries first … last of a list; `trusted`: the list vouches for the access atom."""
+    start = np.int64(st.lists[list_id].start)
+    posts, conjunctions, hits = st.post_conjunction, st.conjunctions, st.hits
+    atoms, where = st.atoms, st.where
+    refused = 0
+    for p in range(start + first, start + last):
+        conjunction = posts[p]
+        c = conjunctions[conjunction]
+        begin, count = c.start, c.count
+        if not (trusted and count == 1):
+            skip = begin + c.access if trusted else -1
+            if not verify(st, atoms, where, begin, count, skip, codes, nums, texts, marks):
+                refused += 1
+                continue
+        if c.stamped:
+            slot = st.slots[c.slot]
+            epoch = np.int32(st.control[EPOCH])
+            if slot.stamp == epoch:
+                continue
+            slot.stamp = epoch
+        hits[found] = conjunction
+        found += 1
+    st.control[CANDIDATES] += last - first
+    if refused > 0:
+        note_waste(st, list_id, refused)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def visit_all(st, list_id, trusted, codes, nums, texts, marks, found):
+    """`visit` of a whole list."""
+    size = np.int64(st.lists[list_id].size)
+    return visit(st, list_id, np.int64(0), size, trusted, codes, nums, texts, marks, found)
+
+
+@njit(cache=True, nogil=True)
+def note_waste(st, list_id, refused):
+    """A list that keeps leading to conjunctions that do not match is put up for `rechoose`."""
+    one = st.lists[list_id]
+    one.waste += refused
+    if one.waste > (64 * one.size + 1024) << one.patience and st.control[HOT] < len(st.hot):
+        st.hot[st.control[HOT]] = list_id
+        st.control[HOT] += 1
+        one.waste = 0
+
+
+# --- the walk ------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def visit_bounds(st, field, num, codes, nums, texts, marks, found):
+    """One-sided ranges: lower bounds up to the number, upper bounds from it on.
+
+    Keys are rounded: bounds that round to the same key as the number are verified.
+    """
+    key = number_order(num)
+    above = st.ordered[field * ORDERED]
+    if above.size > 0:
+        at = leaf_of(st, above, False, key, LAST)
+        for i in range(at + 1):
+            list_id = np.int64(st.fences[above.start + i].list)
+            leaf = st.lists[list_id]
+            sure = end = np.int64(leaf.size)
+            if st.post_key[leaf.start + sure - 1] >= key:
+                sure = place_in(st, leaf, False, key, FIRST)
+                end = place_in(st, leaf, False, key, LAST)
+            found = visit(st, list_id, np.int64(0), sure, True, codes, nums, texts, marks, found)
+            if end > sure:
+                found = visit(st, list_id, sure, end, False, codes, nums, texts, marks, found)
+    below = st.ordered[field * ORDERED + T_LT - T_GT]
+    if below.size > 0:
+        at = leaf_of(st, below, False, key, FIRST)
+        for i in range(at, below.size):
+            list_id = np.int64(st.fences[below.start + i].list)
+            leaf = st.lists[list_id]
+            sure = begin = np.int64(0)
+            if st.post_key[leaf.start] <= key:
+                begin = place_in(st, leaf, False, key, FIRST)
+                sure = place_in(st, leaf, False, key, LAST)
+            size = np.int64(leaf.size)
+            if sure > begin:
+                found = visit(st, list_id, begin, sure, False, codes, nums, texts, marks, found)
+            found = visit(st, list_id, sure, size, True, codes, nums, texts, marks, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def visit_number(st, field, num, res, codes, nums, texts, marks, found):
+    """Ordered and grid lists of a number."""
+    found = visit_bounds(st, field, num, codes, nums, texts, marks, found)
+    ext = st.fields[field].ext
+    if ext >= 0 and st.masks[ext, EXT_GRID] != 0 and abs(num) < 1e300:
+        mask = st.masks[ext, EXT_GRID]
+        for level in range(GRID_LEVELS):
+            if (mask >> np.uint64(level)) & np.uint64(1):
+                list_id = find_list(st, field, T_GRID, bits(grid_cell(num, level)), level)
+                if list_id >= 0:
+                    found = visit_all(st, list_id, False, codes, nums, texts, marks, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def visit_text(st, field, at, end, codes, nums, texts, marks, found):
+    """Prefix, suffix and part lists of a string."""
+    ext = st.fields[field].ext
+    if ext < 0:
+        return found
+    mask = st.masks[ext, EXT_PREFIX >> 6]
+    if mask != 0:
+        h = FNV_BASIS
+        for length in range(1, min(end - at, TEXT_KEY_MAX) + 1):
+            h = (h ^ np.uint64(texts[at + length - 1])) * FNV_PRIME
+            if (mask >> np.uint64(length)) & np.uint64(1):
+                list_id = find_list(st, field, T_PREFIX, np.int64(h), length)
+                if list_id >= 0:
+                    found = visit_all(st, list_id, False, codes, nums, texts, marks, found)
+    mask = st.masks[ext, EXT_SUFFIX >> 6]
+    if mask != 0:
+        h = FNV_BASIS
+        for length in range(1, min(end - at, TEXT_KEY_MAX) + 1):
+            h = (h ^ np.uint64(texts[end - length])) * FNV_PRIME
+            if (mask >> np.uint64(length)) & np.uint64(1):
+                list_id = find_list(st, field, T_SUFFIX, np.int64(h), length)
+                if list_id >= 0:
+                    found = visit_all(st, list_id, False, codes, nums, texts, marks, found)
+    mask = st.masks[ext, 3]
+    for width in range(1, 4):
+        if (mask >> np.uint64(width)) & np.uint64(1):
+            for i in range(at, end - width + 1):
+                list_id = find_list(st, field, T_GRAM, gram_at(texts, i, width), 0)
+                if list_id >= 0:
+                    found = visit_all(st, list_id, False, codes, nums, texts, marks, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def visit_unequal(st, field, num, res, codes, nums, texts, marks, found):
+    """All lists of `<> value` but the one of this value."""
+    list_id = np.int64(st.fields[field].unequal)
+    payload = bits(num)
+    while list_id >= 0:
+        one = st.lists[list_id]
+        following = np.int64(one.next)
+        if one.payload != payload or one.res != res:
+            found = visit_all(st, list_id, True, codes, nums, texts, marks, found)
+        list_id = following
+    return found
+
+
+@njit(cache=True, nogil=True)
+def match_one(st, codes, nums, texts, marks):
+    """Numbers of the matching conjunctions into Store.hits; how many. One per key at most if its
+    conjunctions are stamped."""
+    control = st.control
+    n = len(codes)
+    next_epoch(st)
+    known = len(st.local)
+    for i in range(n):
+        name = codes[i] & 0xFFFFFFFF
+        if name < known and st.local[name] >= 0:
+            st.where[st.local[name]] = i
+    observe(st, codes, nums)
+    found = 0
+    if control[ALWAYS_LIST] >= 0:
+        found = visit_all(st, control[ALWAYS_LIST], False, codes, nums, texts, marks, found)
+    for i in range(n):
+        name = codes[i] & 0xFFFFFFFF
+        if name >= known or st.local[name] < 0:
+            continue
+        attribute = np.int64(st.local[name])
+        every = st.fields[attribute * KINDS + EVERY].any
+        if every >= 0:
+            found = visit_all(st, every, True, codes, nums, texts, marks, found)
+        kind = kind_at(codes, i)
+        if kind == NAN:
+            continue
+        field = attribute * KINDS + kind
+        f = st.fields[field]
+        if f.access == 0:
+            continue
+        num = nums[i]
+        res = res_at(codes, i)
+        if f.points > 0:
+            list_id = find_list(st, field, T_EQ, bits(num), res)
+            if list_id >= 0:
+                found = visit_all(st, list_id, True, codes, nums, texts, marks, found)
+        if kind == STRING:
+            found = visit_text(
+                st, field, marks[i], marks[i + 1], codes, nums, texts, marks, found
+            )
+        else:
+            found = visit_number(st, field, num, res, codes, nums, texts, marks, found)
+        if f.any >= 0:
+            found = visit_all(st, np.int64(f.any), True, codes, nums, texts, marks, found)
+        if f.other >= 0:
+            found = visit_all(st, np.int64(f.other), False, codes, nums, texts, marks, found)
+        if f.unequal >= 0:
+            found = visit_unequal(st, field, num, res, codes, nums, texts, marks, found)
+    for i in range(n):
+        name = codes[i] & 0xFFFFFFFF
+        if name < known and st.local[name] >= 0:
+            st.where[st.local[name]] = -1
+    control[MATCHES] += found
+    return found
+
+
+@njit(cache=True, nogil=True)
+def next_epoch(st):
+    st.control[EPOCH] += 1
+    if st.control[EPOCH] >= 2147483647:
+        st.control[EPOCH] = 1
+        for slot in range(st.control[C_SLOTS]):
+            st.slots[slot].stamp = 0
+
+
+@njit(cache=True, nogil=True)
+def observe(st, codes, nums):
+    """Take note of which attributes and values publications carry."""
+    control = st.control
+    control[PUBLICATIONS] += 1
+    if control[PUBLICATIONS] > SAMPLE_ALL and control[PUBLICATIONS] & 7:
+        return
+    control[PRESENCE_TOTAL] += 1
+    for i in range(len(codes)):
+        name = codes[i] & 0xFFFFFFFF
+        if name >= len(st.local) or st.local[name] < 0:
+            continue
+        attribute = st.local[name]
+        st.presence[attribute, 0] += 1
+        kind = kind_at(codes, i)
+        if kind == NAN:
+            continue
+        field = st.fields[attribute * KINDS + kind]
+        if field.samples < 0:
+            if control[C_SAMPLED] >= len(st.samples):
+                continue
+            field.samples = control[C_SAMPLED]
+            control[C_SAMPLED] += 1
+        st.samples[field.samples, field.seen % SAMPLES] = nums[i]
+        field.seen += 1
+        if field.seen >= 1 << 30:
+            field.seen = SAMPLES
+    if control[PRESENCE_TOTAL] >= HALVE_AT:
+        control[PRESENCE_TOTAL] >>= 1
+        for a in range(control[C_ATTRIBUTES]):
+            st.presence[a, 0] >>= 1
+
+
+# --- what callers get ----------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def match_keys(st, codes, nums, texts, marks, out):
+    """Matching keys into `out`; how many."""
+    found = match_one(st, codes, nums, texts, marks)
+    for i in range(found):
+        out[i] = st.conjunctions[st.hits[i]].key
+    return found
+
+
+@njit(cache=True, nogil=True)
+def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets):
+    """From publication `first` on, until all are done or `out` might not hold one more answer.
+
+    Returns the number of the first publication not done. offsets[i + 1] is set for each done.
+    """
+    most = st.control[LIVE_KEYS]
+    o = offsets[first]
+    for p in range(first, len(starts) - 1):
+        if o - offsets[first] + most > len(out):
+            return p
+        a, b = starts[p], starts[p + 1]
+        found = match_one(st, codes[a:b], nums[a:b], texts, marks[a : b + 1])
+        base = o - offsets[first]
+        for i in range(found):
+            out[base + i] = st.conjunctions[st.hits[i]].key
+        o += found
+        offsets[p + 1] = o
+    return len(starts) - 1
+
+
+@njit(cache=True, nogil=True)
+def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
+    """Links of matching entries as bits of `mask`, keys of local ones into `out`.
+
+    Entries from link `exclude` do not count. Returns (local keys, 1 if two or more entries match).
+    """
+    found = match_one(st, codes, nums, texts, marks)
+    for w in range(len(mask)):
+        mask[w] = 0
+    local = 0
+    entries = 0
+    for i in range(found):
+        c = st.conjunctions[st.hits[i]]
+        link = np.int64(c.link)
+        if link < 0:
+            out[local] = c.key
+            local += 1
+        elif link == exclude:
+            continue
+        else:
+            mask[link >> 6] |= np.uint64(1) << np.uint64(link & 63)
+        entries += 1
+    return local, 1 if entries > 1 else 0

@@ -1,0 +1,654 @@
+"""Relations between a query and the stored filters: covering, covered, intersecting.
+
+The query comes as boxes, one per constrained attribute. Candidates are found through the index;
+each gets a verdict: no, yes, or *ask* (a text pattern, set or exclusion is involved and the exact
+relation of `byway.model` must decide). Yes is stored as the conjunction's number, ask as its
+complement (~number).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from byway.matching.kernels.filing import FNV_BASIS, FNV_PRIME, gram_at, grid_cell, member
+from byway.matching.kernels.lists import (
+    before,
+    bits,
+    find_list,
+    is_text_set,
+    leaf_of,
+    order_key,
+    place_in,
+)
+from byway.matching.kernels.match import FIRST, next_epoch, starts_with
+from byway.matching.layout import (
+    ABSENT,
+    ALWAYS_LIST,
+    ANY,
+    C_CONJUNCTIONS,
+    CONTAINS,
+    EPOCH,
+    EQ,
+    EVERY,
+    EXISTS,
+    EXT_GRID,
+    EXT_PREFIX,
+    EXT_SUFFIX,
+    GE,
+    GRID_LEVELS,
+    IN,
+    KINDS,
+    LE,
+    NE,
+    NUMBER,
+    ORDERED,
+    PREFIX,
+    STRING,
+    SUFFIX,
+    T_EQ,
+    T_GRAM,
+    T_GRID,
+    T_GT,
+    T_LT,
+    T_PREFIX,
+    T_REL_EQ,
+    T_REL_HIGH,
+    T_REL_LOOSE,
+    T_REL_LOW,
+    T_SUFFIX,
+    TEXT_GE,
+    TEXT_GT,
+    TEXT_KEY_MAX,
+)
+
+BOX = np.dtype(
+    [
+        ("low", "f8"),
+        ("high", "f8"),
+        ("attr", "i4"),  # -1: no stored filter constrains it
+        ("first", "i4"),  # its atoms in the query
+        ("last", "i4"),
+        ("low_res", "i2"),
+        ("high_res", "i2"),
+        ("kind", "u1"),  # or BOX_EXISTS, BOX_ABSENT
+        ("shape", "u1"),
+    ],
+    align=True,
+)
+BOX_EXISTS = 3
+BOX_ABSENT = 4
+POINT = 0
+RANGE = 1  # of numbers, nothing excluded
+EVERYTHING = 2  # any value of the kind
+SET = 3
+PATTERN = 4  # strings, or numbers with holes
+
+NO, YES, ASK = 0, 1, 2
+
+COVERING = 0  # stored covers query
+COVERED = 1  # query covers stored
+FED = 2  # stored subscriptions that the query, an advertisement, may feed
+FEEDING = 3  # stored advertisements that may feed the query, a subscription
+
+
+@njit(cache=True, nogil=True)
+def make_boxes(codes, nums, count, set_nums, set_res, boxes):
+    """Boxes from the atoms of a query conjunction; how many."""
+    n = 0
+    members = 0
+    for i in range(count):
+        code = codes[i]
+        attr = np.int32(code & 0xFFFFFFFF)
+        op = (code >> 32) & 0xFF
+        res = np.int16(code >> 48)
+        fresh = i == 0 or np.int32(codes[i - 1] & 0xFFFFFFFF) != attr or boxes[n - 1].attr == -1
+        if fresh:
+            box = boxes[n]
+            n += 1
+            box.attr = attr
+            box.first = i
+            box.kind = (code >> 40) & 0xFF
+            box.low = -np.inf
+            box.high = np.inf
+            box.low_res = 0
+            box.high_res = 0
+            box.shape = EVERYTHING
+        box = boxes[n - 1]
+        box.last = i + 1
+        if op == EXISTS:
+            box.kind = BOX_EXISTS
+        elif op == ABSENT:
+            box.kind = BOX_ABSENT
+        elif op == EQ:
+            box.shape = POINT
+            box.low = box.high = nums[i]
+            box.low_res = box.high_res = res
+        elif op == IN:
+            box.shape = SET
+            box.low = set_nums[members]
+            box.low_res = set_res[members]
+            box.high = set_nums[members + res - 1]
+            box.high_res = set_res[members + res - 1]
+            members += res
+        elif op == GE:
+            box.shape = RANGE
+            box.low = nums[i]
+            box.low_res = res
+        elif op == LE:
+            box.shape = RANGE
+            box.high = nums[i]
+            box.high_res = res
+        elif op != ANY:
+            box.shape = PATTERN
+    return n
+
+
+# --- verdicts ------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def at_least(num, res, than, than_res):
+    return num > than or (num == than and res >= than_res)
+
+
+@njit(cache=True, nogil=True)
+def covers_box(st, c, boxes):
+    """Whether a stored conjunction covers the query."""
+    verdict = YES
+    for i in range(c.count):
+        atom = st.atoms[c.start + i]
+        w = st.where[atom.attr]
+        if w < 0:
+            return NO
+        box = boxes[w]
+        op = atom.op
+        if op == ABSENT or box.kind == BOX_ABSENT:
+            if op == ABSENT and box.kind == BOX_ABSENT:
+                continue
+            return NO
+        if op == EXISTS:
+            continue
+        if box.kind != atom.kind:
+            return NO
+        if op == ANY:
+            continue
+        point = box.shape == POINT
+        same = box.low == atom.num and box.low_res == atom.res
+        if op == EQ:
+            if not (point and same):
+                return NO
+        elif op == GE:
+            if not at_least(box.low, box.low_res, atom.num, atom.res):
+                return NO
+        elif op == LE:
+            if not at_least(atom.num, atom.res, box.high, box.high_res):
+                return NO
+        elif op == NE:
+            if point:
+                if same:
+                    return NO
+            else:
+                verdict = ASK
+        elif op == IN:
+            if point:
+                if not member(st, atom, box.low, box.low_res):
+                    return NO
+            elif box.shape == SET:
+                verdict = ASK
+            else:
+                return NO
+        else:
+            verdict = ASK
+    return verdict
+
+
+@njit(cache=True, nogil=True)
+def group_end(st, c, i):
+    """First atom after i that is about another attribute."""
+    attr = st.atoms[c.start + i].attr
+    j = i + 1
+    while j < c.count and st.atoms[c.start + j].attr == attr:
+        j += 1
+    return j
+
+
+@njit(cache=True, nogil=True)
+def group_inside(st, c, i, end, box):
+    """Whether the constraint in atoms i … end lies inside a box of the query."""
+    atom = st.atoms[c.start + i]
+    op = atom.op
+    if op == ABSENT or box.kind == BOX_ABSENT:
+        return YES if op == ABSENT and box.kind == BOX_ABSENT else NO
+    if box.kind == BOX_EXISTS:
+        return YES
+    if op == EXISTS or atom.kind != box.kind:
+        return NO
+    if box.shape == EVERYTHING:
+        return YES
+    if box.shape == POINT:
+        return YES if op == EQ and atom.num == box.low and atom.res == box.low_res else NO
+    if box.kind != NUMBER:
+        return ASK
+    low, low_res, high, high_res = -np.inf, np.int64(0), np.inf, np.int64(0)
+    for j in range(i, end):
+        a = st.atoms[c.start + j]
+        if a.op == EQ or a.op == GE:
+            low, low_res = a.num, np.int64(a.res)
+        if a.op == EQ or a.op == LE:
+            high, high_res = a.num, np.int64(a.res)
+        if a.op == IN:
+            s = np.int64(a.num)
+            low, low_res = st.sets[s].num, np.int64(st.sets[s].res)
+            high, high_res = st.sets[s + a.res - 1].num, np.int64(st.sets[s + a.res - 1].res)
+    if box.shape == SET:
+        inside = at_least(low, low_res, box.low, box.low_res) and at_least(
+            box.high, box.high_res, high, high_res
+        )
+        return ASK if inside else NO
+    if at_least(low, low_res, box.low, box.low_res) and at_least(
+        box.high, box.high_res, high, high_res
+    ):
+        return YES if box.shape == RANGE else ASK
+    return NO
+
+
+@njit(cache=True, nogil=True)
+def inside_boxes(st, c, boxes, total):
+    """Whether the query covers a stored conjunction."""
+    verdict = YES
+    met = 0
+    i = 0
+    while i < c.count:
+        end = group_end(st, c, i)
+        w = st.where[st.atoms[c.start + i].attr]
+        if w >= 0:
+            one = group_inside(st, c, i, end, boxes[w])
+            if one == NO:
+                return NO
+            if one == ASK:
+                verdict = ASK
+            met += 1
+        i = end
+    return verdict if met == total else NO
+
+
+@njit(cache=True, nogil=True)
+def atom_meets(st, atom, box):
+    """Whether an atom and a box (neither ABSENT) can be true of one value."""
+    op = atom.op
+    if op == EXISTS or box.kind == BOX_EXISTS:
+        return YES
+    if atom.kind != box.kind:
+        return NO
+    if op == ANY or box.shape == EVERYTHING:
+        return YES
+    if box.shape == POINT:
+        same = box.low == atom.num and box.low_res == atom.res
+        if op == EQ:
+            return YES if same else NO
+        if op == NE:
+            return NO if same else YES
+        if op == IN:
+            return YES if member(st, atom, box.low, box.low_res) else NO
+    if box.kind == NUMBER and (op == EQ or op == GE or op == LE):
+        if op != LE and not at_least(box.high, box.high_res, atom.num, atom.res):
+            return NO
+        if op != GE and not at_least(atom.num, atom.res, box.low, box.low_res):
+            return NO
+        return YES if box.shape <= RANGE else ASK
+    return ASK
+
+
+@njit(cache=True, nogil=True)
+def fed_by_boxes(st, c, boxes):
+    """Whether the query, read as an advertisement, may feed a stored subscription."""
+    verdict = YES
+    for i in range(c.count):
+        atom = st.atoms[c.start + i]
+        if atom.op == ABSENT:
+            continue
+        w = st.where[atom.attr]
+        if w < 0 or boxes[w].kind == BOX_ABSENT:
+            return NO
+        one = atom_meets(st, atom, boxes[w])
+        if one == NO:
+            return NO
+        if one == ASK:
+            verdict = ASK
+    return verdict
+
+
+@njit(cache=True, nogil=True)
+def feeds_boxes(st, c, boxes, wanted):
+    """Whether a stored advertisement may feed the query. `wanted`: boxes that are not ABSENT."""
+    verdict = YES
+    met = 0
+    i = 0
+    while i < c.count:
+        end = group_end(st, c, i)
+        w = st.where[st.atoms[c.start + i].attr]
+        if w >= 0 and boxes[w].kind != BOX_ABSENT and st.atoms[c.start + i].op != ABSENT:
+            for j in range(i, end):
+                one = atom_meets(st, st.atoms[c.start + j], boxes[w])
+                if one == NO:
+                    return NO
+                if one == ASK:
+                    verdict = ASK
+            met += 1
+        i = end
+    return verdict if met == wanted else NO
+
+
+# --- candidates ----------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def judge(st, conjunction, mode, boxes, total, found):
+    """Give one candidate its verdict."""
+    c = st.conjunctions[conjunction]
+    if found >= len(st.hits):
+        return found  # full: the caller sees it, makes room and asks again
+    if mode == COVERING:
+        verdict = covers_box(st, c, boxes)
+    elif mode == COVERED:
+        verdict = inside_boxes(st, c, boxes, total)
+    elif mode == FED:
+        verdict = fed_by_boxes(st, c, boxes)
+    else:
+        verdict = feeds_boxes(st, c, boxes, total)
+    if verdict == YES:
+        if mode != COVERED:
+            slot = st.slots[c.slot]
+            epoch = np.int32(st.control[EPOCH])
+            if slot.stamp == epoch:
+                return found
+            slot.stamp = epoch
+        st.hits[found] = conjunction
+        return found + 1
+    if verdict == ASK:
+        st.hits[found] = ~conjunction
+        return found + 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def judge_list(st, list_id, mode, boxes, total, found):
+    one = st.lists[list_id]
+    for p in range(one.start, one.start + one.size):
+        found = judge(st, np.int64(st.post_conjunction[p]), mode, boxes, total, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def judge_chain(st, list_id, mode, boxes, total, found):
+    while list_id >= 0:
+        found = judge_list(st, list_id, mode, boxes, total, found)
+        list_id = np.int64(st.lists[list_id].next)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def judge_key(st, field, tag, payload, res, mode, boxes, total, found):
+    list_id = find_list(st, field, tag, payload, res)
+    if list_id >= 0:
+        found = judge_list(st, list_id, mode, boxes, total, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def probe_box(st, box, nums, codes, mode, boxes, total, found):
+    """Access lists whose atom may contain the whole box."""
+    field = np.int64(box.attr) * KINDS + box.kind
+    f = st.fields[field]
+    if f.points > 0 and (box.shape == POINT or box.shape == SET):
+        found = judge_key(
+            st, field, T_EQ, bits(box.low), np.int64(box.low_res), mode, boxes, total, found
+        )
+    if box.kind == STRING:
+        found = probe_texts(st, field, box, nums, codes, mode, boxes, total, found)
+    else:
+        if box.low > -np.inf:
+            found = walk(st, field, T_GT, False, 0.0, True, box.low, False,
+                         mode, boxes, total, found, False)  # fmt: skip
+        if box.high < np.inf:
+            found = walk(st, field, T_LT, True, box.high, False, 0.0, False,
+                         mode, boxes, total, found, False)  # fmt: skip
+        if f.ext >= 0 and abs(box.low) < 1e300:
+            mask = st.masks[f.ext, EXT_GRID]
+            for level in range(GRID_LEVELS):
+                if (mask >> np.uint64(level)) & np.uint64(1):
+                    found = judge_key(
+                        st, field, T_GRID, bits(grid_cell(box.low, level)), level,
+                        mode, boxes, total, found,
+                    )  # fmt: skip
+    if f.any >= 0:
+        found = judge_list(st, np.int64(f.any), mode, boxes, total, found)
+    if f.other >= 0:
+        found = judge_list(st, np.int64(f.other), mode, boxes, total, found)
+    return judge_chain(st, np.int64(f.unequal), mode, boxes, total, found)
+
+
+@njit(cache=True, nogil=True)
+def probe_texts(st, field, box, nums, codes, mode, boxes, total, found):
+    """Prefix, suffix and part lists that may contain all strings of the box."""
+    if st.fields[field].ext < 0:
+        return found
+    if box.shape == POINT or box.shape == SET:
+        s = np.int64(box.low)  # of a set, any of its strings will do
+        found = probe_text(st, field, s, True, True, mode, boxes, total, found)
+    for i in range(box.first, box.last):
+        op = (codes[i] >> 32) & 0xFF
+        s = np.int64(nums[i])
+        if op == PREFIX or op == TEXT_GE or op == TEXT_GT:
+            found = probe_text(st, field, s, True, False, mode, boxes, total, found)
+        elif op == SUFFIX:
+            found = probe_text(st, field, s, False, True, mode, boxes, total, found)
+        elif op == CONTAINS:
+            found = probe_text(st, field, s, False, False, mode, boxes, total, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def probe_text(st, field, s, as_prefix, as_suffix, mode, boxes, total, found):
+    ext = st.fields[field].ext
+    at, end = st.text_start[s], st.text_start[s + 1]
+    if as_prefix:
+        mask = st.masks[ext, EXT_PREFIX >> 6]
+        h = FNV_BASIS
+        for length in range(1, min(end - at, TEXT_KEY_MAX) + 1):
+            h = (h ^ np.uint64(st.text[at + length - 1])) * FNV_PRIME
+            if (mask >> np.uint64(length)) & np.uint64(1):
+                found = judge_key(
+                    st, field, T_PREFIX, np.int64(h), length, mode, boxes, total, found
+                )
+    if as_suffix:
+        mask = st.masks[ext, EXT_SUFFIX >> 6]
+        h = FNV_BASIS
+        for length in range(1, min(end - at, TEXT_KEY_MAX) + 1):
+            h = (h ^ np.uint64(st.text[end - length])) * FNV_PRIME
+            if (mask >> np.uint64(length)) & np.uint64(1):
+                found = judge_key(
+                    st, field, T_SUFFIX, np.int64(h), length, mode, boxes, total, found
+                )
+    mask = st.masks[ext, 3]
+    for width in range(1, 4):
+        if (mask >> np.uint64(width)) & np.uint64(1):
+            for i in range(at, end - width + 1):
+                found = judge_key(
+                    st, field, T_GRAM, gram_at(st.text, i, width), 0, mode, boxes, total, found
+                )
+    return found
+
+
+@njit(cache=True, nogil=True)
+def by_access(st, boxes, total, nums, codes, mode):
+    """COVERING and FED: every conjunction stands under one access atom, so look there."""
+    found = 0
+    if st.control[ALWAYS_LIST] >= 0:
+        found = judge_list(st, st.control[ALWAYS_LIST], mode, boxes, total, found)
+    for w in range(total):
+        box = boxes[w]
+        if box.attr < 0 or box.kind == BOX_ABSENT:
+            continue
+        attribute = np.int64(box.attr)
+        every = np.int64(st.fields[attribute * KINDS + EVERY].any)
+        if every >= 0:
+            found = judge_list(st, every, mode, boxes, total, found)
+        if box.kind == BOX_EXISTS:
+            if mode == FED:
+                for kind in range(EVERY):
+                    f = st.fields[attribute * KINDS + kind]
+                    found = judge_chain(st, np.int64(f.chain), mode, boxes, total, found)
+                    found = judge_chain(st, np.int64(f.unequal), mode, boxes, total, found)
+        elif mode == COVERING or box.shape == POINT:
+            found = probe_box(st, box, nums, codes, mode, boxes, total, found)
+        else:
+            f = st.fields[attribute * KINDS + box.kind]
+            found = judge_chain(st, np.int64(f.chain), mode, boxes, total, found)
+            found = judge_chain(st, np.int64(f.unequal), mode, boxes, total, found)
+    return found
+
+
+# --- candidates by the ordered relation sets -------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def bounds_of(st, box, codes, nums):
+    """(has low, low, has high, high, high is a prefix) in the order of the field's sets."""
+    if box.kind != STRING:
+        return box.low > -np.inf, box.low, box.high < np.inf, box.high, False
+    if box.shape == POINT:
+        return True, box.low, True, box.high, False
+    for i in range(box.first, box.last):
+        if ((codes[i] >> 32) & 0xFF) == PREFIX:
+            return True, nums[i], True, nums[i], True
+    return False, 0.0, False, 0.0, False
+
+
+@njit(cache=True, nogil=True)
+def beyond(st, is_text, key, high, is_prefix):
+    """Whether a key lies after the upper end of the query."""
+    if is_prefix:
+        start = st.text_start
+        if starts_with(st.text, start[key], start[key + 1], st.text, start[high], start[high + 1]):
+            return False
+    return before(st, is_text, high, 0, key, 0)
+
+
+@njit(cache=True, nogil=True)
+def walk(st, field, tag, use_low, low, use_high, high, is_prefix,
+         mode, boxes, total, found, count_only):  # fmt: skip
+    """Judge (or roughly count) what an ordered set holds between two keys; ends included."""
+    one = st.ordered[field * ORDERED + tag - T_GT]
+    if one.size == 0:
+        return found
+    is_text = is_text_set(field, tag)
+    low_key = order_key(field, tag, low)
+    high_key = order_key(field, tag, high)
+    first = leaf_of(st, one, is_text, low_key, FIRST) if use_low else np.int64(0)
+    for i in range(first, one.size):
+        fence = st.fences[one.start + i]
+        if use_high and i > first and beyond(st, is_text, fence.key, high_key, is_prefix):
+            break
+        leaf = st.lists[fence.list]
+        begin = np.int64(0)
+        if use_low and i == first:
+            begin = place_in(st, leaf, is_text, low_key, FIRST)
+        if count_only and (i != first or not use_high):
+            found += leaf.size - begin
+            continue
+        for p in range(leaf.start + begin, leaf.start + leaf.size):
+            if use_high and beyond(st, is_text, st.post_key[p], high_key, is_prefix):
+                break
+            if count_only:
+                found += 1
+            else:
+                conjunction = np.int64(st.post_conjunction[p])
+                found = judge(st, conjunction, mode, boxes, total, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def walk_field(st, field, box, codes, nums, mode, boxes, total, found, count_only):
+    """All constraints of a field that may be inside (COVERED) or meet (FEEDING) the box."""
+    has_low, low, has_high, high, is_prefix = bounds_of(st, box, codes, nums)
+    found = walk(st, field, T_REL_EQ, has_low, low, has_high, high, is_prefix,
+                 mode, boxes, total, found, count_only)  # fmt: skip
+    if mode == COVERED and box.shape == POINT:
+        return found
+    # ranges inside the box start in it; ranges that meet it start anywhere before its end (strings
+    # under a prefix are not ordered by where they end, so all of them are looked at)
+    found = walk(st, field, T_REL_LOW, has_low and mode == COVERED, low,
+                 has_high and (box.kind != STRING or mode == COVERED), high, is_prefix,
+                 mode, boxes, total, found, count_only)  # fmt: skip
+    if mode == FEEDING or not has_low:
+        found = walk(st, field, T_REL_HIGH, has_low, low, has_high and mode == COVERED, high,
+                     is_prefix, mode, boxes, total, found, count_only)  # fmt: skip
+    return walk(st, field, T_REL_LOOSE, False, 0.0, False, 0.0, False,
+                mode, boxes, total, found, count_only)  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def walk_attribute(st, box, codes, nums, mode, boxes, total, found, count_only):
+    """All constraints of an attribute that may be inside or meet the box."""
+    attribute = np.int64(box.attr)
+    if box.kind == BOX_ABSENT or box.kind == BOX_EXISTS or mode == FEEDING:
+        found = walk(st, attribute * KINDS + EVERY, T_REL_LOOSE, False, 0.0, False, 0.0, False,
+                     mode, boxes, total, found, count_only)  # fmt: skip
+    if box.kind == BOX_ABSENT:
+        return found
+    if box.kind == BOX_EXISTS:
+        for kind in range(EVERY):
+            found = walk_field(st, attribute * KINDS + kind, box, codes, nums,
+                               mode, boxes, total, found, count_only)  # fmt: skip
+        return found
+    return walk_field(st, attribute * KINDS + box.kind, box, codes, nums,
+                      mode, boxes, total, found, count_only)  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def by_relation(st, boxes, n_boxes, total, codes, nums, mode):
+    """COVERED and FEEDING: what is looked for constrains each attribute of the query, so look at
+    the attribute with the fewest candidates."""
+    best, least = -1, np.int64(1) << 60
+    for w in range(n_boxes):
+        box = boxes[w]
+        if mode == FEEDING and box.kind == BOX_ABSENT:
+            continue
+        if box.attr < 0:
+            return 0
+        size = walk_attribute(st, box, codes, nums, mode, boxes, total, np.int64(0), True)
+        if size < least:
+            best, least = w, size
+    if best >= 0:
+        return walk_attribute(
+            st, boxes[best], codes, nums, mode, boxes, total, np.int64(0), False
+        )
+    found = np.int64(0)
+    for conjunction in range(st.control[C_CONJUNCTIONS]):
+        if st.conjunctions[conjunction].slot >= 0:
+            found = judge(st, conjunction, mode, boxes, total, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def relate_query(st, mode, codes, nums, count, set_nums, set_res, boxes):
+    """Conjunctions in relation `mode` to a query conjunction, into Store.hits; how many."""
+    n = make_boxes(codes, nums, count, set_nums, set_res, boxes)
+    next_epoch(st)
+    wanted = 0
+    for w in range(n):
+        box = boxes[w]
+        if box.attr >= 0:
+            st.where[box.attr] = w
+        if box.kind != BOX_ABSENT:
+            wanted += 1
+    if mode == COVERING or mode == FED:
+        found = by_access(st, boxes, n, nums, codes, mode)
+    else:
+        found = by_relation(st, boxes, n, n if mode == COVERED else wanted, codes, nums, mode)
+    for w in range(n):
+        if boxes[w].attr >= 0:
+            st.where[boxes[w].attr] = -1
+    return found

@@ -1,0 +1,77 @@
+"""The oracle: the same interface as `MatchIndex`, answered by looking at every filter.
+
+Slow on purpose and obviously right; property tests and benches compare with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from byway.model import (
+    Attributes,
+    DuplicateKeyError,
+    Filter,
+    UnknownKeyError,
+    covers,
+    intersects,
+)
+
+
+class NaiveIndex:
+    """A dictionary of filters, scanned for every question."""
+
+    def __init__(self) -> None:
+        self._filters: dict[int, tuple[Filter, int | None]] = {}
+
+    def add(self, key: int, filter: Filter, link: int | None = None) -> None:
+        """Store a filter under a new key."""
+        if key in self._filters:
+            raise DuplicateKeyError(key)
+        self._filters[key] = (filter, link)
+
+    def remove(self, key: int) -> None:
+        """Forget a key."""
+        if self._filters.pop(key, None) is None:
+            raise UnknownKeyError(key)
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def match(self, attributes: Attributes) -> list[int]:
+        """Keys whose filter matches."""
+        return [k for k, (f, _) in self._filters.items() if f.matches(attributes)]
+
+    def match_batch(self, publications: Sequence[Attributes]) -> list[list[int]]:
+        """`match` of each."""
+        return [self.match(p) for p in publications]
+
+    def match_links(
+        self, attributes: Attributes, exclude: int | None = None
+    ) -> tuple[int, bool, list[int]]:
+        """(mask of links, whether two or more entries match, local keys), `exclude` left out."""
+        mask, found, local = 0, 0, []
+        for key, (f, link) in self._filters.items():
+            if (link is not None and link == exclude) or not f.matches(attributes):
+                continue
+            found += 1
+            if link is None:
+                local.append(key)
+            else:
+                mask |= 1 << link
+        return mask, found > 1, local
+
+    def covering(self, filter: Filter) -> list[int]:
+        """Keys whose filter covers the given one."""
+        return [k for k, (f, _) in self._filters.items() if covers(f, filter)]
+
+    def covered_by(self, filter: Filter) -> list[int]:
+        """Keys whose filter the given one covers."""
+        return [k for k, (f, _) in self._filters.items() if covers(filter, f)]
+
+    def intersecting(self, advertisement: Filter) -> list[int]:
+        """Keys of subscriptions that the given advertisement may feed."""
+        return [k for k, (f, _) in self._filters.items() if intersects(advertisement, f)]
+
+    def intersecting_advertisements(self, subscription: Filter) -> list[int]:
+        """Keys of advertisements that may feed the given subscription."""
+        return [k for k, (f, _) in self._filters.items() if intersects(f, subscription)]
