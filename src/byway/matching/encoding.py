@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from byway.matching import layout as lay
 from byway.matching.vocabulary import Vocabulary
@@ -177,7 +177,7 @@ _ENCODERS: Final[dict[type[Constraint], Callable[..., None]]] = {
 
 
 class Codes:
-    """Publications as codes. `starts` separates them; text bytes only where filters look at text."""
+    """Publications as codes, separated by `starts`; text bytes only where filters look at text."""
 
     def __init__(self) -> None:
         self.codes: list[int] = []
@@ -191,6 +191,7 @@ class Codes:
         codes, nums = self.codes, self.nums
         names, strings = vocabulary.names, vocabulary.strings
         text_names = vocabulary.text_names
+        value: Any  # told apart by its class below
         for name, value in attributes.items():
             number = names.get(name)
             if number is None:

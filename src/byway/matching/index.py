@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,7 +28,7 @@ Keys = npt.NDArray[np.int64]
 
 LINKS_MAX: Final = 4_096
 _CHUNK: Final = 256  # publications encoded and matched at a time
-_OUT_MIN: Final = 1_024
+_OUT_BATCH: Final = 65_536  # keys
 _RECHOOSE: Final = 256  # conjunctions looked at again in one go
 _RELATE: Final = 1_024  # conjunctions filed for relations in one go
 _NO_TEXT: Final = np.zeros(1, np.uint8)
@@ -74,7 +75,7 @@ class Matches(Sequence[Keys]):
 
     def __iter__(self) -> Iterator[Keys]:
         offsets = self.offsets.tolist()
-        for start, end in zip(offsets, offsets[1:], strict=False):
+        for start, end in pairwise(offsets):
             yield self.keys[start:end]
 
     def __repr__(self) -> str:
@@ -153,7 +154,7 @@ class MatchIndex:
         slot = entry.find_slot(self._directory, key)
         if slot < 0:
             raise UnknownKeyError(key)
-        stored = self._filters[slot]
+        stored: Filter | None = self._filters[slot]
         assert stored is not None
         return stored
 
@@ -227,7 +228,9 @@ class MatchIndex:
     def _match_chunk(self, encoded: Codes, offsets: Keys, parts: list[Keys]) -> None:
         codes, nums, texts, marks = self._encoded(encoded)
         starts = np.array(encoded.starts, np.int64)
-        out = np.empty(max(_OUT_MIN, len(self) + 16 * len(encoded.starts)), np.int64)
+        if len(self._out) < len(self) + _OUT_BATCH:  # answers in flight beside the largest one
+            self._out = np.zeros(len(self) + _OUT_BATCH, np.int64)
+        out = self._out
         first = 0
         while first < len(starts) - 1:
             after = int(entry.match_keys_batch(
@@ -289,7 +292,7 @@ class MatchIndex:
         return np.sort(np.concatenate((keys, np.fromiter(self._empty, np.int64))))
 
     def intersecting(self, advertisement: Filter) -> Keys:
-        """Keys of stored filters, read as subscriptions, that `advertisement` may feed; ascending."""
+        """Keys of stored filters, read as subscriptions, that `advertisement` may feed; sorted."""
         if advertisement.open:
             return np.setdiff1d(self._all_keys(), _sorted(self._empty))
         keys: set[int] = set()
@@ -301,7 +304,7 @@ class MatchIndex:
         return _sorted(keys)
 
     def intersecting_advertisements(self, subscription: Filter) -> Keys:
-        """Keys of stored filters, read as advertisements, that may feed `subscription`; ascending."""
+        """Keys of stored filters, read as advertisements, that may feed `subscription`; sorted."""
         keys: set[int] = set(self._open) if subscription.conjunctions else set()
         for conjunction in subscription.conjunctions:
             for number, sure in self._related(relations.FEEDING, conjunction):
@@ -311,7 +314,7 @@ class MatchIndex:
         return _sorted(keys)
 
     def _related(self, mode: int, conjunction: Conjunction) -> list[tuple[int, bool]]:
-        """(conjunction number, whether the kernel is sure) of what stands in relation to a query."""
+        """(conjunction number, whether that is sure) of what stands in relation to a query."""
         if mode in (relations.COVERED, relations.FEEDING) and not self._control[lay.RELATIONS]:
             self._switch_relations_on()
         atoms = self._atoms
@@ -322,10 +325,16 @@ class MatchIndex:
         codes, nums = array("q", atoms.codes or [0]), array("d", atoms.nums or [0.0])
         set_nums, set_res = array("d", atoms.set_nums or [0.0]), array("q", atoms.set_res or [0])
         while True:
-            found = int(entry.relate_query(
-                self._directory, mode, np.frombuffer(codes, np.int64), np.frombuffer(nums), len(atoms.codes),
-                np.frombuffer(set_nums), np.frombuffer(set_res, np.int64), self._boxes,
-            ))  # fmt: skip
+            found = entry.relate_query(
+                self._directory,
+                mode,
+                np.frombuffer(codes, np.int64),
+                np.frombuffer(nums),
+                len(atoms.codes),
+                np.frombuffer(set_nums),
+                np.frombuffer(set_res, np.int64),
+                self._boxes,
+            )
             if found < self._arrays.rows("hits"):
                 break
             self._arrays.grow("hits", 2 * self._arrays.rows("hits"))
@@ -337,7 +346,7 @@ class MatchIndex:
         record = self._arrays["conjunctions"][number]
         stored = self._filters[record["slot"]]
         assert stored is not None
-        return int(record["key"]), stored.conjunctions[record["ordinal"]]
+        return int(self._arrays["conjunction_key"][number]), stored.conjunctions[record["ordinal"]]
 
     def _all_keys(self) -> Keys:
         slots = self._arrays["slots"][: self._control[lay.C_SLOTS]]
@@ -421,7 +430,8 @@ class MatchIndex:
         used = int(self._control[lay.C_SLOTS])
         if used >= arrays.rows("slots"):
             arrays.grow("slots", used + used // 8 + 16)
-            self._out = np.zeros(used + used // 8 + 16, np.int64)
+            if len(self._out) <= arrays.rows("slots"):
+                self._out = np.zeros(arrays.rows("slots"), np.int64)
         if 3 * (self._control[lay.LIVE_KEYS] + 1) > 2 * arrays.rows("keys"):
             arrays.grow("keys", 2 * arrays.rows("keys"))
             entry.rebuild_keys(self._directory)
@@ -434,6 +444,7 @@ class MatchIndex:
         if used >= arrays.rows("conjunctions"):
             size = used + used // 8 + 16
             arrays.grow("conjunctions", size)
+            arrays.grow("conjunction_key", size)
             if arrays.rows("hits") <= size:
                 arrays.grow("hits", size + 1)
         for pool, name, more in (
@@ -483,13 +494,13 @@ def _clear_fields(fields: Array) -> None:
 
 def _new_arrays(vocabulary: Vocabulary) -> Arrays:
     attributes = 4
-    arrays = Arrays(vocabulary, {
-        "control": lay.CONTROLS, "free": lay.POOLS, "atoms": 16, "conjunctions": 8, "slots": 16,
-        "lists": 24, "post_conjunction": 64, "post_filing": 64, "post_key": 64, "filings": 16, "fences": 16,
-        "ordered": attributes * lay.KINDS * lay.ORDERED, "fields": attributes * lay.KINDS,
-        "samples": 2 * attributes, "presence": attributes, "table": 64, "keys": 16, "local": 8,
-        "where": attributes, "hits": 16, "hot": 64,
-    })  # fmt: skip
+    rows = {"control": lay.CONTROLS, "free": lay.POOLS, "hot": 64}
+    rows |= dict.fromkeys(("atoms", "filings", "fences", "slots", "keys", "hits"), 16)
+    rows |= dict.fromkeys(("conjunctions", "conjunction_key", "local"), 8)
+    rows |= dict.fromkeys(("post_conjunction", "post_filing", "post_key", "table"), 64)
+    rows |= {"lists": 24, "where": attributes, "presence": attributes, "samples": 2 * attributes}
+    rows |= {"fields": attributes * lay.KINDS, "ordered": attributes * lay.KINDS * lay.ORDERED}
+    arrays = Arrays(vocabulary, rows)
     for counter in (
         lay.FREE_CONJUNCTION, lay.FREE_SLOT, lay.FREE_LIST, lay.ALWAYS_LIST,
         lay.PENDING, lay.CURSOR,

@@ -1,13 +1,14 @@
 """The memory layout of the matching index: record types, operator codes, counters.
 
 A filter's conjunction becomes a run of *atoms* (attribute, operator, value). One atom, the *access*
-atom, decides in which posting lists the conjunction is filed; the rest is verified. Everything lives
-in flat numpy arrays (`arrays.Arrays` owns them, kernels find them through one directory). This file decides the layout and nothing else.
+atom, decides in which posting lists the conjunction is filed; the rest is verified. Everything
+lives in flat numpy arrays: `arrays.Arrays` owns them, kernels find them through one directory. This
+file decides the layout and nothing else.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -66,9 +67,16 @@ GRID_LOWEST: Final = -24
 TEXT_KEY_MAX: Final = 63  # bytes of a prefix or suffix that make its list key
 SAMPLES: Final = 32  # recent values kept per field
 LEAF_MAX: Final = 256  # entries at which a leaf of an ordered set is split
-SIZE_CLASSES: Final = 96
+SIZE_CLASSES: Final = 104
 EXT_GRID, EXT_PREFIX, EXT_SUFFIX, EXT_GRAM = 0, 64, 128, 192
 EXT_WIDTH: Final = 196
+
+# Bit of post_filing: the conjunction has one atom and its key no other conjunction, so a list that
+# vouches for the access atom vouches for the match.
+LONE: Final = -32768
+# Else, in a conjunction with one filing: a guard, an attribute without which it cannot match.
+GUARD: Final = 16384
+FILING_MASK: Final = 16383
 
 # --- pools with free lists -------------------------------------------------------------------
 POOL_ATOMS: Final = 0
@@ -113,7 +121,6 @@ ATOM = np.dtype(
 )
 CONJUNCTION = np.dtype(
     [
-        ("key", "i8"),
         ("start", "i4"),  # of its atoms
         ("slot", "i4"),  # of its key; -1 when free
         ("link", "i4"),
@@ -164,19 +171,20 @@ FIELD = np.dtype(
     ]
 )
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 
 # The arrays of a store, in the order of its directory: element type and width (0: one-dimensional).
-ARRAYS: Final[dict[str, tuple[np.dtype, int]]] = {
+ARRAYS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
     "control": (np.dtype("i8"), 0),  # see above
     "free": (np.dtype("i4"), SIZE_CLASSES),  # [pool, size class]: heads of free blocks
     "atoms": (ATOM, 0),
     "conjunctions": (CONJUNCTION, 0),
+    "conjunction_key": (np.dtype("i8"), 0),
     "slots": (SLOT, 0),
     "lists": (LIST, 0),
     "post_conjunction": (np.dtype("i4"), 0),  # postings
-    "post_filing": (np.dtype("i2"), 0),  # which filing of it
+    "post_filing": (np.dtype("i2"), 0),  # which filing of it, LONE, or a GUARD
     "post_key": (np.dtype("i4"), 0),  # in ordered sets: what the leaf is sorted by
     "filings": (FILING, 0),
     "sets": (MEMBER, 0),
@@ -195,7 +203,7 @@ ARRAYS: Final[dict[str, tuple[np.dtype, int]]] = {
     "hot": (np.dtype("i4"), 0),  # lists that wasted much
 }
 # The vocabulary's own directory follows them in a store's directory.
-SHARED_ARRAYS: Final[dict[str, np.dtype]] = {
+SHARED_ARRAYS: Final[dict[str, np.dtype[Any]]] = {
     "text": np.dtype("u1"),  # bytes of the vocabulary's strings
     "text_start": np.dtype("i8"),  # where each string starts; one more at the end
 }

@@ -1,7 +1,7 @@
 """The vocabulary: numbers for names and strings, shared by all indexes of a process.
 
-Append-only: it holds every attribute name and every string that a filter ever mentioned (never those
-of publications, which are only looked up). It knows nothing of filters.
+Append-only: it holds every attribute name and every string that a filter ever mentioned (never
+those of publications, which are only looked up). It knows nothing of filters.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Vocabulary:
         end = start + len(encoded)
         if end > len(self._text) or number + 2 > len(self._text_start):
             self._text.resize(max(end + 64, len(self._text) * 5 // 4), refcheck=False)
-            self._text_start.resize(max(len(self._text_start), (number + 32) * 5 // 4), refcheck=False)
+            self._text_start.resize(
+                max(len(self._text_start), (number + 32) * 5 // 4), refcheck=False
+            )
             self._enter()
         self._text[start:end] = np.frombuffer(encoded, np.uint8)
         self._text_start[number + 1] = end

@@ -11,8 +11,11 @@ import os
 import shutil
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
-from numba import config
+from numba import config as _config
+
+config: Any = _config  # its settings are made at run time
 
 
 def _cache_directory() -> str:

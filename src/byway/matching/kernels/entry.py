@@ -98,9 +98,7 @@ def match_keys_batch(directory, first, starts, codes, nums, texts, marks, out, o
 @njit(cache=True, nogil=True)
 def match_link_mask(directory, codes, nums, texts, marks, exclude, mask, out):
     """Links and local keys of one publication; see `match.match_link_mask`."""
-    return match.match_link_mask(
-        as_store(directory), codes, nums, texts, marks, exclude, mask, out
-    )
+    return match.match_link_mask(as_store(directory), codes, nums, texts, marks, exclude, mask, out)
 
 
 @njit(cache=True, nogil=True)

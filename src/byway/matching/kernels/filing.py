@@ -39,12 +39,14 @@ from byway.matching.layout import (
     EXT_GRID,
     EXT_PREFIX,
     EXT_SUFFIX,
-    FREE_CONJUNCTION,
+    FILING_MASK,
     FIRST_RELATION,
+    FREE_CONJUNCTION,
     FREE_SLOT,
     GE,
     GRID_LEVELS,
     GRID_LOWEST,
+    GUARD,
     HASHED_LISTS,
     HOT,
     IN,
@@ -52,6 +54,7 @@ from byway.matching.layout import (
     LE,
     LIVE_CONJUNCTIONS,
     LIVE_KEYS,
+    LONE,
     MOVED,
     NE,
     PASS,
@@ -369,7 +372,7 @@ def field_of(atom):
 
 
 @njit(cache=True, nogil=True)
-def hashed_push(st, field, tag, payload, res, conjunction, k):
+def hashed_push(st, field, tag, payload, res, conjunction, mark):
     list_id = find_list(st, field, tag, payload, res)
     if list_id < 0:
         list_id = new_list(st, field, tag, payload, res)
@@ -379,25 +382,44 @@ def hashed_push(st, field, tag, payload, res, conjunction, k):
             st.fields[field].any = list_id
         elif tag == T_OTHER:
             st.fields[field].other = list_id
-    return np.int64(list_id), push(st, list_id, conjunction, k)
+    return np.int64(list_id), push(st, list_id, conjunction, mark)
+
+
+@njit(cache=True, nogil=True)
+def mark_of(st, c, k):
+    """What a posting tells of its conjunction: filing k, and what spares looking at it."""
+    if c.count == 1 and not c.stamped:
+        return k | LONE
+    if c.filings > 1:
+        return k
+    guard, rarest = np.int64(-1), np.int64(1) << 60
+    own = np.int64(st.atoms[c.start + c.access].attr) if c.access >= 0 else np.int64(-1)
+    for i in range(c.count):
+        atom = st.atoms[c.start + i]
+        if atom.op != ABSENT and atom.attr != own and atom.attr < FILING_MASK:
+            presence = np.int64(st.presence[atom.attr, 0])
+            if presence < rarest:
+                guard, rarest = np.int64(atom.attr), presence
+    return k if guard < 0 else GUARD | guard
 
 
 @njit(cache=True, nogil=True)
 def file_one(st, conjunction, k):
     """Make filing k of a conjunction under its access atom; False when there was no room."""
     c = st.conjunctions[conjunction]
+    mark = mark_of(st, c, k)
     if c.access < 0:
         list_id = st.control[ALWAYS_LIST]
         if list_id < 0:
             list_id = new_list(st, -1, T_ALWAYS, 0, 0)
             st.control[ALWAYS_LIST] = list_id
-        pos = push(st, list_id, conjunction, k)
+        pos = push(st, list_id, conjunction, mark)
         return done(st, c, k, list_id, pos)
     atom = st.atoms[c.start + c.access]
     field = field_of(atom)
     tag = access_tag(st, c.start, c.count, c.access)
     if tag == T_GT or tag == T_LT:
-        if not ordered_insert(st, field, tag, atom.num, conjunction):
+        if not ordered_insert(st, field, tag, atom.num, conjunction, mark):
             return False
         st.fields[field].access += 1
         return True
@@ -423,7 +445,7 @@ def file_one(st, conjunction, k):
         else:
             payload, column = rarest_gram(st, field, start, end), EXT_GRAM + min(end - start, 3)
         res = length if tag != T_GRAM else np.int64(0)
-    list_id, pos = hashed_push(st, field, tag, payload, res, conjunction, k)
+    list_id, pos = hashed_push(st, field, tag, payload, res, conjunction, mark)
     if not done(st, c, k, list_id, pos):
         return False
     if column >= 0:
@@ -515,7 +537,8 @@ def relate(st, conjunction, progress):
     for i in range(progress, c.count):
         if is_first_of_attribute(st, c, i):
             atom = st.atoms[c.start + i]
-            if not ordered_insert(st, field_of(atom), relation_tag(atom), atom.num, conjunction):
+            tag = relation_tag(atom)
+            if not ordered_insert(st, field_of(atom), tag, atom.num, conjunction, 0):
                 return i
     return np.int64(c.count)
 
@@ -606,7 +629,7 @@ def insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several):
         conjunction = control[C_CONJUNCTIONS]
         control[C_CONJUNCTIONS] += 1
     c = st.conjunctions[conjunction]
-    c.key = st.slots[slot].key
+    st.conjunction_key[conjunction] = st.slots[slot].key
     c.slot = slot
     c.link = st.slots[slot].link
     c.next = st.slots[slot].head
@@ -717,8 +740,8 @@ def rechoose(st, budget):
     """Look again at the conjunctions of the list that wasted most recently, `budget` at a time.
 
     Moves those for which another atom is now at least twice as selective. A pass that moves nothing
-    makes the list wait twice as long for its next one. Stops early, with control[PENDING] set, when a
-    filing waits for room.
+    makes the list wait twice as long for its next one. Stops early, with control[PENDING] set, when
+    a filing waits for room.
     """
     control = st.control
     list_id = np.int64(st.hot[control[HOT] - 1])

@@ -13,8 +13,10 @@ from numba import njit
 
 from byway.matching.layout import (
     C_LISTS,
+    FILING_MASK,
     FIRST_RELATION,
     FREE_LIST,
+    GUARD,
     HASHED_LISTS,
     KINDS,
     LEAF_MAX,
@@ -35,26 +37,38 @@ from byway.matching.layout import (
 
 
 @njit(cache=True, nogil=True)
-def size_class(size):
-    """Free blocks are kept by exact size up to 64, by the power of two above."""
+def block_size(size):
+    """What is really reserved for a request: exact up to 64, then by 32, then powers of two."""
     if size <= 64:
         return size
-    c = 64
-    while size > 64:
+    if size <= 512:
+        return (size + 31) & ~31
+    rounded = 1024
+    while rounded < size:
+        rounded <<= 1
+    return rounded
+
+
+@njit(cache=True, nogil=True)
+def size_class(size):
+    """Which free chain blocks of this (reserved) size are kept in."""
+    if size <= 64:
+        return size
+    if size <= 512:
+        return 64 + ((size - 33) >> 5)
+    c = 79
+    while size > 1024:
         size = (size + 1) >> 1
         c += 1
     return c
 
 
 @njit(cache=True, nogil=True)
-def block_size(size):
-    """What is really reserved for a request of `size`."""
-    if size <= 64:
-        return size
-    rounded = 64
-    while rounded < size:
-        rounded <<= 1
-    return rounded
+def more_room(room):
+    """The next size of a list that is full: a quarter more."""
+    if room < 4:
+        return room + 2
+    return block_size(room + (room >> 2))
 
 
 @njit(cache=True, nogil=True)
@@ -90,12 +104,7 @@ def find_list(st, field, tag, payload, res):
             return -1
         if (entry >> 32) == mark:
             one = st.lists[entry & 0xFFFFFFFF]
-            if (
-                one.payload == payload
-                and one.field == field
-                and one.tag == tag
-                and one.res == res
-            ):
+            if one.payload == payload and one.field == field and one.tag == tag and one.res == res:
                 return entry & 0xFFFFFFFF
         i = (i + np.uint64(1)) & last
 
@@ -232,30 +241,37 @@ def free_posts(st, start, room):
 
 
 @njit(cache=True, nogil=True)
+def move_list(st, list_id, room):
+    """Put a list's postings into a block of another size; False when the pool has none."""
+    one = st.lists[list_id]
+    c = size_class(room)
+    start = np.int64(st.free[POOL_POSTS, c])
+    if start >= 0:
+        st.free[POOL_POSTS, c] = st.post_conjunction[start]
+    else:
+        start = st.control[USED + POOL_POSTS]
+        if start + room > len(st.post_conjunction):
+            st.control[WANT_POSTS] = room
+            return False
+        st.control[USED + POOL_POSTS] += room
+    old = np.int64(one.start)
+    for i in range(one.size):
+        st.post_conjunction[start + i] = st.post_conjunction[old + i]
+        st.post_filing[start + i] = st.post_filing[old + i]
+        st.post_key[start + i] = st.post_key[old + i]
+    free_posts(st, old, one.room)
+    one.start = start
+    one.room = room
+    return True
+
+
+@njit(cache=True, nogil=True)
 def push(st, list_id, conjunction, filing):
     """Append a posting; its position, or -1 when the pool has no room (nothing is changed)."""
     one = st.lists[list_id]
-    if one.size == one.room:
-        room = 2 if one.room == 0 else one.room * 2
-        c = size_class(room)
-        start = st.free[POOL_POSTS, c]
-        if start >= 0:
-            st.free[POOL_POSTS, c] = st.post_conjunction[start]
-        else:
-            start = st.control[USED + POOL_POSTS]
-            if start + room > len(st.post_conjunction):
-                st.control[WANT_POSTS] = room
-                return -1
-            st.control[USED + POOL_POSTS] += room
-        old = one.start
-        for i in range(one.size):
-            st.post_conjunction[start + i] = st.post_conjunction[old + i]
-            st.post_filing[start + i] = st.post_filing[old + i]
-            st.post_key[start + i] = st.post_key[old + i]
-        free_posts(st, old, one.room)
-        one.start = start
-        one.room = room
-    pos = one.size
+    if one.size == one.room and not move_list(st, list_id, more_room(np.int64(one.room))):
+        return -1
+    pos = np.int64(one.size)
     st.post_conjunction[one.start + pos] = conjunction
     st.post_filing[one.start + pos] = filing
     one.size = pos + 1
@@ -273,8 +289,8 @@ def pull(st, list_id, pos):
         filing = st.post_filing[one.start + end]
         st.post_conjunction[one.start + pos] = conjunction
         st.post_filing[one.start + pos] = filing
-        place = st.filings[st.conjunctions[conjunction].filing + filing]
-        place.pos = pos
+        k = filing & FILING_MASK if filing & GUARD == 0 else 0
+        st.filings[st.conjunctions[conjunction].filing + k].pos = pos
 
 
 # --- ordered sets: leaves sorted by (key, conjunction), fences before all but the first -----------
@@ -368,7 +384,7 @@ def grow_fences(st, one):
     """Room for one more fence in an ordered set; False when the pool has none."""
     if one.size < one.room:
         return True
-    room = 1 if one.room == 0 else one.room * 2
+    room = block_size(2 * np.int64(one.room)) if one.room > 0 else 1
     c = size_class(room)
     start = st.free[POOL_FENCES, c]
     if start >= 0:
@@ -407,7 +423,7 @@ def insert_fence(st, one, at, key, conjunction, list_id):
 
 
 @njit(cache=True, nogil=True)
-def ordered_insert(st, field, tag, num, conjunction):
+def ordered_insert(st, field, tag, num, conjunction, filing):
     """File a conjunction by key; False when there was no room (nothing is changed)."""
     one = st.ordered[field * ORDERED + tag - T_GT]
     is_text = is_text_set(field, tag)
@@ -420,12 +436,14 @@ def ordered_insert(st, field, tag, num, conjunction):
     list_id = np.int64(st.fences[one.start + at].list)
     leaf = st.lists[list_id]
     place = place_in(st, leaf, is_text, key, conjunction)
-    if push(st, list_id, conjunction, 0) < 0:
+    if push(st, list_id, conjunction, filing) < 0:
         return False
     for p in range(leaf.start + leaf.size - 1, leaf.start + place, -1):
         st.post_conjunction[p] = st.post_conjunction[p - 1]
+        st.post_filing[p] = st.post_filing[p - 1]
         st.post_key[p] = st.post_key[p - 1]
     st.post_conjunction[leaf.start + place] = conjunction
+    st.post_filing[leaf.start + place] = filing
     st.post_key[leaf.start + place] = key
     one.entries += 1
     if leaf.size >= LEAF_MAX:
@@ -450,9 +468,10 @@ def split_leaf(st, one, field, tag, at):
     upper = np.int64(new_list(st, field, tag, 0, 0))
     leaf = st.lists[list_id]
     for p in range(leaf.start + half, leaf.start + leaf.size):
-        pos = push(st, upper, st.post_conjunction[p], 0)
+        pos = push(st, upper, st.post_conjunction[p], st.post_filing[p])
         st.post_key[st.lists[upper].start + pos] = st.post_key[p]
     leaf.size = half
+    move_list(st, list_id, room)
     first = st.lists[upper].start
     insert_fence(st, one, at + 1, st.post_key[first], st.post_conjunction[first], upper)
 
@@ -469,6 +488,7 @@ def ordered_remove(st, field, tag, num, conjunction):
     place = place_in(st, leaf, is_text, key, conjunction)
     for p in range(leaf.start + place, leaf.start + leaf.size - 1):
         st.post_conjunction[p] = st.post_conjunction[p + 1]
+        st.post_filing[p] = st.post_filing[p + 1]
         st.post_key[p] = st.post_key[p + 1]
     leaf.size -= 1
     one.entries -= 1

@@ -1,9 +1,9 @@
 """Matching: visit the lists a publication leads to, verify what stands there.
 
-A publication comes as parallel arrays: `codes` (name id, kind, lost rounding, text flag) and `nums`
-(the number, string id or boolean); the bytes of its i-th value, where a text operator may want them,
-are texts[marks[i] : marks[i + 1]]. Kernels write conjunction numbers to Store.hits and turn them into
-keys or link masks at the end.
+A publication comes as parallel arrays: `codes` (name id, kind, lost rounding) and `nums` (the
+number, string id or boolean); the bytes of its i-th value, where a text operator may want them, are
+texts[marks[i] : marks[i + 1]]. Kernels write conjunction numbers to `hits` and turn them into keys
+or link masks at the end.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from byway.matching.layout import (
     EXT_GRID,
     EXT_PREFIX,
     EXT_SUFFIX,
+    FILING_MASK,
     GE,
     GRID_LEVELS,
+    GUARD,
     HOT,
     IN,
     KINDS,
@@ -54,14 +56,12 @@ from byway.matching.layout import (
     T_GRID,
     T_GT,
     T_LT,
-    T_NE,
     T_PREFIX,
     T_SUFFIX,
     TEXT_GE,
     TEXT_GT,
     TEXT_KEY_MAX,
     TEXT_LE,
-    TEXT_LT,
 )
 
 FIRST = -1  # before and after every conjunction number
@@ -95,7 +95,7 @@ def starts_with(value, at, end, text, start, stop):
 
 @njit(cache=True, nogil=True)
 def has_part(value, at, end, text, start, stop):
-    """Substring search, linear in the worst case (Knuth, Morris, Pratt with the table made here)."""
+    """Substring search, linear in the worst case (Knuth, Morris and Pratt)."""
     m = stop - start
     if m == 0:
         return True
@@ -219,18 +219,26 @@ def holds_rare(st, atom, num, w, codes, texts, marks):
 def visit(st, list_id, first, last, trusted, codes, nums, texts, marks, found):
     """Verify entries first … last of a list; `trusted`: the list vouches for the access atom."""
     start = np.int64(st.lists[list_id].start)
-    posts, conjunctions, hits = st.post_conjunction, st.conjunctions, st.hits
+    posts, marked = st.post_conjunction, st.post_filing
+    conjunctions, hits = st.conjunctions, st.hits
     atoms, where = st.atoms, st.where
     refused = 0
     for p in range(start + first, start + last):
         conjunction = posts[p]
-        c = conjunctions[conjunction]
-        begin, count = c.start, c.count
-        if not (trusted and count == 1):
-            skip = begin + c.access if trusted else -1
-            if not verify(st, atoms, where, begin, count, skip, codes, nums, texts, marks):
-                refused += 1
+        mark = marked[p]
+        if mark < 0:  # LONE
+            if trusted:
+                hits[found] = conjunction
+                found += 1
                 continue
+        elif mark & GUARD and where[mark & FILING_MASK] < 0:
+            refused += 1
+            continue
+        c = conjunctions[conjunction]
+        skip = c.start + c.access if trusted else -1
+        if not verify(st, atoms, where, c.start, c.count, skip, codes, nums, texts, marks):
+            refused += 1
+            continue
         if c.stamped:
             slot = st.slots[c.slot]
             epoch = np.int32(st.control[EPOCH])
@@ -368,7 +376,7 @@ def visit_unequal(st, field, num, res, codes, nums, texts, marks, found):
 
 @njit(cache=True, nogil=True)
 def match_one(st, codes, nums, texts, marks):
-    """Numbers of the matching conjunctions into Store.hits; how many. One per key at most if its
+    """Numbers of the matching conjunctions into `hits`; how many. One per key at most if its
     conjunctions are stamped."""
     control = st.control
     n = len(codes)
@@ -404,9 +412,7 @@ def match_one(st, codes, nums, texts, marks):
             if list_id >= 0:
                 found = visit_all(st, list_id, True, codes, nums, texts, marks, found)
         if kind == STRING:
-            found = visit_text(
-                st, field, marks[i], marks[i + 1], codes, nums, texts, marks, found
-            )
+            found = visit_text(st, field, marks[i], marks[i + 1], codes, nums, texts, marks, found)
         else:
             found = visit_number(st, field, num, res, codes, nums, texts, marks, found)
         if f.any >= 0:
@@ -473,7 +479,7 @@ def match_keys(st, codes, nums, texts, marks, out):
     """Matching keys into `out`; how many."""
     found = match_one(st, codes, nums, texts, marks)
     for i in range(found):
-        out[i] = st.conjunctions[st.hits[i]].key
+        out[i] = st.conjunction_key[st.hits[i]]
     return found
 
 
@@ -484,6 +490,7 @@ def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets)
     Returns the number of the first publication not done. offsets[i + 1] is set for each done.
     """
     most = st.control[LIVE_KEYS]
+    keys, hits = st.conjunction_key, st.hits
     o = offsets[first]
     for p in range(first, len(starts) - 1):
         if o - offsets[first] + most > len(out):
@@ -492,7 +499,7 @@ def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets)
         found = match_one(st, codes[a:b], nums[a:b], texts, marks[a : b + 1])
         base = o - offsets[first]
         for i in range(found):
-            out[base + i] = st.conjunctions[st.hits[i]].key
+            out[base + i] = keys[hits[i]]
         o += found
         offsets[p + 1] = o
     return len(starts) - 1
@@ -513,7 +520,7 @@ def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
         c = st.conjunctions[st.hits[i]]
         link = np.int64(c.link)
         if link < 0:
-            out[local] = c.key
+            out[local] = st.conjunction_key[st.hits[i]]
             local += 1
         elif link == exclude:
             continue

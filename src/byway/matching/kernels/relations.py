@@ -510,7 +510,7 @@ def by_access(st, boxes, total, nums, codes, mode):
     return found
 
 
-# --- candidates by the ordered relation sets -------------------------------------------------------
+# --- candidates by the ordered relation sets ---------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
@@ -622,9 +622,7 @@ def by_relation(st, boxes, n_boxes, total, codes, nums, mode):
         if size < least:
             best, least = w, size
     if best >= 0:
-        return walk_attribute(
-            st, boxes[best], codes, nums, mode, boxes, total, np.int64(0), False
-        )
+        return walk_attribute(st, boxes[best], codes, nums, mode, boxes, total, np.int64(0), False)
     found = np.int64(0)
     for conjunction in range(st.control[C_CONJUNCTIONS]):
         if st.conjunctions[conjunction].slot >= 0:
@@ -634,7 +632,7 @@ def by_relation(st, boxes, n_boxes, total, codes, nums, mode):
 
 @njit(cache=True, nogil=True)
 def relate_query(st, mode, codes, nums, count, set_nums, set_res, boxes):
-    """Conjunctions in relation `mode` to a query conjunction, into Store.hits; how many."""
+    """Conjunctions in relation `mode` to a query conjunction, into `hits`; how many."""
     n = make_boxes(codes, nums, count, set_nums, set_res, boxes)
     next_epoch(st)
     wanted = 0
