@@ -1,7 +1,7 @@
 """Settings of the whole suite: how long Hypothesis looks.
 
 The default profile repeats the same examples on every run; `BYWAY_HYPOTHESIS=thorough` looks fifty
-times longer, with fresh ones. A failure prints the blob that reproduces it.
+times longer, with fresh ones (add `--timeout=0`). A failure prints the blob that reproduces it.
 """
 
 import os
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "default",
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     print_blob=True,
@@ -19,7 +19,7 @@ settings.register_profile(
 settings.register_profile(
     "thorough",
     settings.get_profile("default"),
-    max_examples=10_000,
+    max_examples=5_000,
     derandomize=False,
 )
 settings.load_profile(os.environ.get("BYWAY_HYPOTHESIS", "default"))

@@ -17,6 +17,7 @@ from byway._version import __version__
 from byway.cli.app import new_app
 
 VERBS = {
+    "demo": "Show byway at work.",
     "filter": "Check, try and compare filters without a network.",
 }
 

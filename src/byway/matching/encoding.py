@@ -10,7 +10,10 @@ from array import array
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from byway.matching import layout as lay
+from byway.matching.layout import Array
 from byway.matching.vocabulary import Vocabulary
 from byway.model.constraints import (
     Absent,
@@ -34,6 +37,8 @@ from byway.model.values import (
     number_key,
 )
 
+_NO_INTS: Final = np.zeros(0, np.int64)
+_NO_NUMS: Final = np.zeros(0, np.float64)
 _EXACT: Final = 2**53
 _NUMBER: Final = lay.NUMBER << 40
 _STRING: Final = lay.STRING << 40
@@ -90,6 +95,20 @@ class Atoms:
         for num, res in members:
             self.set_nums.append(num)
             self.set_res.append(res)
+
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        """Codes and numbers of the atoms, numbers and lost roundings of set members."""
+        if not self.codes:
+            return _NO_INTS, _NO_NUMS, _NO_NUMS, _NO_INTS
+        codes, nums = array("q", self.codes), array("d", self.nums)
+        if not self.set_nums:
+            return np.frombuffer(codes, np.int64), np.frombuffer(nums), _NO_NUMS, _NO_INTS
+        return (
+            np.frombuffer(codes, np.int64),
+            np.frombuffer(nums),
+            np.array(self.set_nums),
+            np.array(self.set_res, np.int64),
+        )
 
 
 def _exists(atoms: Atoms, attribute: int, constraint: Exists) -> None:
@@ -149,7 +168,7 @@ def _string_pattern(atoms: Atoms, attribute: int, c: StringPattern) -> None:
         texts.append((lay.SUFFIX, c.suffix))
     texts += [(lay.CONTAINS, part) for part in c.contains]
     if c.low or c.low_open:
-        texts.insert(0 if not c.prefix else 1, (lay.TEXT_GT if c.low_open else lay.TEXT_GE, c.low))
+        texts.append((lay.TEXT_GT if c.low_open else lay.TEXT_GE, c.low))
     if c.high is not None:
         texts.append((lay.TEXT_LT if c.high_open else lay.TEXT_LE, c.high))
     texts += [(lay.NOT_PREFIX, part) for part in c.not_prefix]
@@ -185,6 +204,15 @@ class Codes:
         self.starts: list[int] = [0]
         self.texts = bytearray()
         self.marks: list[int] = []
+
+    def clear(self) -> None:
+        """Start anew."""
+        self.codes.clear()
+        self.nums.clear()
+        if self.texts:
+            self.texts = bytearray()
+        self.marks.clear()
+        self.starts = [0]
 
     def put(self, attributes: Attributes, vocabulary: Vocabulary) -> None:
         """Encode one more publication; names that no filter uses are left out."""

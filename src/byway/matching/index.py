@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -28,12 +29,15 @@ Keys = npt.NDArray[np.int64]
 
 LINKS_MAX: Final = 4_096
 _CHUNK: Final = 256  # publications encoded and matched at a time
+_BUFFER: Final = 64  # attributes of one publication that need no allocation
 _OUT_BATCH: Final = 65_536  # keys
 _RECHOOSE: Final = 256  # conjunctions looked at again in one go
+_ROUNDS: Final = 16  # of that after a chunk
 _RELATE: Final = 1_024  # conjunctions filed for relations in one go
 _NO_TEXT: Final = np.zeros(1, np.uint8)
 _NO_CODES: Final = np.zeros(0, np.int64)
 _NO_NUMS: Final = np.zeros(0, np.float64)
+_NO_KEYS: Final = np.zeros(0, np.int64)
 
 
 class Routes(NamedTuple):
@@ -58,28 +62,45 @@ class IndexStatistics(msgspec.Struct, frozen=True):
 
 
 class Matches(Sequence[Keys]):
-    """The answers to a batch: as a sequence of key arrays, or flat in `keys` and `offsets`."""
+    """The answers to a batch: a sequence of key arrays, or flat in `keys` and `offsets`."""
 
-    def __init__(self, keys: Keys, offsets: Keys) -> None:
-        self.keys = keys
-        self.offsets = offsets
+    def __init__(self, parts: list[tuple[Keys, Keys]]) -> None:
+        """`parts`: keys of some publications each, and where each answer begins and ends."""
+        self._parts = parts
+        self._first = [0]
+        for _, offsets in parts:
+            self._first.append(self._first[-1] + len(offsets) - 1)
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return self._first[-1]
 
     def __getitem__(self, i: int) -> Keys:  # type: ignore[override]
         if not -len(self) <= i < len(self):
             raise IndexError(f"batch of {len(self)} publications has no answer {i}")
         i %= len(self)
-        return self.keys[self.offsets[i] : self.offsets[i + 1]]
+        part = bisect_right(self._first, i) - 1
+        keys, offsets = self._parts[part]
+        i -= self._first[part]
+        return keys[offsets[i] : offsets[i + 1]]
 
     def __iter__(self) -> Iterator[Keys]:
-        offsets = self.offsets.tolist()
-        for start, end in pairwise(offsets):
-            yield self.keys[start:end]
+        for keys, offsets in self._parts:
+            for start, end in pairwise(offsets.tolist()):
+                yield keys[start:end]
+
+    @property
+    def keys(self) -> Keys:
+        """All answers, one after the other."""
+        return np.concatenate([_NO_KEYS, *(keys for keys, _ in self._parts)])
+
+    @property
+    def offsets(self) -> Keys:
+        """Where each answer begins in `keys`, and the last one ends."""
+        counts = [np.zeros(1, np.int64), *(np.diff(offsets) for _, offsets in self._parts)]
+        return np.cumsum(np.concatenate(counts))
 
     def __repr__(self) -> str:
-        return f"<Matches of {len(self)} publications, {len(self.keys)} keys>"
+        return f"<Matches of {len(self)} publications, {sum(len(k) for k, _ in self._parts)} keys>"
 
 
 class MatchIndex:
@@ -101,7 +122,12 @@ class MatchIndex:
         self._open: set[int] = set()  # keys whose filter is ANY
         self._out: Keys = np.zeros(16, np.int64)
         self._mask = np.zeros(1, np.uint64)  # one word for 64 links
-        self._marks = np.zeros(32, np.int64)
+        self._marks = np.zeros(_BUFFER + 1, np.int64)
+        self._single = Codes()
+        self._codes = array("q", bytes(8 * _BUFFER))
+        self._nums = array("d", bytes(8 * _BUFFER))
+        self._codes_view = np.frombuffer(self._codes, np.int64)
+        self._nums_view = np.frombuffer(self._nums)
         self._boxes = np.zeros(8, relations.BOX)
         entry.prepare(self._directory)
 
@@ -183,10 +209,8 @@ class MatchIndex:
 
     def match(self, attributes: Attributes) -> Keys:
         """Keys of the filters that match a publication, each once."""
-        encoded = Codes()
-        encoded.put(attributes, self._vocabulary)
-        codes, nums, texts, marks = self._encoded(encoded)
-        found = entry.match_keys(self._directory, codes, nums, texts, marks, self._out)
+        count, codes, nums, texts, marks = self._encoded_one(attributes)
+        found = entry.match_keys(self._directory, count, codes, nums, texts, marks, self._out)
         keys = self._out[:found].copy()
         if self._control[lay.HOT]:
             self._adapt()
@@ -195,27 +219,19 @@ class MatchIndex:
     def match_batch(self, publications: Sequence[Attributes]) -> Matches:
         """`match` for many publications at once."""
         vocabulary = self._vocabulary
-        parts: list[Keys] = []
-        all_offsets = [np.zeros(1, np.int64)]
-        total = 0
+        parts: list[tuple[Keys, Keys]] = []
         for first in range(0, len(publications), _CHUNK):
             encoded = Codes()
             for attributes in publications[first : first + _CHUNK]:
                 encoded.put(attributes, vocabulary)
-            offsets = np.zeros(len(encoded.starts), np.int64)
-            self._match_chunk(encoded, offsets, parts)
-            all_offsets.append(offsets[1:] + total)
-            total += int(offsets[-1])
-        keys = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        return Matches(keys, np.concatenate(all_offsets))
+            self._match_chunk(encoded, parts)
+        return Matches(parts)
 
     def match_links(self, attributes: Attributes, exclude: int | None = None) -> Routes:
         """Links and local keys with a matching entry; entries of link `exclude` do not count."""
-        encoded = Codes()
-        encoded.put(attributes, self._vocabulary)
-        codes, nums, texts, marks = self._encoded(encoded)
+        count, codes, nums, texts, marks = self._encoded_one(attributes)
         local, several = entry.match_link_mask(
-            self._directory, codes, nums, texts, marks, -1 if exclude is None else exclude,
+            self._directory, count, codes, nums, texts, marks, -1 if exclude is None else exclude,
             self._mask, self._out,
         )  # fmt: skip
         routes = Routes(
@@ -225,21 +241,34 @@ class MatchIndex:
             self._adapt()
         return routes
 
-    def _match_chunk(self, encoded: Codes, offsets: Keys, parts: list[Keys]) -> None:
+    def _match_chunk(self, encoded: Codes, parts: list[tuple[Keys, Keys]]) -> None:
         codes, nums, texts, marks = self._encoded(encoded)
         starts = np.array(encoded.starts, np.int64)
-        if len(self._out) < len(self) + _OUT_BATCH:  # answers in flight beside the largest one
+        offsets = np.zeros(len(starts), np.int64)
+        if len(self._out) < len(self) + _OUT_BATCH:  # room for the largest answer behind the rest
             self._out = np.zeros(len(self) + _OUT_BATCH, np.int64)
-        out = self._out
         first = 0
         while first < len(starts) - 1:
             after = int(entry.match_keys_batch(
-                self._directory, first, starts, codes, nums, texts, marks, out, offsets
+                self._directory, first, starts, codes, nums, texts, marks, self._out, offsets
             ))  # fmt: skip
-            parts.append(out[: offsets[after] - offsets[first]].copy())
+            done = offsets[first : after + 1] - offsets[first]
+            parts.append((self._out[: done[-1]].copy(), done))
             first = after
         if self._control[lay.HOT]:
-            self._adapt()
+            self._adapt(_ROUNDS)
+
+    def _encoded_one(self, attributes: Attributes) -> tuple[int, Array, Array, Array, Array]:
+        """One publication, in buffers that are used again and again; how many codes, first."""
+        encoded = self._single
+        encoded.clear()
+        encoded.put(attributes, self._vocabulary)
+        count = len(encoded.codes)
+        if encoded.texts or not 0 < count <= _BUFFER:
+            return count, *self._encoded(encoded)
+        self._codes[:count] = array("q", encoded.codes)
+        self._nums[:count] = array("d", encoded.nums)
+        return count, self._codes_view, self._nums_view, _NO_TEXT, self._marks
 
     def _encoded(self, encoded: Codes) -> tuple[Array, Array, Array, Array]:
         codes, nums, marks = encoded.arrays()
@@ -256,36 +285,41 @@ class MatchIndex:
             return _NO_CODES, _NO_NUMS, texts, text_marks
         return np.frombuffer(codes, np.int64), np.frombuffer(nums), texts, text_marks
 
-    def _adapt(self) -> None:
+    def _adapt(self, rounds: int = 1) -> None:
         """Give a bounded number of conjunctions a better access predicate."""
-        self._reserve(0, 0, 64)
-        entry.rechoose(self._directory, _RECHOOSE)
-        while self._control[lay.PENDING] >= 0:
-            self._grow_wanted()
-            entry.resume(self._directory)
+        while rounds > 0 and self._control[lay.HOT]:
+            rounds -= 1
+            self._reserve(64, 0, 64)
+            entry.rechoose(self._directory, _RECHOOSE)
+            while self._control[lay.PENDING] >= 0:
+                self._grow_wanted()
+                entry.resume(self._directory)
 
     # --- relations ---------------------------------------------------------------------------
 
     def covering(self, filter: Filter) -> Keys:
         """Keys of stored filters that cover the given one, as `byway.covers` says; ascending."""
-        answer: set[int] | None = None
+        answer: Keys | None = None
         for conjunction in filter.conjunctions:
-            keys = set()
-            for number, sure in self._related(relations.COVERING, conjunction):
-                key, stored = self._conjunction(number)
-                if sure or stored.covers(conjunction):
-                    keys.add(key)
-            answer = keys if answer is None else answer & keys
-        return self._all_keys() if answer is None else _sorted(answer)
+            sure, asked = self._related(relations.COVERING, conjunction)
+            asked = [n for n in asked if self._stored(n).covers(conjunction)]
+            keys = self._keys(sure, asked)
+            answer = keys if answer is None else np.intersect1d(answer, keys, assume_unique=True)
+        return self._all_keys() if answer is None else answer
 
     def covered_by(self, filter: Filter) -> Keys:
         """Keys of stored filters that the given one covers; ascending."""
-        numbers: set[int] = set()
+        parts: list[Keys] = []
         for conjunction in filter.conjunctions:
-            for number, sure in self._related(relations.COVERED, conjunction):
-                if sure or conjunction.covers(self._conjunction(number)[1]):
-                    numbers.add(number)
-        records = self._arrays["conjunctions"][np.fromiter(numbers, np.int64, len(numbers))]
+            sure, asked = self._related(relations.COVERED, conjunction)
+            asked = [n for n in asked if conjunction.covers(self._stored(n))]
+            parts += [sure, np.array(asked, np.int64)] if asked else [sure]
+        found = np.concatenate(parts) if parts else _NO_KEYS
+        records = self._arrays["conjunctions"][found]
+        if len(filter.conjunctions) == 1 and not (self._empty or records["several"].any()):
+            return np.sort(self._arrays["conjunction_key"][found])
+        # a key counts when each of its conjunctions is covered
+        records = self._arrays["conjunctions"][np.unique(found)]
         slots, counts = np.unique(records["slot"], return_counts=True)
         owners = self._arrays["slots"][slots]
         keys = owners["key"][owners["count"] == counts]
@@ -294,27 +328,28 @@ class MatchIndex:
     def intersecting(self, advertisement: Filter) -> Keys:
         """Keys of stored filters, read as subscriptions, that `advertisement` may feed; sorted."""
         if advertisement.open:
-            return np.setdiff1d(self._all_keys(), _sorted(self._empty))
-        keys: set[int] = set()
+            return np.setdiff1d(self._all_keys(), np.fromiter(self._empty, np.int64))
+        parts = [_NO_KEYS]
         for conjunction in advertisement.conjunctions:
-            for number, sure in self._related(relations.FED, conjunction):
-                key, stored = self._conjunction(number)
-                if sure or (key not in keys and conjunction.may_produce(stored)):
-                    keys.add(key)
-        return _sorted(keys)
+            sure, asked = self._related(relations.FED, conjunction)
+            asked = [n for n in asked if conjunction.may_produce(self._stored(n))]
+            parts.append(self._keys(sure, asked))
+        return parts[1] if len(parts) == 2 else np.unique(np.concatenate(parts))
 
     def intersecting_advertisements(self, subscription: Filter) -> Keys:
         """Keys of stored filters, read as advertisements, that may feed `subscription`; sorted."""
-        keys: set[int] = set(self._open) if subscription.conjunctions else set()
+        parts = [_NO_KEYS]
         for conjunction in subscription.conjunctions:
-            for number, sure in self._related(relations.FEEDING, conjunction):
-                key, stored = self._conjunction(number)
-                if sure or (key not in keys and stored.may_produce(conjunction)):
-                    keys.add(key)
-        return _sorted(keys)
+            sure, asked = self._related(relations.FEEDING, conjunction)
+            asked = [n for n in asked if self._stored(n).may_produce(conjunction)]
+            parts.append(self._keys(sure, asked))
+        if self._open and subscription.conjunctions:
+            parts.append(np.fromiter(self._open, np.int64))
+        return parts[1] if len(parts) == 2 else np.unique(np.concatenate(parts))
 
-    def _related(self, mode: int, conjunction: Conjunction) -> list[tuple[int, bool]]:
-        """(conjunction number, whether that is sure) of what stands in relation to a query."""
+    def _related(self, mode: int, conjunction: Conjunction) -> tuple[Keys, list[int]]:
+        """Numbers of the conjunctions in a relation to a query: those that are sure, and those for
+        which `byway.model` must be asked."""
         if mode in (relations.COVERED, relations.FEEDING) and not self._control[lay.RELATIONS]:
             self._switch_relations_on()
         atoms = self._atoms
@@ -322,31 +357,35 @@ class MatchIndex:
         atoms.fill(conjunction, lambda name: attributes.get(name, -1))
         if len(atoms.codes) > len(self._boxes):
             self._boxes = np.zeros(2 * len(atoms.codes), relations.BOX)
-        codes, nums = array("q", atoms.codes or [0]), array("d", atoms.nums or [0.0])
-        set_nums, set_res = array("d", atoms.set_nums or [0.0]), array("q", atoms.set_res or [0])
+        codes, nums, set_nums, set_res = atoms.arrays()
         while True:
             found = entry.relate_query(
-                self._directory,
-                mode,
-                np.frombuffer(codes, np.int64),
-                np.frombuffer(nums),
-                len(atoms.codes),
-                np.frombuffer(set_nums),
-                np.frombuffer(set_res, np.int64),
-                self._boxes,
+                self._directory, mode, codes, nums, len(atoms.codes), set_nums, set_res, self._boxes
             )
             if found < self._arrays.rows("hits"):
                 break
             self._arrays.grow("hits", 2 * self._arrays.rows("hits"))
-        numbers = self._arrays["hits"][:found].tolist()
-        return [(n, True) if n >= 0 else (~n, False) for n in numbers]
+        numbers = self._arrays["hits"][:found].astype(np.int64)
+        if self._control[lay.HOT]:
+            self._adapt()
+        if found == 0 or numbers.min() >= 0:
+            return numbers, []
+        return numbers[numbers >= 0], sorted(set((~numbers[numbers < 0]).tolist()))
 
-    def _conjunction(self, number: int) -> tuple[int, Conjunction]:
-        """Key and conjunction object of a conjunction number."""
+    def _keys(self, sure: Keys, asked: list[int]) -> Keys:
+        """Keys of conjunctions, each once, ascending."""
+        keys = self._arrays["conjunction_key"]
+        if asked:
+            return np.unique(np.concatenate((keys[sure], keys[asked])))
+        return np.sort(keys[sure])
+
+    def _stored(self, number: int) -> Conjunction:
+        """The conjunction object of a conjunction number."""
         record = self._arrays["conjunctions"][number]
-        stored = self._filters[record["slot"]]
+        stored: Filter | None = self._filters[record["slot"]]
         assert stored is not None
-        return int(self._arrays["conjunction_key"][number]), stored.conjunctions[record["ordinal"]]
+        conjunction: Conjunction = stored.conjunctions[record["ordinal"]]
+        return conjunction
 
     def _all_keys(self) -> Keys:
         slots = self._arrays["slots"][: self._control[lay.C_SLOTS]]
@@ -370,16 +409,10 @@ class MatchIndex:
         count = len(atoms.codes)
         members = len(atoms.set_nums)
         self._reserve(count, members, max(8, count + members))
-        codes, nums = array("q", atoms.codes or [0]), array("d", atoms.nums or [0.0])
-        if members:
-            set_nums: Array = np.array(atoms.set_nums)
-            set_res: Array = np.array(atoms.set_res, np.int64)
-        else:
-            set_nums, set_res = _NO_NUMS, _NO_CODES
+        codes, nums, set_nums, set_res = atoms.arrays()
         number, unfinished, atom = entry.insert(
-            self._directory, slot, np.frombuffer(codes, np.int64), np.frombuffer(nums), count,
-            set_nums, set_res, ordinal, several,
-        )  # fmt: skip
+            self._directory, slot, codes, nums, count, set_nums, set_res, ordinal, several
+        )
         while unfinished:
             self._grow_wanted()
             unfinished, atom = entry.complete(self._directory, number, atom)
@@ -479,10 +512,6 @@ class MatchIndex:
                 self._control[want] = 0
 
 
-def _sorted(keys: set[int]) -> Keys:
-    return np.array(sorted(keys), np.int64)
-
-
 def _power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
@@ -495,6 +524,7 @@ def _clear_fields(fields: Array) -> None:
 def _new_arrays(vocabulary: Vocabulary) -> Arrays:
     attributes = 4
     rows = {"control": lay.CONTROLS, "free": lay.POOLS, "hot": 64}
+    rows |= dict.fromkeys(("doubts", "origins", "doubt_starts"), lay.DOUBTS_MAX + 1)
     rows |= dict.fromkeys(("atoms", "filings", "fences", "slots", "keys", "hits"), 16)
     rows |= dict.fromkeys(("conjunctions", "conjunction_key", "local"), 8)
     rows |= dict.fromkeys(("post_conjunction", "post_filing", "post_key", "table"), 64)

@@ -5,9 +5,14 @@ written differently are equal objects wherever this file can tell. It decides me
 intersection, inclusion and hull of such sets. It does not know attribute names, filters or text.
 
 Inclusion (`subset`) never says yes wrongly and `intersect` never says empty wrongly. Both are exact
-but for these cases, where they answer with the safe side: intervals between neighbouring floats that
-hold no number at all; string ranges that hold finitely many strings; combinations of several string
-patterns whose contradiction needs the patterns to overlap (`LIKE 'ab%' AND NOT LIKE '%b%c%'` …).
+but for these cases, where they answer on the safe side:
+
+- Numbers: they take it that between any two numbers there is another one, which fails for
+  neighbouring floats and beyond 2**53. So `x > 0 AND x < 5e-324` is not known to be empty, and a
+  range is never found to lie inside a finite set.
+- Strings: a range (`<`, `<=`, `>`, `>=`) that holds finitely many strings, or that ends where the
+  next code point begins (`s >= 'a' AND s < 'b'` is not known to mean `LIKE 'a%'`); a lower bound
+  joined with NOT LIKE (`s >= 'ab' AND s NOT LIKE 'a%'` is not known to imply `s >= 'b'`).
 """
 
 from __future__ import annotations
@@ -228,24 +233,36 @@ def string_pattern(
         if low_open:
             excluded = (*excluded, low)
         low, low_open = "", False
-    if high is not None and (low > high or (low == high and (low_open or high_open))):
-        return None
+    if low_open and low == "":
+        excluded, low_open = (*excluded, ""), False
     if "" in not_prefix or "" in not_suffix or "" in not_contains:
         return None
-    start = _common_prefix(low, high) if high is not None else prefix
-    contains = _longest_parts(contains, start, suffix)
     not_prefix = _shortest(not_prefix, str.startswith)
     not_suffix = _shortest(not_suffix, str.endswith)
     not_contains = _shortest(not_contains, str.__contains__)
-    not_prefix = tuple(p for p in not_prefix if p.startswith(start) or start.startswith(p))
-    not_suffix = tuple(s for s in not_suffix if s.endswith(suffix) or suffix.endswith(s))
-    if any(start.startswith(p) for p in not_prefix) or any(suffix.endswith(s) for s in not_suffix):
+    if high is not None:
+        cut = _forbidden_start(high, not_prefix, not_contains)
+        if cut is not None:
+            high, high_open = cut, True
+        if low > high or (low == high and (low_open or high_open)):
+            return None
+    start = _common_prefix(low, high) if high is not None else prefix
+    contains = _longest_parts(contains, start, suffix)
+    if _forbidden_start(start, not_prefix, not_contains) is not None or any(
+        suffix.endswith(s) for s in not_suffix
+    ):
         return None
-    known = (start, suffix, *contains)
-    if any(part in text for part in not_contains for text in known):
+    if any(part in text for part in not_contains for text in (suffix, *contains)):
         return None
-    not_prefix = tuple(p for p in not_prefix if not any(part in p for part in not_contains))
-    not_suffix = tuple(s for s in not_suffix if not any(part in s for part in not_contains))
+    not_prefix = tuple(
+        p for p in not_prefix
+        if p.startswith(start) and (p >= low or low.startswith(p)) and (high is None or p < high)
+        and not any(part in p for part in not_contains)
+    )  # fmt: skip
+    not_suffix = tuple(
+        s for s in not_suffix
+        if s.endswith(suffix) and not any(part in s for part in not_contains)
+    )  # fmt: skip
     pattern = StringPattern(
         low, low_open, high, high_open, prefix, suffix, contains,
         (), not_prefix, not_suffix, not_contains,
@@ -261,6 +278,15 @@ def string_pattern(
         low, low_open, high, high_open, prefix, suffix, contains,
         tuple(sorted(inside)), not_prefix, not_suffix, not_contains,
     )  # fmt: skip
+
+
+def _forbidden_start(
+    text: str, not_prefix: tuple[str, ...], not_contains: tuple[str, ...]
+) -> str | None:
+    """The shortest start of `text` that nothing may start with, if there is one."""
+    lengths = [len(p) for p in not_prefix if text.startswith(p)]
+    lengths += [text.index(part) + len(part) for part in not_contains if part in text]
+    return text[: min(lengths)] if lengths else None
 
 
 def _longest_parts(parts: tuple[str, ...], prefix: str, suffix: str) -> tuple[str, ...]:
@@ -345,7 +371,7 @@ def intersect(a: Constraint, b: Constraint) -> Constraint | None:
     if isinstance(a, NumberRange):
         assert isinstance(b, NumberRange)
         return _intersect_ranges(a, b)
-    assert isinstance(a, StringPattern) and isinstance(b, StringPattern)
+    assert isinstance(b, StringPattern)
     return _intersect_patterns(a, b)
 
 
@@ -442,9 +468,9 @@ def _pattern_subset(inner: StringPattern, outer: StringPattern) -> bool:
         and _pattern_low_implies(inner, outer)
         and _pattern_high_implies(inner, outer)
         and not any(_pattern_contains(inner, v) for v in outer.excluded)
-        and not any(_meets(inner, StringPattern(prefix=p)) for p in outer.not_prefix)
-        and not any(_meets(inner, StringPattern(suffix=s)) for s in outer.not_suffix)
-        and not any(_meets(inner, StringPattern(contains=(p,))) for p in outer.not_contains)
+        and all(_forbids_prefix(inner, start, p) for p in outer.not_prefix)
+        and all(_forbids_suffix(inner, s) for s in outer.not_suffix)
+        and all(any(part in p for part in inner.not_contains) for p in outer.not_contains)
     )
 
 
@@ -453,8 +479,24 @@ def _known_prefix(pattern: StringPattern) -> str:
     return pattern.prefix if pattern.high is None else _common_prefix(pattern.low, pattern.high)
 
 
-def _meets(a: StringPattern, b: StringPattern) -> bool:
-    return _intersect_patterns(a, b) is not None
+def _forbids_prefix(inner: StringPattern, start: str, prefix: str) -> bool:
+    """Whether no string of `inner`, which all start with `start`, starts with `prefix`."""
+    low, high = inner.low, inner.high
+    return (
+        any(prefix.startswith(p) for p in inner.not_prefix)
+        or any(part in prefix for part in inner.not_contains)
+        or not (prefix.startswith(start) or start.startswith(prefix))
+        or (prefix < low and not low.startswith(prefix))
+        or (high is not None and (prefix > high or (prefix == high and inner.high_open)))
+    )
+
+
+def _forbids_suffix(inner: StringPattern, suffix: str) -> bool:
+    return (
+        any(suffix.endswith(s) for s in inner.not_suffix)
+        or any(part in suffix for part in inner.not_contains)
+        or not (suffix.endswith(inner.suffix) or inner.suffix.endswith(suffix))
+    )
 
 
 def _pattern_low_implies(inner: StringPattern, outer: StringPattern) -> bool:
@@ -488,7 +530,7 @@ def union(a: Constraint, b: Constraint) -> Constraint | None:
     if subset(b, a):
         return a
     if isinstance(a, (NumberSet, StringSet, BoolSet)) and type(a) is type(b):
-        values = {*a.values, *b.values}  # type: ignore[union-attr]
+        values = {*a.values, *b.values}
         return one_of(tuple(values)) if len(values) <= SET_SIZE_MAX else None
     if _KIND_OF.get(type(a)) is Kind.NUMBER and _KIND_OF.get(type(b)) is Kind.NUMBER:
         return _union_numbers(a, b)

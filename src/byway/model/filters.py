@@ -35,7 +35,7 @@ from byway.model.errors import FilterLimitError
 from byway.model.values import Attributes, Value
 
 ALTERNATIVES_MAX: Final = 64
-CANDIDATES_MAX: Final = 4 * ALTERNATIVES_MAX  # alternatives before covered ones are dropped
+CANDIDATES_MAX: Final = 2 * ALTERNATIVES_MAX  # alternatives before covered ones are dropped
 TERMS_MAX: Final = 64
 
 Terms = tuple[tuple[str, Constraint], ...]

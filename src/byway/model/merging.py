@@ -10,7 +10,7 @@ Filters are read open-world here: merging is for subscriptions, not for advertis
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from byway.model.constraints import (
     Absent,
     BoolSet,
     Constraint,
+    Exists,
     NumberRange,
     NumberSet,
     StringSet,
@@ -34,7 +35,9 @@ Share = Callable[[str, Constraint, Constraint | None], float]
 """share(attribute, inner, outer): of the publications that satisfy `outer` on this attribute (None:
 no constraint), the part that satisfies `inner`."""
 
-_UNKNOWN_SHARE: Final = 0.5
+_UNKNOWN_SHARE: Final = 1 / 3
+_PRESENT_SHARE: Final = 1 / 2
+_DROPPED_SHARE: Final = 1 / 10
 _VOLUME_MIN: Final = 1e-9  # of a merge that is not known to be perfect
 
 
@@ -47,10 +50,16 @@ class Merge(msgspec.Struct, frozen=True):
 
 
 def even_share(attribute: str, inner: Constraint, outer: Constraint | None) -> float:
-    """Share under the assumption that values spread evenly; one half where nothing can be said."""
+    """Share under the assumption that values spread evenly over `outer`, where it is finite.
+
+    Elsewhere a guess: a third, which leaves as much for the other part of a merge as for what
+    neither wants; a half for being there at all, a tenth for a predicate that a merge drops.
+    """
     del attribute
-    if outer is None or inner == outer:
-        return 1.0 if outer is not None else _UNKNOWN_SHARE
+    if outer is None:
+        return _PRESENT_SHARE if isinstance(inner, (Exists, Absent)) else _DROPPED_SHARE
+    if inner == outer:
+        return 1.0
     if isinstance(outer, (BoolSet, NumberSet, StringSet)):
         size = len(inner.values) if isinstance(inner, type(outer)) else 1
         return min(1.0, size / len(outer.values))
@@ -88,8 +97,9 @@ def merge(f: Filter, g: Filter, share: Share = even_share) -> Merge:
 
 
 class _Step(NamedTuple):
-    """Two parts become one."""
+    """Two parts become one. `volume` is relative to the joined part, `cost` to all publications."""
 
+    cost: float
     volume: float
     first: int
     second: int
@@ -123,28 +133,30 @@ class _Pool:
             if i in self.parts and j in self.parts:
                 joined = _perfect(self.parts[i], self.parts[j])
                 if joined is not None:
-                    return _Step(0.0, i, j, joined)
+                    return _Step(0.0, 0.0, i, j, joined)
         return None
 
     def cheapest_step(self) -> _Step | None:
-        return min(map(self.step, combinations(self.parts, 2)), key=_cost, default=None)
+        return min(map(self.step, combinations(self.parts, 2)), key=_order, default=None)
 
     def step(self, pair: tuple[int, int]) -> _Step:
         known = self.steps.get(pair)
         if known is None:
             a, b = self.parts[pair[0]], self.parts[pair[1]]
             joined = _hull(a, b)
-            known = self.steps[pair] = _Step(_volume(a, b, joined, self.share), *pair, joined)
+            volume = _volume(a, b, joined, self.share)
+            cost = volume * _product(joined.terms, {}, self.share)
+            known = self.steps[pair] = _Step(cost, volume, *pair, joined)
         return known
 
 
-def _cost(step: _Step) -> tuple[float, int, int]:
-    return step[:3]
+def _order(step: _Step) -> tuple[float, ...]:
+    return step[:4]
 
 
 def _perfect(a: Conjunction, b: Conjunction) -> Conjunction | None:
     """The exact union of two conjunctions if one conjunction can say it: one covers the other, or
-    they differ in a single attribute whose union is one constraint."""
+    they differ in a single attribute whose union is one constraint, or none at all."""
     if a.covers(b):
         return a
     if b.covers(a):
@@ -161,9 +173,10 @@ def _perfect(a: Conjunction, b: Conjunction) -> Conjunction | None:
             continue
         differing += 1
         joined = union(mine, theirs)
-        if differing > 1 or joined is None:
+        if differing > 1 or (joined is None and {type(mine), type(theirs)} != {Exists, Absent}):
             return None
-        terms.append((name, joined))
+        if joined is not None:
+            terms.append((name, joined))
     return Conjunction(tuple(terms))
 
 
@@ -181,15 +194,6 @@ def _hull(a: Conjunction, b: Conjunction) -> Conjunction:
 def _volume(a: Conjunction, b: Conjunction, joined: Conjunction, share: Share) -> float:
     """1 - P(a) - P(b) + P(a and b), each relative to the merged conjunction."""
     outer = dict(joined.terms)
-
-    def probability(terms: dict[str, Constraint]) -> float:
-        product = 1.0
-        for name in sorted(terms):
-            whole = outer.get(name)
-            if whole is None or not subset(whole, terms[name]):
-                product *= share(name, terms[name], whole)
-        return product
-
     mine, theirs = dict(a.terms), dict(b.terms)
     both: dict[str, Constraint] | None = dict(mine)
     for name, constraint in theirs.items():
@@ -199,6 +203,18 @@ def _volume(a: Conjunction, b: Conjunction, joined: Conjunction, share: Share) -
             both = None
             break
         both[name] = meet
-    overlap = probability(both) if both is not None else 0.0
-    wanted = probability(mine) + probability(theirs) - overlap
+    overlap = _product(sorted(both.items()), outer, share) if both is not None else 0.0
+    wanted = _product(a.terms, outer, share) + _product(b.terms, outer, share) - overlap
     return min(1.0, max(_VOLUME_MIN, 1.0 - wanted))
+
+
+def _product(
+    terms: Iterable[tuple[str, Constraint]], outer: Mapping[str, Constraint], share: Share
+) -> float:
+    """The share of `outer` that satisfies all terms, as if attributes were independent."""
+    product = 1.0
+    for name, constraint in terms:
+        whole = outer.get(name)
+        if whole is None or not subset(whole, constraint):
+            product *= share(name, constraint, whole)
+    return product

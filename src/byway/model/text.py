@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from byway.model.constraints import (
     ABSENT,
@@ -60,6 +62,7 @@ from byway.model.values import (
 TEXT_LENGTH_MAX: Final = 16_384
 TOKENS_MAX: Final = 4_096
 NESTING_MAX: Final = 64
+_SURELY_SHORT: Final = TEXT_LENGTH_MAX // 8  # no alternative grows eightfold by being normalised
 PRODUCTS_MAX: Final = 1_024  # alternatives made, in all, by multiplying out AND over OR
 
 Alternatives = list[dict[str, Constraint]]
@@ -86,7 +89,7 @@ _BARE_NAME: Final = re.compile(r"[^\W\d][\w.$%]*\Z")
 _BARE_WORD: Final = re.compile(r"[^\s,\[\]'\"]+")
 
 
-class Token(NamedTuple):
+class Token(msgspec.Struct, frozen=True, gc=False):
     """One token: what it is, its text or value, and where it starts."""
 
     kind: str  # name, value, operator, mark, a keyword in capitals, or "end"
@@ -104,11 +107,23 @@ def parse(text: str) -> Filter:
     if not text.isascii():
         _check_unicode(text)
     if text.lstrip().startswith("["):
-        return _parse_brackets(text)
-    tokens = _scan(text)
-    if len(tokens) == 2 and tokens[0].kind == "ANY":
-        return ANY
-    return _Reader(text, tokens).filter()
+        parsed = _parse_brackets(text)
+    else:
+        tokens = _scan(text)
+        if len(tokens) == 2 and tokens[0].kind == "ANY":
+            return ANY
+        parsed = _Reader(text, tokens).filter()
+    if len(parsed.conjunctions) * len(text) > _SURELY_SHORT:
+        _check_normal_form(parsed)
+    return parsed
+
+
+def _check_normal_form(f: Filter) -> None:
+    """Refuse what multiplying out made too long to be read back."""
+    text = filter_text(f)
+    if len(text) > TEXT_LENGTH_MAX:
+        raise FilterLimitError("characters in its normal form", TEXT_LENGTH_MAX, len(text))
+    _scan(text)
 
 
 # --- scanning --------------------------------------------------------------------------------
@@ -137,7 +152,7 @@ def _scan(text: str) -> list[Token]:
             raise _unreadable(text, position)
         kind = found.lastgroup
         assert kind is not None
-        raw = found[kind]
+        raw = found[found.lastindex]  # type: ignore[index]
         position = found.end()
         start = position - len(raw)
         if kind == "name":
@@ -402,7 +417,8 @@ class _Reader:
             return token.kind == "TRUE"
         if token.kind == "mark" and token.value in ("+", "-"):
             number = self.tokens[self.at]
-            if number.kind == "value" and not isinstance(number.value, str):
+            signed = self.text[number.position : number.position + 1] in ("+", "-")
+            if number.kind == "value" and not isinstance(number.value, str) and not signed:
                 self.at += 1
                 return -number.value if token.value == "-" else number.value
         raise self.unexpected(token, "a number, a quoted string, TRUE or FALSE")
@@ -637,7 +653,9 @@ def _bracket_term(text: str, start: int, name: str, operator: str, value: Value)
             return [{name: ANY_STRING}]
         if operator == "contains":
             return _alternative(name, string_pattern(contains=(value,)))
-        return _alternative(name, string_pattern(**{operator: value}))
+        if operator == "prefix":
+            return _alternative(name, string_pattern(prefix=value))
+        return _alternative(name, string_pattern(suffix=value))
     except FilterLimitError:
         raise
     except (FilterError, InvalidValueError) as error:

@@ -12,7 +12,7 @@ from enum import IntEnum
 from math import isnan
 from typing import Final
 
-from byway.model.errors import InvalidValueError
+from byway.model.errors import InvalidValueError, shortened
 
 Number = int | float
 Value = bool | int | float | str
@@ -60,7 +60,8 @@ def _kind_of_subclass(value: object) -> Kind:
         if isinstance(value, base):
             return kind
     raise InvalidValueError(
-        f"{value!r} ({type(value).__name__}) is not a value: expected bool, int, float or str"
+        f"{shortened(repr(value))} ({type(value).__name__}) is not a value: "
+        "expected bool, int, float or str"
     )
 
 
@@ -106,7 +107,9 @@ def check_string(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidValueError(f"{value!r} is not valid Unicode text: {error.reason}") from None
+        raise InvalidValueError(
+            f"{shortened(repr(value))} is not valid Unicode text: {error.reason}"
+        ) from None
     return value
 
 
@@ -114,7 +117,8 @@ def check_name(name: object) -> str:
     """`name` itself if it may name an attribute, else an error."""
     if not isinstance(name, str) or not 0 < len(name) <= NAME_LENGTH_MAX:
         raise InvalidValueError(
-            f"{name!r:.80} is not an attribute name: expected 1 to {NAME_LENGTH_MAX} characters"
+            f"{shortened(repr(name))} is not an attribute name: "
+            f"expected 1 to {NAME_LENGTH_MAX} characters"
         )
     return check_string(name)
 

@@ -82,9 +82,9 @@ def resume(directory):
 
 
 @njit(cache=True, nogil=True)
-def match_keys(directory, codes, nums, texts, marks, out):
-    """Matching keys of one publication into `out`; how many."""
-    return match.match_keys(as_store(directory), codes, nums, texts, marks, out)
+def match_keys(directory, count, codes, nums, texts, marks, out):
+    """Matching keys of one publication (the first `count` codes) into `out`; how many."""
+    return match.match_keys(as_store(directory), codes[:count], nums[:count], texts, marks, out)
 
 
 @njit(cache=True, nogil=True)
@@ -96,9 +96,11 @@ def match_keys_batch(directory, first, starts, codes, nums, texts, marks, out, o
 
 
 @njit(cache=True, nogil=True)
-def match_link_mask(directory, codes, nums, texts, marks, exclude, mask, out):
+def match_link_mask(directory, count, codes, nums, texts, marks, exclude, mask, out):
     """Links and local keys of one publication; see `match.match_link_mask`."""
-    return match.match_link_mask(as_store(directory), codes, nums, texts, marks, exclude, mask, out)
+    return match.match_link_mask(
+        as_store(directory), codes[:count], nums[:count], texts, marks, exclude, mask, out
+    )
 
 
 @njit(cache=True, nogil=True)

@@ -16,6 +16,7 @@ from byway.matching.kernels.lists import (
     block_size,
     drop_list,
     find_list,
+    mix,
     new_list,
     ordered_insert,
     ordered_remove,
@@ -29,6 +30,7 @@ from byway.matching.layout import (
     ANY,
     C_CONJUNCTIONS,
     C_LISTS,
+    C_SAMPLED,
     C_SLOTS,
     CONTAINS,
     CURSOR,
@@ -90,6 +92,10 @@ from byway.matching.layout import (
 )
 
 PATIENCE_MAX = 20
+COMMON = 4  # of the samples: a value that stands there more often is a common one
+REPEATS_STEP = 1.0 / 64.0
+EQUAL_WEIGHT = 48.0
+RANGE_WEIGHT = 4.0
 FNV_BASIS = np.uint64(0xCBF29CE484222325)
 FNV_PRIME = np.uint64(0x100000001B3)
 
@@ -199,12 +205,15 @@ def chance(st, index, count_pair):
     if op == EXISTS or op == ANY:
         return present
     field = st.fields[atom.attr * KINDS + atom.kind]
+    weight = 1.0  # of the guess, in samples
     if op == EQ or op == IN:
-        guess = 1.0 / (2.0 + field.points)
+        guess = 1.0 / (8.0 + field.points)
+        if field.seen > 2 * SAMPLES:
+            guess, weight = np.float64(field.repeats), EQUAL_WEIGHT
         if op == IN:
             guess *= atom.res
     elif op == GE or op == LE:
-        guess = 0.25 if count_pair else 0.5
+        guess, weight = 0.25 if count_pair else 0.5, RANGE_WEIGHT
     elif op == NE:
         guess = 0.95
     elif op == PREFIX or op == SUFFIX or op == CONTAINS:
@@ -221,7 +230,42 @@ def chance(st, index, count_pair):
             not count_pair or holds(st, st.atoms[index + 1], values[i], 0)
         ):
             good += 1
-    return present * (good + min(guess, 1.0)) / (n + 1.0)
+    return present * (good + weight * min(guess, 1.0)) / (n + weight)
+
+
+@njit(cache=True, nogil=True)
+def sample(st, field, num, observed):
+    """Keep a value of a field: the most recent ones of publications.
+
+    Until publications are seen, constants of filters stand in: an even sample of all, because
+    filters often come sorted.
+    """
+    f = st.fields[field]
+    if observed:
+        f.observed = 1
+    elif f.observed:
+        return
+    if f.samples < 0:
+        if st.control[C_SAMPLED] >= len(st.samples):
+            return
+        f.samples = st.control[C_SAMPLED]
+        st.control[C_SAMPLED] += 1
+    place = np.int64(f.seen) % SAMPLES
+    if not observed and f.seen >= SAMPLES:
+        place = np.int64(mix(0, 0, np.int64(f.seen), 0) % np.uint64(f.seen))
+    if place < SAMPLES:
+        values = st.samples[f.samples]
+        n = min(np.int64(f.seen), SAMPLES)
+        equal = 0
+        for i in range(n):
+            if values[i] == num:
+                equal += 1
+        if n == SAMPLES and equal <= COMMON:
+            f.repeats += np.float32(REPEATS_STEP) * (np.float32(equal / n) - f.repeats)
+        values[place] = num
+    f.seen += 1
+    if f.seen >= 1 << 30:
+        f.seen = SAMPLES
 
 
 @njit(cache=True, nogil=True)
@@ -248,6 +292,39 @@ def choose_access(st, conjunction):
         if share < best_chance:
             best, best_chance = i, share
     return best, best_chance
+
+
+@njit(cache=True, nogil=True)
+def arrange(st, conjunction):
+    """Sort a conjunction's atoms, attribute by attribute, most selective first, ABSENT last.
+
+    Returns the access atom: the first, or -1. The pool has room for a copy behind its end.
+    """
+    c = st.conjunctions[conjunction]
+    spare = st.control[USED + POOL_ATOMS]
+    placed = np.int64(0)
+    last, last_start = -1.0, np.int64(-1)
+    while placed < c.count:  # pick the least of those after (last, last_start)
+        best, best_start, best_end = 1e300, np.int64(-1), np.int64(-1)
+        i = np.int64(0)
+        while i < c.count:
+            end = i + 1
+            while end < c.count and not is_first_of_attribute(st, c, end):
+                end += 1
+            share = 2.0  # ABSENT
+            if st.atoms[c.start + i].op != ABSENT:
+                share = chance(st, c.start + i, is_pair(st, c.start, c.count, i))
+            fresh = share > last or (share == last and i > last_start)
+            if fresh and (share < best or best_start < 0):
+                best, best_start, best_end = share, i, end
+            i = end
+        for j in range(best_start, best_end):
+            st.atoms[spare + placed] = st.atoms[c.start + j]
+            placed += 1
+        last, last_start = best, best_start
+    for i in range(c.count):
+        st.atoms[c.start + i] = st.atoms[spare + i]
+    return 0 if c.count > 0 and st.atoms[c.start].op != ABSENT else -1
 
 
 # --- the lists of an access atom ---------------------------------------------------------------
@@ -657,10 +734,11 @@ def insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several):
             members += size
         if is_first_of_attribute(st, c, i):
             st.presence[atom.attr, 1] += 1
+        if atom.op == EQ or atom.op == GE or atom.op == LE:
+            sample(st, np.int64(atom.attr) * KINDS + atom.kind, atom.num, False)
     control[LIVE_CONJUNCTIONS] += 1
     c.several = several
-    access, _ = choose_access(st, conjunction)
-    begin_filing(st, conjunction, access)
+    begin_filing(st, conjunction, arrange(st, conjunction))
     return conjunction
 
 
@@ -766,7 +844,7 @@ def rechoose(st, budget):
         if share * 2.0 > now:
             continue
         unfile(st, conjunction)
-        begin_filing(st, conjunction, best)
+        begin_filing(st, conjunction, arrange(st, conjunction))
         control[MOVED] += 1
         if not complete_access(st, conjunction):
             control[PENDING] = conjunction
@@ -790,6 +868,7 @@ def room_to_move(st, c, access):
         and need + 2 <= len(st.lists) - st.control[C_LISTS]
         and 2 * (st.control[HASHED_LISTS] + need) <= len(st.table)
         and st.control[USED + POOL_POSTS] + 4 * need <= len(st.post_conjunction)
+        and st.control[USED + POOL_ATOMS] + c.count <= len(st.atoms)
     )
 
 

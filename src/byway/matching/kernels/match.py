@@ -11,17 +11,25 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from byway.matching.kernels.filing import FNV_BASIS, FNV_PRIME, gram_at, grid_cell, member
+from byway.matching.kernels.filing import (
+    FNV_BASIS,
+    FNV_PRIME,
+    gram_at,
+    grid_cell,
+    member,
+    sample,
+)
 from byway.matching.kernels.lists import bits, find_list, leaf_of, number_order, place_in
 from byway.matching.layout import (
     ABSENT,
     ALWAYS_LIST,
     ANY,
     C_ATTRIBUTES,
-    C_SAMPLED,
     C_SLOTS,
     CANDIDATES,
     CONTAINS,
+    DOUBTS,
+    DOUBTS_MAX,
     EPOCH,
     EQ,
     EVERY,
@@ -48,7 +56,6 @@ from byway.matching.layout import (
     PREFIX,
     PRESENCE_TOTAL,
     PUBLICATIONS,
-    SAMPLES,
     STRING,
     SUFFIX,
     T_EQ,
@@ -67,6 +74,8 @@ from byway.matching.layout import (
 FIRST = -1  # before and after every conjunction number
 LAST = 2147483647
 HALVE_AT = 4096
+SHORT = 4096
+CACHED = 32768  # keys
 SAMPLE_ALL = 512  # publications; later every eighth is sampled
 
 
@@ -101,9 +110,9 @@ def has_part(value, at, end, text, start, stop):
         return True
     if end - at < m:
         return False
-    if m < 4:
+    if m * (end - at) <= SHORT:  # trying every place is quicker than preparing
         for i in range(at, end - m + 1):
-            if starts_with(value, i, end, text, start, stop):
+            if value[i] == text[start] and starts_with(value, i, end, text, start, stop):
                 return True
         return False
     failure = np.zeros(m, np.int32)
@@ -175,27 +184,29 @@ def verify(st, atoms, where, start, count, skip, codes, nums, texts, marks):
     for i in range(start, start + count):
         if i == skip:
             continue
-        atom = atoms[i]
-        w = where[atom.attr]
+        atom = atoms[np.uint64(i)]  # unsigned: no wrap-around to provide for
+        w = where[np.uint64(atom.attr)]
         op = atom.op
         if w < 0:
             if op == ABSENT:
                 continue
             return False
-        code = codes[w]
+        code = codes[np.uint64(w)]
         if ((code >> 32) & 0xFF) != atom.kind:
             if op == EXISTS:
                 continue
             return False
-        num = nums[w]
+        num = nums[np.uint64(w)]
         if op == EQ:
-            if num != atom.num or res_at(codes, w) != atom.res:
+            if num != atom.num or ((code >> 40) & 0xFFFF) - 32768 != atom.res:
                 return False
-        elif op == GE:
-            if num < atom.num or (num == atom.num and res_at(codes, w) < atom.res):
+        elif op == GE:  # one branch: which way it goes cannot be foretold
+            lost = ((code >> 40) & 0xFFFF) - 32768
+            if (num < atom.num) | ((num == atom.num) & (lost < atom.res)):
                 return False
         elif op == LE:
-            if num > atom.num or (num == atom.num and res_at(codes, w) > atom.res):
+            lost = ((code >> 40) & 0xFFFF) - 32768
+            if (num > atom.num) | ((num == atom.num) & (lost > atom.res)):
                 return False
         elif not holds_rare(st, atom, num, w, codes, texts, marks):
             return False
@@ -217,39 +228,73 @@ def holds_rare(st, atom, num, w, codes, texts, marks):
 
 @njit(cache=True, nogil=True)
 def visit(st, list_id, first, last, trusted, codes, nums, texts, marks, found):
-    """Verify entries first … last of a list; `trusted`: the list vouches for the access atom."""
+    """Look at entries first … last of a list; `trusted`: the list vouches for the access atom.
+
+    What a posting's mark decides is decided here; the rest is put aside for `settle`.
+    """
     start = np.int64(st.lists[list_id].start)
     posts, marked = st.post_conjunction, st.post_filing
-    conjunctions, hits = st.conjunctions, st.hits
-    atoms, where = st.atoms, st.where
+    hits, where, doubts, origins = st.hits, st.where, st.doubts, st.origins
+    waiting = st.control[DOUBTS]
     refused = 0
     for p in range(start + first, start + last):
-        conjunction = posts[p]
         mark = marked[p]
         if mark < 0:  # LONE
             if trusted:
-                hits[found] = conjunction
+                hits[found] = posts[p]
                 found += 1
                 continue
         elif mark & GUARD and where[mark & FILING_MASK] < 0:
             refused += 1
             continue
-        c = conjunctions[conjunction]
-        skip = c.start + c.access if trusted else -1
+        doubts[waiting] = posts[p]
+        origins[waiting] = list_id << 1 | trusted
+        waiting += 1
+        if waiting == DOUBTS_MAX:
+            st.control[DOUBTS] = waiting
+            found = settle(st, codes, nums, texts, marks, found)
+            waiting = 0
+    st.control[DOUBTS] = waiting
+    st.control[CANDIDATES] += last - first
+    if refused > 0:
+        note_waste(st, list_id, refused)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def settle(st, codes, nums, texts, marks, found):
+    """Verify what was put aside. First the records are only touched, so that memory answers many
+    at once; a mispredicted branch would make it answer one by one."""
+    n = st.control[DOUBTS]
+    st.control[DOUBTS] = 0
+    doubts, origins, starts = st.doubts, st.origins, st.doubt_starts
+    conjunctions, atoms, where, hits = st.conjunctions, st.atoms, st.where, st.hits
+    for i in range(n):
+        starts[i] = conjunctions[doubts[i]].start
+    touched = 0
+    for i in range(n):
+        touched += atoms[starts[i]].op
+    starts[n] = touched
+    epoch = np.int32(st.control[EPOCH])
+    refused = 0
+    for i in range(n):
+        if i > 0 and refused > 0 and origins[i] != origins[i - 1]:
+            note_waste(st, origins[i - 1] >> 1, refused)
+            refused = 0
+        c = conjunctions[np.uint64(doubts[i])]
+        skip = c.start + c.access if origins[i] & 1 else -1
         if not verify(st, atoms, where, c.start, c.count, skip, codes, nums, texts, marks):
             refused += 1
             continue
         if c.stamped:
             slot = st.slots[c.slot]
-            epoch = np.int32(st.control[EPOCH])
             if slot.stamp == epoch:
                 continue
             slot.stamp = epoch
-        hits[found] = conjunction
+        hits[found] = doubts[i]
         found += 1
-    st.control[CANDIDATES] += last - first
     if refused > 0:
-        note_waste(st, list_id, refused)
+        note_waste(st, origins[n - 1] >> 1, refused)
     return found
 
 
@@ -265,7 +310,7 @@ def note_waste(st, list_id, refused):
     """A list that keeps leading to conjunctions that do not match is put up for `rechoose`."""
     one = st.lists[list_id]
     one.waste += refused
-    if one.waste > (64 * one.size + 1024) << one.patience and st.control[HOT] < len(st.hot):
+    if one.waste > (64 * one.size + 64) << one.patience and st.control[HOT] < len(st.hot):
         st.hot[st.control[HOT]] = list_id
         st.control[HOT] += 1
         one.waste = 0
@@ -421,6 +466,7 @@ def match_one(st, codes, nums, texts, marks):
             found = visit_all(st, np.int64(f.other), False, codes, nums, texts, marks, found)
         if f.unequal >= 0:
             found = visit_unequal(st, field, num, res, codes, nums, texts, marks, found)
+    found = settle(st, codes, nums, texts, marks, found)
     for i in range(n):
         name = codes[i] & 0xFFFFFFFF
         if name < known and st.local[name] >= 0:
@@ -455,16 +501,7 @@ def observe(st, codes, nums):
         kind = kind_at(codes, i)
         if kind == NAN:
             continue
-        field = st.fields[attribute * KINDS + kind]
-        if field.samples < 0:
-            if control[C_SAMPLED] >= len(st.samples):
-                continue
-            field.samples = control[C_SAMPLED]
-            control[C_SAMPLED] += 1
-        st.samples[field.samples, field.seen % SAMPLES] = nums[i]
-        field.seen += 1
-        if field.seen >= 1 << 30:
-            field.seen = SAMPLES
+        sample(st, np.int64(attribute) * KINDS + kind, nums[i], True)
     if control[PRESENCE_TOTAL] >= HALVE_AT:
         control[PRESENCE_TOTAL] >>= 1
         for a in range(control[C_ATTRIBUTES]):
@@ -485,7 +522,8 @@ def match_keys(st, codes, nums, texts, marks, out):
 
 @njit(cache=True, nogil=True)
 def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets):
-    """From publication `first` on, until all are done or `out` might not hold one more answer.
+    """From publication `first` on, until all are done, the answers outgrow the processor's cache or
+    `out` might not hold one more.
 
     Returns the number of the first publication not done. offsets[i + 1] is set for each done.
     """
@@ -502,6 +540,8 @@ def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets)
             out[base + i] = keys[hits[i]]
         o += found
         offsets[p + 1] = o
+        if o - offsets[first] >= CACHED:
+            return p + 1
     return len(starts) - 1
 
 

@@ -21,7 +21,7 @@ from byway.matching.kernels.lists import (
     order_key,
     place_in,
 )
-from byway.matching.kernels.match import FIRST, next_epoch, starts_with
+from byway.matching.kernels.match import FIRST, next_epoch, note_waste, starts_with
 from byway.matching.layout import (
     ABSENT,
     ALWAYS_LIST,
@@ -375,8 +375,11 @@ def judge(st, conjunction, mode, boxes, total, found):
 @njit(cache=True, nogil=True)
 def judge_list(st, list_id, mode, boxes, total, found):
     one = st.lists[list_id]
+    earlier = found
     for p in range(one.start, one.start + one.size):
         found = judge(st, np.int64(st.post_conjunction[p]), mode, boxes, total, found)
+    if one.size > found - earlier and one.field >= 0:
+        note_waste(st, list_id, one.size - (found - earlier))
     return found
 
 

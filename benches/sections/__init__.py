@@ -1,0 +1,1 @@
+"""The sections of the matching bench: one file each, `measure(run)` gives the figures."""
