@@ -301,30 +301,34 @@ def arrange(st, conjunction):
     Returns the access atom: the first, or -1. The pool has room for a copy behind its end.
     """
     c = st.conjunctions[conjunction]
-    spare = st.control[USED + POOL_ATOMS]
-    placed = np.int64(0)
-    last, last_start = -1.0, np.int64(-1)
-    while placed < c.count:  # pick the least of those after (last, last_start)
-        best, best_start, best_end = 1e300, np.int64(-1), np.int64(-1)
-        i = np.int64(0)
-        while i < c.count:
-            end = i + 1
-            while end < c.count and not is_first_of_attribute(st, c, end):
-                end += 1
-            share = 2.0  # ABSENT
+    count = np.int64(c.count)
+    if count == 0:
+        return -1
+    shares = np.empty(count, np.float64)  # of the attribute that starts at each atom, else -1
+    groups = 0
+    for i in range(count):
+        shares[i] = -1.0
+        if is_first_of_attribute(st, c, i):
+            groups += 1
+            shares[i] = 2.0
             if st.atoms[c.start + i].op != ABSENT:
-                share = chance(st, c.start + i, is_pair(st, c.start, c.count, i))
-            fresh = share > last or (share == last and i > last_start)
-            if fresh and (share < best or best_start < 0):
-                best, best_start, best_end = share, i, end
-            i = end
-        for j in range(best_start, best_end):
-            st.atoms[spare + placed] = st.atoms[c.start + j]
+                shares[i] = chance(st, c.start + i, is_pair(st, c.start, count, i))
+    spare = st.control[USED + POOL_ATOMS]
+    placed = 0
+    for _ in range(groups):
+        best = -1
+        for i in range(count):
+            if shares[i] >= 0.0 and (best < 0 or shares[i] < shares[best]):
+                best = i
+        shares[best] = -1.0
+        end = best
+        while end == best or (end < count and not is_first_of_attribute(st, c, end)):
+            st.atoms[spare + placed] = st.atoms[c.start + end]
             placed += 1
-        last, last_start = best, best_start
-    for i in range(c.count):
+            end += 1
+    for i in range(count):
         st.atoms[c.start + i] = st.atoms[spare + i]
-    return 0 if c.count > 0 and st.atoms[c.start].op != ABSENT else -1
+    return 0 if st.atoms[c.start].op != ABSENT else -1
 
 
 # --- the lists of an access atom ---------------------------------------------------------------

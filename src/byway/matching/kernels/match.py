@@ -310,7 +310,7 @@ def note_waste(st, list_id, refused):
     """A list that keeps leading to conjunctions that do not match is put up for `rechoose`."""
     one = st.lists[list_id]
     one.waste += refused
-    if one.waste > (64 * one.size + 64) << one.patience and st.control[HOT] < len(st.hot):
+    if one.waste > (16 * one.size + 64) << one.patience and st.control[HOT] < len(st.hot):
         st.hot[st.control[HOT]] = list_id
         st.control[HOT] += 1
         one.waste = 0
