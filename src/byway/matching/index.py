@@ -20,7 +20,7 @@ import numpy.typing as npt
 from byway.matching import layout as lay
 from byway.matching.arrays import Arrays
 from byway.matching.encoding import Atoms, Codes
-from byway.matching.kernels import entry, relations
+from byway.matching.kernels import entry, relations, verdicts
 from byway.matching.layout import Array
 from byway.matching.vocabulary import SHARED, Vocabulary
 from byway.model import Attributes, Conjunction, DuplicateKeyError, Filter, UnknownKeyError
@@ -40,13 +40,20 @@ _NO_NUMS: Final = np.zeros(0, np.float64)
 _NO_KEYS: Final = np.zeros(0, np.int64)
 
 
-class Routes(NamedTuple):
-    """Where a publication must go."""
+class Links(NamedTuple):
+    """Which links a publication must take."""
 
     mask: int
     """Bit i is set when an entry of link i matches."""
     several: bool
-    """Whether two or more entries match (those of the excluded link apart)."""
+    """Whether two or more entries match, local ones among them, those of the excluded link not."""
+
+
+class Routes(NamedTuple):
+    """Where a publication must go: `Links`, and the local clients."""
+
+    mask: int
+    several: bool
     local: Keys
     """Matching keys that were added without a link."""
 
@@ -128,7 +135,7 @@ class MatchIndex:
         self._nums = array("d", bytes(8 * _BUFFER))
         self._codes_view = np.frombuffer(self._codes, np.int64)
         self._nums_view = np.frombuffer(self._nums)
-        self._boxes = np.zeros(8, relations.BOX)
+        self._boxes = np.zeros(8, verdicts.BOX)
         entry.prepare(self._directory)
 
     # --- storing -----------------------------------------------------------------------------
@@ -227,19 +234,26 @@ class MatchIndex:
             self._match_chunk(encoded, parts)
         return Matches(parts)
 
-    def match_links(self, attributes: Attributes, exclude: int | None = None) -> Routes:
-        """Links and local keys with a matching entry; entries of link `exclude` do not count."""
+    def match_links(self, attributes: Attributes, exclude: int | None = None) -> Links:
+        """Links with a matching entry; entries of link `exclude` do not count."""
+        mask, several, _ = self._match_mask(attributes, exclude)
+        return Links(mask, several)
+
+    def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
+        """`match_links`, and the keys of matching entries without a link."""
+        mask, several, local = self._match_mask(attributes, exclude)
+        return Routes(mask, several, self._out[:local].copy())
+
+    def _match_mask(self, attributes: Attributes, exclude: int | None) -> tuple[int, bool, int]:
+        """(mask, several, how many local keys stand in the buffer)."""
         count, codes, nums, texts, marks = self._encoded_one(attributes)
         local, several = entry.match_link_mask(
             self._directory, count, codes, nums, texts, marks, -1 if exclude is None else exclude,
             self._mask, self._out,
         )  # fmt: skip
-        routes = Routes(
-            int.from_bytes(self._mask.tobytes(), "little"), bool(several), self._out[:local].copy()
-        )
         if self._control[lay.HOT]:
             self._adapt()
-        return routes
+        return int.from_bytes(self._mask.tobytes(), "little"), bool(several), local
 
     def _match_chunk(self, encoded: Codes, parts: list[tuple[Keys, Keys]]) -> None:
         codes, nums, texts, marks = self._encoded(encoded)
@@ -356,7 +370,7 @@ class MatchIndex:
         attributes = self._attributes
         atoms.fill(conjunction, lambda name: attributes.get(name, -1))
         if len(atoms.codes) > len(self._boxes):
-            self._boxes = np.zeros(2 * len(atoms.codes), relations.BOX)
+            self._boxes = np.zeros(2 * len(atoms.codes), verdicts.BOX)
         codes, nums, set_nums, set_res = atoms.arrays()
         while True:
             found = entry.relate_query(

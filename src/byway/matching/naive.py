@@ -45,7 +45,11 @@ class NaiveIndex:
         """`match` of each."""
         return [self.match(p) for p in publications]
 
-    def match_links(
+    def match_links(self, attributes: Attributes, exclude: int | None = None) -> tuple[int, bool]:
+        """(mask of links, whether two or more entries match), `exclude` left out."""
+        return self.match_routes(attributes, exclude)[:2]
+
+    def match_routes(
         self, attributes: Attributes, exclude: int | None = None
     ) -> tuple[int, bool, list[int]]:
         """(mask of links, whether two or more entries match, local keys), `exclude` left out."""

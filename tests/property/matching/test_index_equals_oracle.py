@@ -51,12 +51,13 @@ def test_match_batch_is_match_of_each(pair, wanted):
 @given(tables(), publications(), LINKS)
 def test_match_links(pair, publication, exclude):
     index, oracle = pair
-    mask, several, local = index.match_links(publication, exclude)
+    assert index.match_links(publication, exclude) == oracle.match_links(publication, exclude)
+    mask, several, local = index.match_routes(publication, exclude)
     assert (mask, several, sorted(local.tolist())) == _sorted_routes(oracle, publication, exclude)
 
 
 def _sorted_routes(oracle, publication, exclude):
-    mask, several, local = oracle.match_links(publication, exclude)
+    mask, several, local = oracle.match_routes(publication, exclude)
     return mask, several, sorted(local)
 
 

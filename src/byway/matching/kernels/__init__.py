@@ -41,8 +41,8 @@ _before = config.CACHE_DIR
 if not _before:  # a cache that the user asked for is theirs to keep clean
     config.CACHE_DIR = _cache_directory()
 try:
-    from byway.matching.kernels import entry, relations
+    from byway.matching.kernels import entry, relations, verdicts
 finally:
     config.CACHE_DIR = _before
 
-__all__ = ["entry", "relations"]
+__all__ = ["entry", "relations", "verdicts"]

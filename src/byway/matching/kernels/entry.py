@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from byway.matching.kernels import filing, lists, match, relations
+from byway.matching.kernels import filing, lists, match, pools, relations, updates
 from byway.matching.kernels.store import as_store
 from byway.matching.layout import PENDING
 
@@ -12,7 +12,7 @@ from byway.matching.layout import PENDING
 @njit(cache=True, nogil=True)
 def prepare(directory):
     """Set up the arrays of a new index."""
-    lists.clear_free(as_store(directory))
+    pools.clear_free(as_store(directory))
 
 
 @njit(cache=True, nogil=True)
@@ -24,40 +24,40 @@ def rebuild_table(directory):
 @njit(cache=True, nogil=True)
 def rebuild_keys(directory):
     """After the key table has grown."""
-    filing.rebuild_keys(as_store(directory))
+    updates.rebuild_keys(as_store(directory))
 
 
 @njit(cache=True, nogil=True)
 def find_slot(directory, key):
     """The slot of a key, or -1."""
-    return filing.find_slot(as_store(directory), key)
+    return updates.find_slot(as_store(directory), key)
 
 
 @njit(cache=True, nogil=True)
 def open_key(directory, key, link):
     """A slot for a new key; -1 when it is there already."""
-    return filing.open_key(as_store(directory), key, link)
+    return updates.open_key(as_store(directory), key, link)
 
 
 @njit(cache=True, nogil=True)
 def insert(directory, slot, codes, nums, count, set_nums, set_res, ordinal, several):
     """Store one conjunction; (its number, 1 if filing waits for room, atom to go on with)."""
     st = as_store(directory)
-    number = filing.insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several)
-    unfinished, atom = filing.complete(st, number, 0)
+    number = updates.insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several)
+    unfinished, atom = updates.complete(st, number, 0)
     return number, unfinished, atom
 
 
 @njit(cache=True, nogil=True)
 def complete(directory, number, atom):
     """Go on filing a conjunction after the pools have grown."""
-    return filing.complete(as_store(directory), number, atom)
+    return updates.complete(as_store(directory), number, atom)
 
 
 @njit(cache=True, nogil=True)
 def remove(directory, key):
     """Remove a key; its slot, or -1."""
-    return filing.remove(as_store(directory), key)
+    return updates.remove(as_store(directory), key)
 
 
 @njit(cache=True, nogil=True)
@@ -69,7 +69,7 @@ def relate_all(directory, number, atom, budget):
 @njit(cache=True, nogil=True)
 def rechoose(directory, budget):
     """Look again at the access predicates of a wasteful list."""
-    filing.rechoose(as_store(directory), budget)
+    updates.rechoose(as_store(directory), budget)
 
 
 @njit(cache=True, nogil=True)

@@ -11,23 +11,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from byway.matching.kernels.filing import (
-    FNV_BASIS,
-    FNV_PRIME,
-    gram_at,
-    grid_cell,
-    member,
-    sample,
-)
-from byway.matching.kernels.lists import bits, find_list, leaf_of, number_order, place_in
+from byway.matching.kernels.filing import grid_cell
+from byway.matching.kernels.lists import bits, find_list
+from byway.matching.kernels.ordered import FIRST, LAST, leaf_of, number_order, place_in
+from byway.matching.kernels.selectivity import kind_at, member, observe
+from byway.matching.kernels.texts import FNV_BASIS, FNV_PRIME, gram_at, text_holds
 from byway.matching.layout import (
     ABSENT,
     ALWAYS_LIST,
     ANY,
-    C_ATTRIBUTES,
     C_SLOTS,
     CANDIDATES,
-    CONTAINS,
     DOUBTS,
     DOUBTS_MAX,
     EPOCH,
@@ -49,15 +43,8 @@ from byway.matching.layout import (
     MATCHES,
     NAN,
     NE,
-    NOT_CONTAINS,
-    NOT_PREFIX,
-    NOT_SUFFIX,
     ORDERED,
-    PREFIX,
-    PRESENCE_TOTAL,
-    PUBLICATIONS,
     STRING,
-    SUFFIX,
     T_EQ,
     T_GRAM,
     T_GRID,
@@ -65,117 +52,15 @@ from byway.matching.layout import (
     T_LT,
     T_PREFIX,
     T_SUFFIX,
-    TEXT_GE,
-    TEXT_GT,
     TEXT_KEY_MAX,
-    TEXT_LE,
 )
 
-FIRST = -1  # before and after every conjunction number
-LAST = 2147483647
-HALVE_AT = 4096
-SHORT = 4096
 CACHED = 32768  # keys
-SAMPLE_ALL = 512  # publications; later every eighth is sampled
-
-
-@njit(cache=True, nogil=True)
-def kind_at(codes, i):
-    return (codes[i] >> 32) & 0xFF
 
 
 @njit(cache=True, nogil=True)
 def res_at(codes, i):
     return ((codes[i] >> 40) & 0xFFFF) - 32768
-
-
-# --- text --------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def starts_with(value, at, end, text, start, stop):
-    if end - at < stop - start:
-        return False
-    for i in range(stop - start):
-        if value[at + i] != text[start + i]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def has_part(value, at, end, text, start, stop):
-    """Substring search, linear in the worst case (Knuth, Morris and Pratt)."""
-    m = stop - start
-    if m == 0:
-        return True
-    if end - at < m:
-        return False
-    if m * (end - at) <= SHORT:  # trying every place is quicker than preparing
-        for i in range(at, end - m + 1):
-            if value[i] == text[start] and starts_with(value, i, end, text, start, stop):
-                return True
-        return False
-    failure = np.zeros(m, np.int32)
-    k = 0
-    for i in range(1, m):
-        while k > 0 and text[start + i] != text[start + k]:
-            k = failure[k - 1]
-        if text[start + i] == text[start + k]:
-            k += 1
-        failure[i] = k
-    k = 0
-    for i in range(at, end):
-        while k > 0 and value[i] != text[start + k]:
-            k = failure[k - 1]
-        if value[i] == text[start + k]:
-            k += 1
-            if k == m:
-                return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def compare_with(value, at, end, text, start, stop):
-    """Order of a publication's string and a vocabulary string."""
-    while at < end and start < stop:
-        if value[at] != text[start]:
-            return -1 if value[at] < text[start] else 1
-        at += 1
-        start += 1
-    if at < end:
-        return 1
-    return -1 if start < stop else 0
-
-
-@njit(cache=True, nogil=True)
-def text_holds(st, atom, texts, at, end):
-    """Whether a publication's string satisfies a text atom."""
-    s = np.int64(atom.num)
-    start, stop = st.text_start[s], st.text_start[s + 1]
-    op = atom.op
-    if op == PREFIX:
-        return starts_with(texts, at, end, st.text, start, stop)
-    if op == NOT_PREFIX:
-        return not starts_with(texts, at, end, st.text, start, stop)
-    if op == SUFFIX or op == NOT_SUFFIX:
-        first = end - (stop - start)
-        found = first >= at and starts_with(texts, first, end, st.text, start, stop)
-        return found == (op == SUFFIX)
-    if op == CONTAINS:
-        return has_part(texts, at, end, st.text, start, stop)
-    if op == NOT_CONTAINS:
-        return not has_part(texts, at, end, st.text, start, stop)
-    order = compare_with(texts, at, end, st.text, start, stop)
-    if op == TEXT_GE:
-        return order >= 0
-    if op == TEXT_LE:
-        return order <= 0
-    if op == TEXT_GT:
-        return order > 0
-    return order < 0
-
-
-# --- verification ------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -299,13 +184,6 @@ def settle(st, codes, nums, texts, marks, found):
 
 
 @njit(cache=True, nogil=True)
-def visit_all(st, list_id, trusted, codes, nums, texts, marks, found):
-    """`visit` of a whole list."""
-    size = np.int64(st.lists[list_id].size)
-    return visit(st, list_id, np.int64(0), size, trusted, codes, nums, texts, marks, found)
-
-
-@njit(cache=True, nogil=True)
 def note_waste(st, list_id, refused):
     """A list that keeps leading to conjunctions that do not match is put up for `rechoose`."""
     one = st.lists[list_id]
@@ -316,7 +194,11 @@ def note_waste(st, list_id, refused):
         one.waste = 0
 
 
-# --- the walk ------------------------------------------------------------------------------------
+@njit(cache=True, nogil=True)
+def visit_all(st, list_id, trusted, codes, nums, texts, marks, found):
+    """`visit` of a whole list."""
+    size = np.int64(st.lists[list_id].size)
+    return visit(st, list_id, np.int64(0), size, trusted, codes, nums, texts, marks, found)
 
 
 @njit(cache=True, nogil=True)
@@ -482,33 +364,6 @@ def next_epoch(st):
         st.control[EPOCH] = 1
         for slot in range(st.control[C_SLOTS]):
             st.slots[slot].stamp = 0
-
-
-@njit(cache=True, nogil=True)
-def observe(st, codes, nums):
-    """Take note of which attributes and values publications carry."""
-    control = st.control
-    control[PUBLICATIONS] += 1
-    if control[PUBLICATIONS] > SAMPLE_ALL and control[PUBLICATIONS] & 7:
-        return
-    control[PRESENCE_TOTAL] += 1
-    for i in range(len(codes)):
-        name = codes[i] & 0xFFFFFFFF
-        if name >= len(st.local) or st.local[name] < 0:
-            continue
-        attribute = st.local[name]
-        st.presence[attribute, 0] += 1
-        kind = kind_at(codes, i)
-        if kind == NAN:
-            continue
-        sample(st, np.int64(attribute) * KINDS + kind, nums[i], True)
-    if control[PRESENCE_TOTAL] >= HALVE_AT:
-        control[PRESENCE_TOTAL] >>= 1
-        for a in range(control[C_ATTRIBUTES]):
-            st.presence[a, 0] >>= 1
-
-
-# --- what callers get ----------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)

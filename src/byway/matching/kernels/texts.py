@@ -1,0 +1,122 @@
+"""Text operators, on bytes: UTF-8 keeps the order of code points, and parts stay parts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from byway.matching.layout import (
+    CONTAINS,
+    NOT_CONTAINS,
+    NOT_PREFIX,
+    NOT_SUFFIX,
+    PREFIX,
+    SUFFIX,
+    TEXT_GE,
+    TEXT_GT,
+    TEXT_LE,
+)
+
+FNV_BASIS = np.uint64(0xCBF29CE484222325)
+FNV_PRIME = np.uint64(0x100000001B3)
+SHORT = 4096
+
+
+@njit(cache=True, nogil=True)
+def text_hash(text, start, end, backwards):
+    h = FNV_BASIS
+    for i in range(end - start):
+        byte = text[end - 1 - i] if backwards else text[start + i]
+        h = (h ^ np.uint64(byte)) * FNV_PRIME
+    return np.int64(h)
+
+
+@njit(cache=True, nogil=True)
+def gram_at(text, at, width):
+    gram = np.int64(width) << 24
+    for i in range(width):
+        gram |= np.int64(text[at + i]) << (8 * i)
+    return gram
+
+
+@njit(cache=True, nogil=True)
+def starts_with(value, at, end, text, start, stop):
+    if end - at < stop - start:
+        return False
+    for i in range(stop - start):
+        if value[at + i] != text[start + i]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def has_part(value, at, end, text, start, stop):
+    """Substring search, linear in the worst case (Knuth, Morris and Pratt)."""
+    m = stop - start
+    if m == 0:
+        return True
+    if end - at < m:
+        return False
+    if m * (end - at) <= SHORT:  # trying every place is quicker than preparing
+        for i in range(at, end - m + 1):
+            if value[i] == text[start] and starts_with(value, i, end, text, start, stop):
+                return True
+        return False
+    failure = np.zeros(m, np.int32)
+    k = 0
+    for i in range(1, m):
+        while k > 0 and text[start + i] != text[start + k]:
+            k = failure[k - 1]
+        if text[start + i] == text[start + k]:
+            k += 1
+        failure[i] = k
+    k = 0
+    for i in range(at, end):
+        while k > 0 and value[i] != text[start + k]:
+            k = failure[k - 1]
+        if value[i] == text[start + k]:
+            k += 1
+            if k == m:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def compare_with(value, at, end, text, start, stop):
+    """Order of a publication's string and a vocabulary string."""
+    while at < end and start < stop:
+        if value[at] != text[start]:
+            return -1 if value[at] < text[start] else 1
+        at += 1
+        start += 1
+    if at < end:
+        return 1
+    return -1 if start < stop else 0
+
+
+@njit(cache=True, nogil=True)
+def text_holds(st, atom, texts, at, end):
+    """Whether a publication's string satisfies a text atom."""
+    s = np.int64(atom.num)
+    start, stop = st.text_start[s], st.text_start[s + 1]
+    op = atom.op
+    if op == PREFIX:
+        return starts_with(texts, at, end, st.text, start, stop)
+    if op == NOT_PREFIX:
+        return not starts_with(texts, at, end, st.text, start, stop)
+    if op == SUFFIX or op == NOT_SUFFIX:
+        first = end - (stop - start)
+        found = first >= at and starts_with(texts, first, end, st.text, start, stop)
+        return found == (op == SUFFIX)
+    if op == CONTAINS:
+        return has_part(texts, at, end, st.text, start, stop)
+    if op == NOT_CONTAINS:
+        return not has_part(texts, at, end, st.text, start, stop)
+    order = compare_with(texts, at, end, st.text, start, stop)
+    if op == TEXT_GE:
+        return order >= 0
+    if op == TEXT_LE:
+        return order <= 0
+    if op == TEXT_GT:
+        return order > 0
+    return order < 0
