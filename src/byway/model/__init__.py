@@ -7,6 +7,7 @@ from byway.model.errors import (
     FilterLimitError,
     FilterSyntaxError,
     InvalidValueError,
+    TraceError,
     UnknownKeyError,
 )
 from byway.model.filters import (
@@ -38,6 +39,7 @@ __all__ = [
     "InvalidValueError",
     "Kind",
     "Merge",
+    "TraceError",
     "UnknownKeyError",
     "Value",
     "check_attributes",

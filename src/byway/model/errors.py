@@ -65,6 +65,24 @@ class UnknownKeyError(BywayError, KeyError):
         return f"key {self.key} is not in the index"
 
 
+class TopologyError(BywayError, ValueError):
+    """An overlay that is no tree of brokers, or a description of one that cannot be followed."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject = subject
+        self.reason = reason
+        super().__init__(f"{subject}: {reason}")
+
+
+class TraceError(BywayError):
+    """A trace that cannot be read."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
 def shortened(text: str, length_max: int = 40) -> str:
     """`text` if it is short, else its start: what a message quotes must not fill the screen."""
     return text if len(text) <= length_max else text[: length_max - 1] + "…"
@@ -84,3 +102,12 @@ def _pointing(text: str, position: int, expected: str, found: str | None) -> str
     got = "" if found is None else f", found {found}"
     said = f"at character {position + 1}: expected {expected}{got}"
     return f"{said}\n  {before}{shown}{after}\n  {caret}"
+
+
+class RemoteProtocolError(BywayError):
+    """A peer broke the protocol. It costs that link, and nothing else."""
+
+    def __init__(self, peer: str, reason: str) -> None:
+        self.peer = peer
+        self.reason = reason
+        super().__init__(f"{peer}: {reason}")

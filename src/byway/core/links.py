@@ -1,0 +1,224 @@
+"""One end of a link: numbers, acknowledgements and confirmations of its two lanes.
+
+It decides what has to be sent again when a link comes back, what may be forgotten, and which
+numbers can be confirmed to the peer. It does not know what messages mean, nor how they travel.
+
+Three things are kept apart. *Received*: the frame arrived; control messages are forgotten then.
+*Confirmed*: every onward copy is safe; data messages are kept until then. *Settled* is a matter of
+the routing tables and none of this file's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from byway.model.errors import RemoteProtocolError
+from byway.model.messages import PROTOCOL_VERSION, Acknowledge, Batch, Hello, Lane, Message
+
+
+class Meeting(msgspec.Struct, frozen=True):
+    """What follows from the peer's greeting."""
+
+    resumed: bool
+    """Both ends go on where they were. If not, numbers start anew and tables must be compared."""
+    again: tuple[Batch, ...] = ()
+    """To be sent now, if resumed: what the peer did not receive."""
+    orphans: tuple[Message, ...] = ()
+    """If not resumed: data messages that were never confirmed, in order; they must be sent anew
+    once the tables agree. Control messages are not among them: tables replace them."""
+
+
+class Outbox:
+    """What was sent on one lane and may have to be sent again, in order of its numbers."""
+
+    def __init__(self) -> None:
+        self.next = 1
+        self.kept: deque[Message] = deque()
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest message kept."""
+        return self.next - len(self.kept)
+
+    def put(self, messages: Sequence[Message]) -> int:
+        """Keep messages; the number of the first."""
+        first = self.next
+        self.kept.extend(messages)
+        self.next += len(messages)
+        return first
+
+    def forget(self, number: int) -> int:
+        """Forget everything up to `number`; how many that were."""
+        count = number - self.first + 1
+        for _ in range(count):
+            self.kept.popleft()
+        return max(count, 0)
+
+    def since(self, number: int) -> tuple[Message, ...]:
+        """What comes after `number`, which must not be older than what is kept."""
+        skipped = number - self.first + 1
+        return tuple(self.kept)[skipped:]
+
+
+class Window:
+    """Data messages received and not yet confirmed: they finish in any order, and are confirmed in
+    the order of their numbers."""
+
+    def __init__(self) -> None:
+        self.finished_up_to = 0
+        self.told = 0
+        self._early: set[int] = set()
+
+    def finish(self, number: int) -> None:
+        """Everything that had to happen with this message has happened."""
+        if number != self.finished_up_to + 1:
+            assert number > self.finished_up_to, f"{number} was finished before"
+            self._early.add(number)
+            return
+        self.finished_up_to = number
+        while self.finished_up_to + 1 in self._early:
+            self.finished_up_to += 1
+            self._early.remove(self.finished_up_to)
+
+    def due(self) -> int | None:
+        """The number to confirm now, if that is news to the peer."""
+        if self.finished_up_to == self.told:
+            return None
+        self.told = self.finished_up_to
+        return self.told
+
+    @property
+    def waiting(self) -> int:
+        """Messages that finished before one in front of them."""
+        return len(self._early)
+
+
+class LinkEnd:
+    """This broker's end of the link to one peer. It outlives connections, not the broker.
+
+    `up` tells whether frames may be sent now. While it is down, messages are kept and numbered, and
+    go out when the ends meet again.
+    """
+
+    def __init__(self, broker: str, peer: str, incarnation: int) -> None:
+        self.broker = broker
+        self.peer = peer
+        self.incarnation = incarnation
+        self.up = False
+        self.peer_incarnation = 0
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self.sent = (Outbox(), Outbox())  # by lane
+        self.arrived = [0, 0]  # numbers received, by lane
+        self.window = Window()
+
+    def __repr__(self) -> str:
+        control, data = self.sent
+        state = "up" if self.up else "down"
+        return (
+            f"<LinkEnd {self.broker}-{self.peer} {state}: sent {control.next - 1}+{data.next - 1}, "
+            f"unconfirmed {len(data.kept)}, received {self.arrived[0]}+{self.arrived[1]}, "
+            f"confirmed {self.window.finished_up_to}>"
+        )
+
+    # --- coming and going --------------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        """What this end says when a connection to the peer is made."""
+        return Hello(self.broker, self.incarnation, self.peer_incarnation, *self.arrived)
+
+    def meet(self, hello: Hello) -> Meeting:
+        """The peer's greeting has come: go on, or start anew."""
+        self._check(hello)
+        if hello.incarnation == self.peer_incarnation and hello.knows == self.incarnation:
+            received = (hello.control, hello.data)
+            self._check_numbers(received)
+            self.up = True
+            return Meeting(resumed=True, again=self._again(received))
+        orphans = tuple(self.sent[Lane.DATA].kept)
+        self._start_anew()
+        self.peer_incarnation = hello.incarnation
+        self.up = True
+        return Meeting(resumed=False, orphans=orphans)
+
+    def _check(self, hello: Hello) -> None:
+        if hello.version != PROTOCOL_VERSION:
+            raise RemoteProtocolError(
+                self.peer, f"speaks version {hello.version}, expected {PROTOCOL_VERSION}"
+            )
+        if hello.broker != self.peer:
+            raise RemoteProtocolError(self.peer, f"says it is {hello.broker!r}")
+
+    def _check_numbers(self, received: tuple[int, int]) -> None:
+        """Only what the peer acknowledged was forgotten, so it cannot lack older messages."""
+        for lane, number in zip(Lane, received, strict=True):
+            box = self.sent[lane]
+            if not box.first - 1 <= number < box.next:
+                raise RemoteProtocolError(
+                    self.peer,
+                    f"says it received up to number {number} of lane {lane.name}, "
+                    f"expected {box.first - 1} to {box.next - 1}",
+                )
+
+    def _again(self, received: tuple[int, int]) -> tuple[Batch, ...]:
+        # what arrived needs no further acknowledgement; data stays until it is confirmed
+        self.sent[Lane.CONTROL].forget(received[Lane.CONTROL])
+        batches = []
+        for lane, number in zip(Lane, received, strict=True):
+            missing = self.sent[lane].since(number)
+            if missing:
+                batches.append(Batch(lane, number + 1, missing))
+        return tuple(batches)
+
+    def lost(self) -> None:
+        """The connection is gone; nothing is forgotten."""
+        self.up = False
+
+    # --- sending -----------------------------------------------------------------------------
+
+    def post(self, lane: Lane, messages: Sequence[Message]) -> Batch | None:
+        """Number and keep messages; the frame to send, or None while the link is down."""
+        first = self.sent[lane].put(messages)
+        return Batch(lane, first, tuple(messages)) if self.up else None
+
+    def received(self, frame: Acknowledge) -> None:
+        """The peer acknowledges frames: control messages can go."""
+        for lane, number in zip(Lane, (frame.control, frame.data), strict=True):
+            if number >= self.sent[lane].next:
+                raise RemoteProtocolError(
+                    self.peer, f"acknowledges number {number} of lane {lane.name}, never sent"
+                )
+        self.sent[Lane.CONTROL].forget(frame.control)
+
+    def confirmed(self, number: int) -> int:
+        """The peer confirms data up to `number`: they can go. How many they are."""
+        box = self.sent[Lane.DATA]
+        if number >= box.next:
+            raise RemoteProtocolError(self.peer, f"confirms number {number}, never sent")
+        return box.forget(number)
+
+    # --- receiving ---------------------------------------------------------------------------
+
+    def take(self, batch: Batch) -> tuple[int, tuple[Message, ...]]:
+        """The messages of a batch that are new, and the number of the first of them.
+
+        What was received before a reconnection and is sent again is left out. A gap is an error of
+        the peer: lanes are FIFO.
+        """
+        expected = self.arrived[batch.lane] + 1
+        if batch.first > expected:
+            raise RemoteProtocolError(
+                self.peer,
+                f"lane {batch.lane.name} goes on with number {batch.first}, expected {expected}",
+            )
+        messages = batch.messages[expected - batch.first :]
+        self.arrived[batch.lane] += len(messages)
+        return expected, messages
+
+    def acknowledgement(self) -> Acknowledge:
+        """The link acknowledgement that is true now."""
+        return Acknowledge(*self.arrived)

@@ -1,0 +1,113 @@
+import pytest
+
+from byway.core.links import LinkEnd, Window
+from byway.model.errors import RemoteProtocolError
+from byway.model.messages import Acknowledge, Batch, EntryId, Hello, Lane, Unadvertise, Unsubscribe
+
+
+def control(n: int) -> Unsubscribe:
+    return Unsubscribe((EntryId("c", "s", n),))
+
+
+def data(n: int) -> Unadvertise:
+    return Unadvertise((EntryId("c", "a", n),))
+
+
+def pair() -> tuple[LinkEnd, LinkEnd]:
+    a, b = LinkEnd("A", "B", 1), LinkEnd("B", "A", 1)
+    to_b, to_a = a.hello(), b.hello()
+    assert not a.meet(to_a).resumed
+    assert not b.meet(to_b).resumed
+    return a, b
+
+
+def test_lanes_are_numbered_apart():
+    a, _ = pair()
+    assert a.post(Lane.CONTROL, [control(1)]) == Batch(Lane.CONTROL, 1, (control(1),))
+    assert a.post(Lane.DATA, [data(1), data(2)]) == Batch(Lane.DATA, 1, (data(1), data(2)))
+    assert a.post(Lane.CONTROL, [control(2)]) == Batch(Lane.CONTROL, 2, (control(2),))
+
+
+def test_control_is_kept_until_received_and_data_until_confirmed():
+    a, b = pair()
+    for frame in (a.post(Lane.CONTROL, [control(1)]), a.post(Lane.DATA, [data(1), data(2)])):
+        b.take(frame)
+    a.received(b.acknowledgement())
+    assert [len(box.kept) for box in a.sent] == [0, 2]
+    assert a.confirmed(1) == 1
+    assert a.confirmed(1) == 0
+    assert [len(box.kept) for box in a.sent] == [0, 1]
+
+
+def test_a_link_that_comes_back_sends_what_is_missing():
+    a, b = pair()
+    first = a.post(Lane.DATA, [data(1)])
+    a.post(Lane.DATA, [data(2)])  # lost on the way
+    b.take(first)
+    a.lost()
+    b.lost()
+    assert a.post(Lane.DATA, [data(3)]) is None
+    assert a.post(Lane.CONTROL, [control(1)]) is None
+    meeting = a.meet(b.hello())
+    assert meeting.resumed
+    assert meeting.again == (
+        Batch(Lane.CONTROL, 1, (control(1),)),
+        Batch(Lane.DATA, 2, (data(2), data(3))),
+    )
+    assert [b.take(batch)[1] for batch in meeting.again] == [(control(1),), (data(2), data(3))]
+
+
+def test_what_comes_twice_is_taken_once():
+    _, b = pair()
+    b.take(Batch(Lane.DATA, 1, (data(1), data(2))))
+    assert b.take(Batch(Lane.DATA, 2, (data(2), data(3)))) == (3, (data(3),))
+    assert b.take(Batch(Lane.DATA, 1, (data(1),))) == (4, ())
+
+
+def test_a_peer_that_restarted_gets_new_numbers_and_the_orphans():
+    a, b = pair()
+    b.take(a.post(Lane.DATA, [data(1), data(2)]))
+    a.post(Lane.CONTROL, [control(1)])
+    a.confirmed(1)
+    a.lost()
+    reborn = LinkEnd("B", "A", 2)
+    to_b, to_a = a.hello(), reborn.hello()
+    assert reborn.meet(to_b).orphans == ()
+    meeting = a.meet(to_a)
+    assert not meeting.resumed
+    assert meeting.orphans == (data(2),)
+    assert a.post(Lane.DATA, meeting.orphans) == Batch(Lane.DATA, 1, (data(2),))
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "reason"),
+    [
+        (lambda a: a.take(Batch(Lane.DATA, 3, (data(3),))), "goes on with number 3, expected 1"),
+        (
+            lambda a: a.received(Acknowledge(1, 0)),
+            "acknowledges number 1 of lane CONTROL",
+        ),
+        (lambda a: a.confirmed(1), "confirms number 1, never sent"),
+        (lambda a: a.meet(Hello("C", 1, 0, 0, 0)), "says it is 'C'"),
+        (lambda a: a.meet(Hello("B", 1, 1, 0, 7)), "up to number 7 of lane DATA, expected 0 to 0"),
+        (lambda a: a.meet(Hello("B", 1, 0, 0, 0, version=9)), "speaks version 9, expected 1"),
+    ],
+)
+def test_a_peer_that_breaks_the_protocol_is_named(misdeed, reason):
+    a, _ = pair()
+    with pytest.raises(RemoteProtocolError, match=f"^B: .*{reason}"):
+        misdeed(a)
+
+
+def test_confirmations_come_in_order():
+    window = Window()
+    assert window.due() is None
+    for number in (2, 3, 5):
+        window.finish(number)
+    assert window.due() is None
+    assert window.waiting == 3
+    window.finish(1)
+    assert window.due() == 3
+    assert window.due() is None
+    window.finish(4)
+    assert (window.due(), window.waiting) == (5, 0)
