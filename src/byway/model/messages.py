@@ -128,6 +128,83 @@ LANE_OF: Final[dict[type, Lane]] = {
 }
 
 
+# --- between a client and its broker ---------------------------------------------------------
+
+
+class Body(msgspec.Struct, frozen=True, array_like=True):
+    """What a publication says. Brokers on the way decode it to match, and pass the bytes on."""
+
+    attributes: dict[str, bool | int | float | str]
+    data: bytes = b""
+
+
+class AdvertiseRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-adv"):
+    """The client may publish what the filter admits."""
+
+    name: str
+    filter: Filter
+
+
+class UnadvertiseRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-unadv"):
+    """The client no longer publishes under this name."""
+
+    name: str
+
+
+class SubscribeRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-sub"):
+    """The client wants what matches the filter."""
+
+    name: str
+    filter: Filter
+
+
+class UnsubscribeRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-unsub"):
+    """The client no longer wants these."""
+
+    names: tuple[str, ...]
+
+
+class PublishRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-pub"):
+    """A publication; the client counts its sequence up from 1."""
+
+    sequence: int
+    body: bytes
+
+
+Request = (
+    AdvertiseRequest | UnadvertiseRequest | SubscribeRequest | UnsubscribeRequest | PublishRequest
+)
+
+
+class Settled(msgspec.Struct, frozen=True, array_like=True, tag="c-ok"):
+    """The client's advertisement or subscription of this name is in force everywhere it must be."""
+
+    name: str
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag="c-no"):
+    """A request changed nothing. `subject` is its name, or its sequence as text."""
+
+    subject: str
+    reason: str
+
+
+class PublicationsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="c-conf"):
+    """Every copy of the client's publications up to this sequence has arrived."""
+
+    sequence: int
+
+
+class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del"):
+    """A publication for the client, and the names of its subscriptions that it matches."""
+
+    publication: Publish
+    names: tuple[str, ...]
+
+
+Reply = Settled | Refused | PublicationsConfirmed | Delivery
+
+
 # --- frames ----------------------------------------------------------------------------------
 
 
