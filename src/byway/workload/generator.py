@@ -5,6 +5,7 @@ A generator decides what chunk `k` holds; this file decides how chunks become li
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
@@ -45,13 +46,13 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         require("seed", self.seed, 0, SEED_MAX)
 
+    @abstractmethod
     def subscriptions(self, chunk: int) -> FilterChunk:
         """The `chunk`-th `ROWS` subscriptions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def publications(self, chunk: int) -> PublicationChunk:
         """The `chunk`-th `ROWS` publications."""
-        raise NotImplementedError
 
     def subscription_count(self) -> int | None:
         """How many subscriptions there are; None: no end."""
