@@ -95,7 +95,7 @@ class Conjunction(msgspec.Struct, frozen=True, array_like=True):
         return True
 
     def __repr__(self) -> str:
-        from byway.model.text import conjunction_text
+        from byway.model.writing import conjunction_text
 
         return f"Conjunction({conjunction_text(self)})"
 
@@ -129,7 +129,7 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
         return tuple(sorted({name for c in self.conjunctions for name, _ in c.terms}))
 
     def __str__(self) -> str:
-        from byway.model.text import filter_text
+        from byway.model.writing import filter_text
 
         return filter_text(self)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from byway.model import Filter, FilterError, FilterSyntaxError, parse
 from byway.model.filters import ALTERNATIVES_MAX, CANDIDATES_MAX, TERMS_MAX
-from byway.model.text import KEYWORDS, TEXT_LENGTH_MAX
+from byway.model.scanning import KEYWORDS, TEXT_LENGTH_MAX
 
 PIECES = (
     *sorted(KEYWORDS),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from byway.model import ANY, Conjunction, Filter, Value, merge, parse
 from byway.model.constraints import Constraint
-from byway.model.text import name_text, value_text
+from byway.model.writing import name_text, value_text
 from tests.property.model.expressions import All, Any, Expression, expressions, render
 from tests.strategies import filters, publications, terms
 

@@ -5,7 +5,8 @@ import pytest
 from byway.model import FilterLimitError, covers, intersects, merge, parse
 from byway.model.constraints import PARTS_MAX, SET_SIZE_MAX, NumberSet
 from byway.model.filters import ALTERNATIVES_MAX, CANDIDATES_MAX, TERMS_MAX, Filter
-from byway.model.text import NESTING_MAX, PRODUCTS_MAX, TEXT_LENGTH_MAX, TOKENS_MAX
+from byway.model.scanning import TEXT_LENGTH_MAX, TOKENS_MAX
+from byway.model.text import NESTING_MAX, PRODUCTS_MAX
 
 
 def alternatives(n):
