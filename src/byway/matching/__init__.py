@@ -1,6 +1,7 @@
 """The matching engine: `MatchIndex`, its vocabulary, and the naive oracle it is tested against."""
 
-from byway.matching.index import IndexStatistics, Links, Matches, MatchIndex, Routes
+from byway.matching.answers import IndexStatistics, Links, Matches, Routes
+from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
 from byway.matching.vocabulary import Vocabulary
 

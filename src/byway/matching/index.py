@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import sys
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from byway.matching import layout as lay
+from byway.matching.answers import NO_KEYS, IndexStatistics, Keys, Links, Matches, Routes
 from byway.matching.arrays import Arrays
 from byway.matching.encoding import Atoms, Codes
 from byway.matching.kernels import entry, relations, verdicts
 from byway.matching.layout import Array
 from byway.matching.vocabulary import SHARED, Vocabulary
 from byway.model import Attributes, Conjunction, DuplicateKeyError, Filter, UnknownKeyError
-
-Keys = npt.NDArray[np.int64]
 
 LINKS_MAX: Final = 4_096
 _CHUNK: Final = 256  # publications encoded and matched at a time
@@ -37,77 +32,6 @@ _RELATE: Final = 1_024  # conjunctions filed for relations in one go
 _NO_TEXT: Final = np.zeros(1, np.uint8)
 _NO_CODES: Final = np.zeros(0, np.int64)
 _NO_NUMS: Final = np.zeros(0, np.float64)
-_NO_KEYS: Final = np.zeros(0, np.int64)
-
-
-class Links(NamedTuple):
-    """Which links a publication must take."""
-
-    mask: int
-    """Bit i is set when an entry of link i matches."""
-    several: bool
-    """Whether two or more entries match, local ones among them, those of the excluded link not."""
-
-
-class Routes(NamedTuple):
-    """Where a publication must go: `Links`, and the local clients."""
-
-    mask: int
-    several: bool
-    local: Keys
-    """Matching keys that were added without a link."""
-
-
-class IndexStatistics(msgspec.Struct, frozen=True):
-    """What an index did since it was made."""
-
-    publications: int
-    candidates: int
-    matches: int
-    moved: int
-    """Conjunctions that were given another access predicate."""
-
-
-class Matches(Sequence[Keys]):
-    """The answers to a batch: a sequence of key arrays, or flat in `keys` and `offsets`."""
-
-    def __init__(self, parts: list[tuple[Keys, Keys]]) -> None:
-        """`parts`: keys of some publications each, and where each answer begins and ends."""
-        self._parts = parts
-        self._first = [0]
-        for _, offsets in parts:
-            self._first.append(self._first[-1] + len(offsets) - 1)
-
-    def __len__(self) -> int:
-        return self._first[-1]
-
-    def __getitem__(self, i: int) -> Keys:  # type: ignore[override]
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"batch of {len(self)} publications has no answer {i}")
-        i %= len(self)
-        part = bisect_right(self._first, i) - 1
-        keys, offsets = self._parts[part]
-        i -= self._first[part]
-        return keys[offsets[i] : offsets[i + 1]]
-
-    def __iter__(self) -> Iterator[Keys]:
-        for keys, offsets in self._parts:
-            for start, end in pairwise(offsets.tolist()):
-                yield keys[start:end]
-
-    @property
-    def keys(self) -> Keys:
-        """All answers, one after the other."""
-        return np.concatenate([_NO_KEYS, *(keys for keys, _ in self._parts)])
-
-    @property
-    def offsets(self) -> Keys:
-        """Where each answer begins in `keys`, and the last one ends."""
-        counts = [np.zeros(1, np.int64), *(np.diff(offsets) for _, offsets in self._parts)]
-        return np.cumsum(np.concatenate(counts))
-
-    def __repr__(self) -> str:
-        return f"<Matches of {len(self)} publications, {sum(len(k) for k, _ in self._parts)} keys>"
 
 
 class MatchIndex:
@@ -328,7 +252,7 @@ class MatchIndex:
             sure, asked = self._related(relations.COVERED, conjunction)
             asked = [n for n in asked if conjunction.covers(self._stored(n))]
             parts += [sure, np.array(asked, np.int64)] if asked else [sure]
-        found = np.concatenate(parts) if parts else _NO_KEYS
+        found = np.concatenate(parts) if parts else NO_KEYS
         records = self._arrays["conjunctions"][found]
         if len(filter.conjunctions) == 1 and not (self._empty or records["several"].any()):
             return np.sort(self._arrays["conjunction_key"][found])
@@ -343,7 +267,7 @@ class MatchIndex:
         """Keys of stored filters, read as subscriptions, that `advertisement` may feed; sorted."""
         if advertisement.open:
             return np.setdiff1d(self._all_keys(), np.fromiter(self._empty, np.int64))
-        parts = [_NO_KEYS]
+        parts = [NO_KEYS]
         for conjunction in advertisement.conjunctions:
             sure, asked = self._related(relations.FED, conjunction)
             asked = [n for n in asked if conjunction.may_produce(self._stored(n))]
@@ -352,7 +276,7 @@ class MatchIndex:
 
     def intersecting_advertisements(self, subscription: Filter) -> Keys:
         """Keys of stored filters, read as advertisements, that may feed `subscription`; sorted."""
-        parts = [_NO_KEYS]
+        parts = [NO_KEYS]
         for conjunction in subscription.conjunctions:
             sure, asked = self._related(relations.FEEDING, conjunction)
             asked = [n for n in asked if self._stored(n).may_produce(conjunction)]
