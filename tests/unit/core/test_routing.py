@@ -158,3 +158,31 @@ def test_a_publication_counts_its_hops_and_distance():
     net.settle()
     (delivery,) = net.got("s8", Delivery)
     assert (delivery.publication.hop, delivery.publication.distance) == (7, 1)
+
+
+def test_a_subscription_sent_again_is_not_settled_by_the_first_answer():
+    """The advertisement it followed goes and another comes while its Subscribe is under way."""
+    net = Net(CHAIN)
+    net.attach("pub", "B1")
+    net.attach("sub", "B3")
+    net.advertise("pub", "p > 0", "first")
+    net.settle()
+    net.subscribe("sub", "p > 0")  # Subscribe, still under way to B2
+    net.unadvertise("pub", "first")
+    net.advertise("pub", "p > 0", "second")
+    for way in (("B1", "B2"), ("B2", "B3")):
+        while net.flying[way]:
+            net.step(way)
+    # B3 has withdrawn the subscription and sent it again: three messages wait for B2
+    kinds = [type(m).__name__ for f in net.flying["B3", "B2"] for m in getattr(f, "messages", ())]
+    assert [k for k in kinds if "scribe" in k] == ["Subscribe", "Unsubscribe", "Subscribe"]
+    while not any(e.id.client == "sub" for e in net.brokers["B2"].router.subscriptions):
+        net.step(("B3", "B2"))
+    while any(e.id.client == "sub" for e in net.brokers["B2"].router.subscriptions):
+        net.step(("B3", "B2"))
+    while net.flying["B2", "B3"]:
+        net.step(("B2", "B3"))
+    assert net.got("sub", Settled) == []
+    net.settle()
+    assert net.got("sub", Settled) == [Settled("s")]
+    assert published(net, p=1)
