@@ -15,15 +15,16 @@ INDEX_ADDRESS = re.compile(
 
 
 def repository_files() -> list[Path]:
-    """Files that are tracked, or would be by the next `git add`."""
+    """Files that are tracked, or would be by the next `git add`; all files outside a checkout."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         check=False,
     )
-    if listing.returncode != 0:
-        pytest.skip("not a git checkout")
+    if listing.returncode != 0:  # an unpacked source distribution
+        inside = (path for path in ROOT.rglob("*") if path.is_file())
+        return [path for path in inside if not {".venv", "__pycache__"} & set(path.parts)]
     names = listing.stdout.decode().split("\0")
     return [ROOT / name for name in names if name and (ROOT / name).is_file()]
 
@@ -42,7 +43,7 @@ def test_no_file_names_a_package_index() -> None:
     [
         b"--index" + b"-url https://example.org/",
         b"PIP_INDEX" + b"_URL=x",
-        b"https://example.org/root/simp" + b"le/",
+        b"https://example.org/a/simp" + b"le/",
         b"--find" + b"-links wheels/",
     ],
 )

@@ -2,7 +2,7 @@
 
 Each conjunction holds one constraint per attribute, in one canonical form, so that equal sets
 written differently are equal objects wherever this file can tell. It decides membership,
-intersection, inclusion and hull of such sets. It does not know attribute names, filters or text.
+intersection and inclusion of such sets. It does not know attribute names, filters or text.
 
 Inclusion (`subset`) never says yes wrongly and `intersect` never says empty wrongly. Both are exact
 but for these cases, where they answer on the safe side:
@@ -102,7 +102,7 @@ ANY_NUMBER: Final = NumberRange()
 ANY_STRING: Final = StringPattern()
 ANY_BOOLEAN: Final = BoolSet((False, True))
 
-_KIND_OF: Final[dict[type, Kind]] = {
+KIND_OF: Final[dict[type, Kind]] = {
     BoolSet: Kind.BOOLEAN,
     NumberSet: Kind.NUMBER,
     NumberRange: Kind.NUMBER,
@@ -113,7 +113,7 @@ _KIND_OF: Final[dict[type, Kind]] = {
 
 def kind_of_constraint(constraint: Constraint) -> Kind | None:
     """The kind of value it admits; None for Exists (all kinds) and Absent (none)."""
-    return _KIND_OF.get(type(constraint))
+    return KIND_OF.get(type(constraint))
 
 
 # --- making them -----------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def string_pattern(
             high, high_open = cut, True
         if low > high or (low == high and (low_open or high_open)):
             return None
-    start = _common_prefix(low, high) if high is not None else prefix
+    start = common_prefix(low, high) if high is not None else prefix
     contains = _longest_parts(contains, start, suffix)
     if _forbidden_start(start, not_prefix, not_contains) is not None or any(
         suffix.endswith(s) for s in not_suffix
@@ -267,10 +267,10 @@ def string_pattern(
         low, low_open, high, high_open, prefix, suffix, contains,
         (), not_prefix, not_suffix, not_contains,
     )  # fmt: skip
-    inside = {v for v in excluded if _pattern_contains(pattern, v)}
-    low_open = low_open or (low != "" and (low in inside or not _pattern_contains(pattern, low)))
+    inside = {v for v in excluded if pattern_holds(pattern, v)}
+    low_open = low_open or (low != "" and (low in inside or not pattern_holds(pattern, low)))
     if high is not None and not high_open:
-        high_open = high in inside or not _pattern_contains(pattern, high)
+        high_open = high in inside or not pattern_holds(pattern, high)
     if low == high:
         return None if low_open or high_open else StringSet((low,))
     inside -= {low if low_open else None, high}
@@ -309,18 +309,26 @@ def _shortest(parts: tuple[str, ...], implies: Callable[[str, str], bool]) -> tu
     return tuple(sorted(kept))
 
 
+def common_prefix(low: str, high: str) -> str:
+    """What `low`, `high` and every string between them in code-point order start with."""
+    for i, (a, b) in enumerate(zip(low, high, strict=False)):
+        if a != b:
+            return low[:i]
+    return min(low, high)
+
+
 # --- membership ------------------------------------------------------------------------------
 
 
 def contains(constraint: Constraint, value: Value) -> bool:
     """Whether a present `value` satisfies the constraint (Absent is satisfied by none)."""
     kind = kind_of(value)
-    if _KIND_OF.get(type(constraint)) is not kind:
+    if KIND_OF.get(type(constraint)) is not kind:
         return isinstance(constraint, Exists)
-    return _contains_same_kind(constraint, value)
+    return holds_of_kind(constraint, value)
 
 
-def _contains_same_kind(constraint: Constraint, value: Value) -> bool:
+def holds_of_kind(constraint: Constraint, value: Value) -> bool:
     if isinstance(constraint, NumberRange):
         assert not isinstance(value, str)
         if value < constraint.low or (value == constraint.low and constraint.low_open):
@@ -330,11 +338,11 @@ def _contains_same_kind(constraint: Constraint, value: Value) -> bool:
         return value not in constraint.excluded
     if isinstance(constraint, StringPattern):
         assert isinstance(value, str)
-        return _pattern_contains(constraint, value)
+        return pattern_holds(constraint, value)
     return value in constraint.values  # type: ignore[union-attr]
 
 
-def _pattern_contains(pattern: StringPattern, value: str) -> bool:
+def pattern_holds(pattern: StringPattern, value: str) -> bool:
     if value < pattern.low or (value == pattern.low and pattern.low_open):
         return False
     high = pattern.high
@@ -362,7 +370,7 @@ def intersect(a: Constraint, b: Constraint) -> Constraint | None:
         return None if isinstance(a, Absent) else a
     if isinstance(a, Absent) or isinstance(b, Absent):
         return a if isinstance(a, Absent) and isinstance(b, Absent) else None
-    if _KIND_OF[type(a)] is not _KIND_OF[type(b)]:
+    if KIND_OF[type(a)] is not KIND_OF[type(b)]:
         return None
     if isinstance(a, (BoolSet, NumberSet, StringSet)):
         return _restrict(a, b)
@@ -376,7 +384,7 @@ def intersect(a: Constraint, b: Constraint) -> Constraint | None:
 
 
 def _restrict(a: BoolSet | NumberSet | StringSet, b: Constraint) -> Constraint | None:
-    values = tuple([v for v in a.values if _contains_same_kind(b, v)])
+    values = tuple([v for v in a.values if holds_of_kind(b, v)])
     if len(values) == len(a.values):
         return a
     return type(a)(values) if values else None  # type: ignore[arg-type]
@@ -427,10 +435,10 @@ def subset(inner: Constraint, outer: Constraint) -> bool:
         return not isinstance(inner, Absent)
     if isinstance(outer, Absent):
         return isinstance(inner, Absent)
-    if _KIND_OF.get(type(inner)) is not _KIND_OF[type(outer)]:
+    if KIND_OF.get(type(inner)) is not KIND_OF[type(outer)]:
         return False
     if isinstance(inner, (BoolSet, NumberSet, StringSet)):
-        return all(_contains_same_kind(outer, v) for v in inner.values)
+        return all(holds_of_kind(outer, v) for v in inner.values)
     if isinstance(inner, NumberRange) and isinstance(outer, NumberRange):
         return _range_subset(inner, outer)
     if isinstance(inner, StringPattern) and isinstance(outer, StringPattern):
@@ -454,12 +462,12 @@ def _range_subset(inner: NumberRange, outer: NumberRange) -> bool:
     return (
         low_key(inner) >= low_key(outer)
         and high_key(inner) <= high_key(outer)
-        and not any(_contains_same_kind(inner, v) for v in outer.excluded)
+        and not any(holds_of_kind(inner, v) for v in outer.excluded)
     )
 
 
 def _pattern_subset(inner: StringPattern, outer: StringPattern) -> bool:
-    start = _known_prefix(inner)
+    start = known_prefix(inner)
     known = (start, inner.suffix, *inner.contains)
     return (
         start.startswith(outer.prefix)
@@ -467,16 +475,16 @@ def _pattern_subset(inner: StringPattern, outer: StringPattern) -> bool:
         and all(any(part in text for text in known) for part in outer.contains)
         and _pattern_low_implies(inner, outer)
         and _pattern_high_implies(inner, outer)
-        and not any(_pattern_contains(inner, v) for v in outer.excluded)
+        and not any(pattern_holds(inner, v) for v in outer.excluded)
         and all(_forbids_prefix(inner, start, p) for p in outer.not_prefix)
         and all(_forbids_suffix(inner, s) for s in outer.not_suffix)
         and all(any(part in p for part in inner.not_contains) for p in outer.not_contains)
     )
 
 
-def _known_prefix(pattern: StringPattern) -> str:
+def known_prefix(pattern: StringPattern) -> str:
     """What every string of the pattern starts with."""
-    return pattern.prefix if pattern.high is None else _common_prefix(pattern.low, pattern.high)
+    return pattern.prefix if pattern.high is None else common_prefix(pattern.low, pattern.high)
 
 
 def _forbids_prefix(inner: StringPattern, start: str, prefix: str) -> bool:
@@ -504,7 +512,7 @@ def _pattern_low_implies(inner: StringPattern, outer: StringPattern) -> bool:
         return True
     low, low_open = inner.low, inner.low_open
     if inner.prefix > low:
-        low, low_open = inner.prefix, not _pattern_contains(inner, inner.prefix)
+        low, low_open = inner.prefix, not pattern_holds(inner, inner.prefix)
     return low > outer.low or (low == outer.low and (low_open or not outer.low_open))
 
 
@@ -518,123 +526,3 @@ def _pattern_high_implies(inner: StringPattern, outer: StringPattern) -> bool:
         return True
     # every string with a prefix that sorts below `high` and is no prefix of it sorts below it too
     return inner.prefix < outer.high and not outer.high.startswith(inner.prefix)
-
-
-# --- union and hull --------------------------------------------------------------------------
-
-
-def union(a: Constraint, b: Constraint) -> Constraint | None:
-    """Exactly the values in either, when one constraint can say that; else None."""
-    if subset(a, b):
-        return b
-    if subset(b, a):
-        return a
-    if isinstance(a, (NumberSet, StringSet, BoolSet)) and type(a) is type(b):
-        values = {*a.values, *b.values}
-        return one_of(tuple(values)) if len(values) <= SET_SIZE_MAX else None
-    if _KIND_OF.get(type(a)) is Kind.NUMBER and _KIND_OF.get(type(b)) is Kind.NUMBER:
-        return _union_numbers(a, b)
-    if isinstance(a, StringSet) and isinstance(b, StringPattern):
-        return _union_excluded(b, a)
-    if isinstance(b, StringSet) and isinstance(a, StringPattern):
-        return _union_excluded(a, b)
-    return None
-
-
-def _union_excluded(pattern: StringPattern, values: StringSet) -> Constraint | None:
-    """A pattern and some strings that fill holes in it."""
-    if not set(values.values) - set(pattern.excluded):
-        rest = tuple(v for v in pattern.excluded if v not in values.values)
-        return msgspec.structs.replace(pattern, excluded=rest)
-    bare = msgspec.structs.replace(pattern, excluded=())
-    if all(_pattern_contains(bare, v) for v in values.values):
-        rest = tuple(v for v in pattern.excluded if v not in values.values)
-        return msgspec.structs.replace(pattern, excluded=rest)
-    return None
-
-
-def _union_numbers(a: Constraint, b: Constraint) -> Constraint | None:
-    """Union of intervals (and points) that touch or overlap, holes filled by the other's values."""
-    parts = [_as_range(p) for p in _number_parts(a) + _number_parts(b)]
-    parts.sort(key=low_key)
-    joined = parts[0]
-    for part in parts[1:]:
-        nearest, rest = high_key(joined)
-        if low_key(part) > (nearest, rest + 1):
-            return None
-        if high_key(part) > high_key(joined):
-            joined = NumberRange(joined.low, joined.low_open, part.high, part.high_open)
-    holes = _common_holes(a, b)
-    if len(holes) > SET_SIZE_MAX:
-        return None
-    return number_range(joined.low, joined.low_open, joined.high, joined.high_open, holes)
-
-
-def _common_holes(a: Constraint, b: Constraint) -> tuple[Number, ...]:
-    """Numbers that one of the two leaves out and the other does not have either."""
-    left_out = {v for c in (a, b) if isinstance(c, NumberRange) for v in c.excluded}
-    return tuple(
-        v for v in left_out if not (_contains_same_kind(a, v) or _contains_same_kind(b, v))
-    )
-
-
-def _number_parts(c: Constraint) -> list[Constraint]:
-    return [NumberSet((v,)) for v in c.values] if isinstance(c, NumberSet) else [c]
-
-
-def _as_range(c: Constraint) -> NumberRange:
-    if isinstance(c, NumberSet):
-        return NumberRange(c.values[0], False, c.values[-1], False)
-    assert isinstance(c, NumberRange)
-    return NumberRange(c.low, c.low_open, c.high, c.high_open)
-
-
-def hull(a: Constraint, b: Constraint) -> Constraint | None:
-    """A constraint that both imply, as tight as one constraint gets; None: no constraint at all."""
-    exact = union(a, b)
-    if exact is not None:
-        return exact
-    if isinstance(a, Absent) or isinstance(b, Absent):
-        return None
-    kind = _KIND_OF.get(type(a))
-    if kind is None or kind is not _KIND_OF.get(type(b)):
-        return EXISTS
-    if kind is Kind.NUMBER:
-        ra, rb = _as_range(a), _as_range(b)
-        low = min(ra, rb, key=low_key)
-        high = max(ra, rb, key=high_key)
-        holes = _common_holes(a, b)
-        if len(holes) > SET_SIZE_MAX:
-            holes = ()
-        return number_range(low.low, low.low_open, high.high, high.high_open, holes)
-    return _hull_strings(a, b)
-
-
-def _hull_strings(a: Constraint, b: Constraint) -> Constraint | None:
-    starts = _starts(a) + _starts(b)
-    ends = [text[::-1] for text in _ends(a) + _ends(b)]
-    prefix = _common_prefix(min(starts), max(starts))
-    suffix = _common_prefix(min(ends), max(ends))[::-1]
-    return string_pattern(prefix=prefix, suffix=suffix)
-
-
-def _starts(c: Constraint) -> list[str]:
-    if isinstance(c, StringSet):
-        return list(c.values)
-    assert isinstance(c, StringPattern)
-    return [_known_prefix(c)]
-
-
-def _ends(c: Constraint) -> list[str]:
-    if isinstance(c, StringSet):
-        return list(c.values)
-    assert isinstance(c, StringPattern)
-    return [c.suffix]
-
-
-def _common_prefix(low: str, high: str) -> str:
-    """What `low`, `high` and every string between them in code-point order start with."""
-    for i, (a, b) in enumerate(zip(low, high, strict=False)):
-        if a != b:
-            return low[:i]
-    return min(low, high)

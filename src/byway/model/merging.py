@@ -24,12 +24,11 @@ from byway.model.constraints import (
     NumberRange,
     NumberSet,
     StringSet,
-    hull,
     intersect,
     subset,
-    union,
 )
 from byway.model.filters import ANY, Conjunction, Filter
+from byway.model.unions import hull, union
 
 Share = Callable[[str, Constraint, Constraint | None], float]
 """share(attribute, inner, outer): of the publications that satisfy `outer` on this attribute (None:

@@ -15,13 +15,12 @@ from byway.model.constraints import (
     StringSet,
     contains,
     high_key,
-    hull,
     intersect,
     low_key,
     overlaps,
     subset,
-    union,
 )
+from byway.model.unions import hull, union
 from byway.model.values import canonical_number, number_key
 from tests.property.model.worlds import NUMBER_WORLD, STRING_WORLD, is_plain, values_for
 from tests.strategies import (

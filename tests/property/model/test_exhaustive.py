@@ -6,7 +6,8 @@ from itertools import pairwise, product
 import pytest
 
 from byway.model import Value, merge, parse
-from byway.model.constraints import Constraint, contains, hull, intersect, overlaps, subset, union
+from byway.model.constraints import Constraint, contains, intersect, overlaps, subset
+from byway.model.unions import hull, union
 
 BOUNDS = (-1, 0, 0.5, 2, 2**53, 2**53 + 1)
 TEXTS = ("", "a", "b", "ab", "ba", "aba")
