@@ -23,8 +23,12 @@ def repository_files() -> list[Path]:
         check=False,
     )
     if listing.returncode != 0:  # an unpacked source distribution
-        inside = (path for path in ROOT.rglob("*") if path.is_file())
-        return [path for path in inside if not {".venv", "__pycache__"} & set(path.parts)]
+        files = (path for path in ROOT.rglob("*") if path.is_file())
+        made = ("__pycache__", "build", "site")
+        return [
+            path for path in files
+            if not any(part.startswith(".") or part in made for part in path.relative_to(ROOT).parts)
+        ]  # fmt: skip
     names = listing.stdout.decode().split("\0")
     return [ROOT / name for name in names if name and (ROOT / name).is_file()]
 
