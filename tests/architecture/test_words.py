@@ -23,14 +23,14 @@ def repository_files() -> list[Path]:
         check=False,
     )
     if listing.returncode != 0:  # an unpacked source distribution
-        files = (path for path in ROOT.rglob("*") if path.is_file())
+        names = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
         made = ("__pycache__", "build", "site")
         return [
-            path for path in files
-            if not any(part.startswith(".") or part in made for part in path.relative_to(ROOT).parts)
+            ROOT / name for name in names
+            if not any(part.startswith(".") or part in made for part in name.parts)
         ]  # fmt: skip
-    names = listing.stdout.decode().split("\0")
-    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+    tracked = listing.stdout.decode().split("\0")
+    return [ROOT / name for name in tracked if name and (ROOT / name).is_file()]
 
 
 def test_no_file_names_a_package_index() -> None:
