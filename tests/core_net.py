@@ -4,17 +4,21 @@ Lanes are FIFO, control may overtake data, data never overtakes what was sent be
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import msgspec
 
-from byway.core.actions import Send
+from byway.core.actions import CancelTimer, CloseLink, Send, SetTimer, Tell
 from byway.core.broker import Broker
+from byway.core.config import BrokerConfig
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
     ClientRequested,
     FrameReceived,
+    LinkDown,
     LinkUp,
+    Started,
 )
 from byway.model import parse
 from byway.model.messages import (
@@ -22,6 +26,7 @@ from byway.model.messages import (
     Batch,
     Body,
     Lane,
+    PublicationsConfirmed,
     PublishRequest,
     SubscribeRequest,
     UnadvertiseRequest,
@@ -29,34 +34,78 @@ from byway.model.messages import (
 )
 
 encode = msgspec.msgpack.encode
+DEFAULT = BrokerConfig()
 
 
 class Net:
     """Brokers, the frames under way between them, and what clients were told."""
 
-    def __init__(self, edges: list[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        edges: list[tuple[str, str]],
+        config: BrokerConfig | dict[str, BrokerConfig] = DEFAULT,
+    ) -> None:
         neighbours: dict[str, list[str]] = defaultdict(list)
         for a, b in edges:
             neighbours[a].append(b)
             neighbours[b].append(a)
         self.neighbours = neighbours
-        self.brokers = {n: Broker(n, tuple(neighbours[n])) for n in sorted(neighbours)}
+        names = sorted(neighbours)
+        self.configs = config if isinstance(config, dict) else dict.fromkeys(names, config)
+        self.brokers = {n: Broker(n, neighbours[n], self.configs[n]) for n in names}
+        self.timers: dict[tuple[str, object], int] = {}
         self.flying: dict[tuple[str, str], list[object]] = {}
         self.told: dict[str, list[object]] = defaultdict(list)
         self.home: dict[str, str] = {}
         self.sequence: dict[str, int] = defaultdict(int)
+        for name in self.brokers:
+            self.do(name, Started())
         for a, b in edges:
             self.flying[a, b], self.flying[b, a] = [], []
-            hellos = {n: self.brokers[n].ends[m].hello() for n, m in ((a, b), (b, a))}
-            self.do(a, LinkUp(b, hellos[b]))
-            self.do(b, LinkUp(a, hellos[a]))
+            self.connect(a, b)
+
+    def connect(self, a: str, b: str) -> None:
+        hello_a, hello_b = self.brokers[a].hello(b), self.brokers[b].hello(a)
+        self.do(a, LinkUp(b, hello_b))
+        self.do(b, LinkUp(a, hello_a))
+
+    def disconnect(self, a: str, b: str) -> None:
+        """What is under way is lost."""
+        for here, there in ((a, b), (b, a)):
+            self.flying[here, there].clear()
+            self.do(here, LinkDown(there))
+
+    def restart(self, broker: str, stored: bool, down: Sequence[tuple[str, str]] = ()) -> None:
+        """A broker dies, and is back at once, with or without its state; links that were down
+        stay so."""
+        old, config, neighbours = (
+            self.brokers[broker], self.configs[broker], self.neighbours[broker],
+        )  # fmt: skip
+        state = old.snapshot()
+        up = [n for n in neighbours if (broker, n) not in down and (n, broker) not in down]
+        for neighbour in up:
+            self.disconnect(broker, neighbour)
+        if stored:
+            self.brokers[broker] = Broker.restore(state, config)
+        else:
+            incarnation = old.context.incarnation + 1
+            self.brokers[broker] = Broker(broker, neighbours, config, incarnation)
+        self.do(broker, Started())
+        for neighbour in up:
+            self.connect(broker, neighbour)
 
     def do(self, broker: str, event: object) -> None:
         for action in self.brokers[broker].handle(0, event):
             if isinstance(action, Send):
                 self.flying[broker, action.link].append(action.frame)
-            else:
+            elif isinstance(action, Tell):
                 self.told[action.client].extend(action.replies)
+            elif isinstance(action, CloseLink):
+                raise AssertionError(f"{broker}: {action}")
+            elif isinstance(action, SetTimer):
+                self.timers[broker, action.timer] = action.at_us
+            elif isinstance(action, CancelTimer):
+                self.timers.pop((broker, action.timer), None)
 
     def step(self, way: tuple[str, str], overtake: bool = False) -> None:
         """Deliver the next frame on a way, or the next one of control."""
@@ -77,9 +126,9 @@ class Net:
 
     # --- clients -------------------------------------------------------------------------------
 
-    def attach(self, client: str, broker: str) -> None:
+    def attach(self, client: str, broker: str, incarnation: int = 1, ttl_us: int = 0) -> None:
         self.home[client] = broker
-        self.do(broker, ClientAttached(client, 1))
+        self.do(broker, ClientAttached(client, incarnation, ttl_us))
 
     def detach(self, client: str) -> None:
         self.do(self.home.pop(client), ClientDetached(client))
@@ -110,9 +159,14 @@ class Net:
     def got(self, client: str, kind: type) -> list:
         return [r for r in self.told[client] if isinstance(r, kind)]
 
+    def confirmed(self, client: str) -> int:
+        """The last sequence that was confirmed to a client."""
+        told = self.got(client, PublicationsConfirmed)
+        return told[-1].sequence if told else 0
+
     def entries(self, broker: str) -> list[tuple[str, str]]:
         """(client, name) of the subscriptions a broker holds."""
-        return sorted((e.id.client, e.id.name) for e in self.brokers[broker].router.subscriptions)
+        return sorted((e.id.client, e.id.name) for e in self.brokers[broker].subscriptions)
 
 
 def is_data(frame: object) -> bool:

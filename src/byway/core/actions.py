@@ -7,6 +7,13 @@ import msgspec
 from byway.model.messages import Frame, Reply
 
 
+class Timer(msgspec.Struct, frozen=True, order=True):
+    """Names a timer: the part of the broker that set it, and what for."""
+
+    owner: str
+    detail: str = ""
+
+
 class Send(msgspec.Struct, frozen=True):
     """Send a frame over a link."""
 
@@ -15,10 +22,43 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """Give a client these replies, in this order."""
+    """Give a client these replies, in this order; deliveries are among them."""
 
     client: str
     replies: tuple[Reply, ...]
 
 
-Action = Send | Tell
+class SetTimer(msgspec.Struct, frozen=True):
+    """Fire a timer at this time. Setting it again replaces the time."""
+
+    timer: Timer
+    at_us: int
+
+
+class CancelTimer(msgspec.Struct, frozen=True):
+    """Forget a timer."""
+
+    timer: Timer
+
+
+class OpenLink(msgspec.Struct, frozen=True):
+    """Connect to a neighbour, and keep trying."""
+
+    link: str
+
+
+class CloseLink(msgspec.Struct, frozen=True):
+    """Drop the connection to a neighbour, or to one that is none any more."""
+
+    link: str
+    reason: str
+
+
+class Detach(msgspec.Struct, frozen=True):
+    """Drop the connection to a client."""
+
+    client: str
+    reason: str
+
+
+Action = Send | Tell | SetTimer | CancelTimer | OpenLink | CloseLink | Detach

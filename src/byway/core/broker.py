@@ -1,15 +1,24 @@
 """The broker: inputs in, actions out.
 
-`Broker.handle` is the whole contract. This file dispatches, keeps the links' ends and collects what
-has to be sent; the routing rules are in `routing`.
+`Broker.handle` is the whole contract. This file puts the parts together, dispatches, and turns what
+they want sent into frames; the rules are in the parts. The way of a publication: `_on_frame` here,
+`publications`, `_flush` here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from byway.core.actions import Action, Send, Tell
+from byway.core import snapshot
+from byway.core.actions import Action, CloseLink, OpenLink, Send, Tell, Timer
+from byway.core.advertisements import Advertisements
+from byway.core.agreement import TIMER as AGREEMENT_TIMER
+from byway.core.agreement import Agreement, Missing
+from byway.core.behaviours import Behaviour, LoadExchange, Surroundings
+from byway.core.clients import Clients
+from byway.core.config import BrokerConfig
+from byway.core.context import Context, Counters, Pending
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
@@ -18,122 +27,456 @@ from byway.core.inputs import (
     Input,
     LinkDown,
     LinkUp,
+    LoadSampled,
+    NeighbourAdded,
+    NeighbourRemoved,
+    Started,
+    TimerFired,
 )
 from byway.core.links import LinkEnd
-from byway.core.routing import Router
+from byway.core.outgoing import Outgoing
+from byway.core.publications import Publications
+from byway.core.subscriptions import Subscriptions
+from byway.core.tables import Table
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import LANE_OF, Acknowledge, Batch, Confirm, Hello, Lane, Message, Reply
+from byway.model.messages import (
+    Acknowledge,
+    Advertise,
+    AdvertisementSettled,
+    AdvertisementsTold,
+    AdvertiseRequest,
+    Batch,
+    DeliveriesReceived,
+    Hello,
+    Lane,
+    Message,
+    NamesAsked,
+    NamesHeld,
+    Publish,
+    PublishRequest,
+    Refused,
+    Subscribe,
+    SubscribeRequest,
+    SubscriptionsSettled,
+    SubscriptionsTold,
+    TablesHeld,
+    Unadvertise,
+    UnadvertiseRequest,
+    Unsubscribe,
+    UnsubscribeRequest,
+)
+from byway.model.trace import DropReason, LinkChange
+from byway.trace import NullTrace, TraceBuffer
 
-
-class Outgoing:
-    """What one call of `handle` wants sent, collected per link and lane, and per client."""
-
-    def __init__(self) -> None:
-        self.messages: dict[str, tuple[list[Message], list[Message]]] = {}
-        self.replies: dict[str, list[Reply]] = {}
-
-    def send(self, link: str, message: Message) -> None:
-        """Send a message over a link, on the lane that is its own."""
-        lanes = self.messages.get(link)
-        if lanes is None:
-            lanes = self.messages[link] = ([], [])
-        lanes[LANE_OF[type(message)]].append(message)
-
-    def tell(self, client: str, reply: Reply) -> None:
-        """Give a client a reply."""
-        self.replies.setdefault(client, []).append(reply)
+_DEFAULT = BrokerConfig()
 
 
 class Broker:
     """One broker, without I/O, clock or chance."""
 
-    def __init__(self, name: str, neighbours: tuple[str, ...] = (), incarnation: int = 1) -> None:
+    def __init__(
+        self,
+        name: str,
+        neighbours: Iterable[str] = (),
+        config: BrokerConfig = _DEFAULT,
+        incarnation: int = 1,
+        trace: TraceBuffer | None = None,
+    ) -> None:
         self.name = name
-        self.ends = {peer: LinkEnd(name, peer, incarnation) for peer in sorted(neighbours)}
-        self.router = Router(self.ends)
-        self._handlers: dict[type, Callable[[Any, Outgoing], list[Action]]] = {
+        self.context = context = Context(name, incarnation, config, trace or NullTrace(name))
+        self.agreement = Agreement(context)
+        self._subscriptions = Subscriptions(context, self.agreement)
+        self._advertisements = Advertisements(context, self.agreement, self._subscriptions)
+        self.clients = Clients(context, self._advertisements, self._subscriptions)
+        self.publications = Publications(context, self.clients)
+        self.behaviours: dict[str, Behaviour] = {}
+        if config.load_interval_us:
+            around = Surroundings(context, LoadExchange.name)
+            self._plug_in(LoadExchange(around, config.load_interval_us, config.load_radius))
+        for neighbour in sorted(neighbours):
+            self._add_link(neighbour)
+            self.agreement.missing[neighbour] = Missing.ALL
+        self._inputs = self._input_handlers()
+        self._messages = self._message_handlers()
+        self._requests = self._request_handlers()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Broker {self.name}: {len(self.context.ends)} links, {len(self.advertisements)} "
+            f"advertisements, {len(self.subscriptions)} subscriptions, {len(self.clients.all)} "
+            f"clients>"
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        data: bytes,
+        config: BrokerConfig = _DEFAULT,
+        incarnation: int | None = None,
+        trace: TraceBuffer | None = None,
+    ) -> Broker:
+        """A broker that goes on from a snapshot. Raises `SnapshotError`.
+
+        Without an incarnation the snapshot must be the state after the last input: links resume.
+        With a new one it may be older: tables are compared with every neighbour's.
+        """
+        state = snapshot.read(data)
+        links = [link.peer for link in state.links]
+        broker = cls(state.name, links, config, incarnation or state.incarnation, trace)
+        snapshot.put(state, broker)
+        if incarnation is not None:
+            broker.agreement.missing = dict.fromkeys(links, Missing.ALL)
+            for end in broker.context.ends.values():
+                end.peer_incarnation = 0
+        return broker
+
+    def snapshot(self) -> bytes:
+        """The whole state, versioned, as `restore` takes it."""
+        return snapshot.take(self)
+
+    # --- for the driver ------------------------------------------------------------------------
+
+    def handle(self, now_us: int, event: Input) -> list[Action]:
+        """Take one input; what is to be done about it."""
+        return self.handle_batch(now_us, (event,))
+
+    def handle_batch(self, now_us: int, events: Iterable[Input]) -> list[Action]:
+        """Take several inputs, one by one; what is to be done about them all, in larger frames."""
+        context = self.context
+        context.now_us = now_us
+        out = context.out = Outgoing()
+        for event in events:
+            self._inputs[type(event)](event)
+        return self._flush(out)
+
+    def hello(self, link: str) -> Hello:
+        """What to say first over a new connection to a neighbour."""
+        return self.context.ends[link].hello()
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether publications may be handed in. Control messages always may."""
+        window = self.context.config.data_window
+        return all(len(waiting) < window for waiting in self.context.unconfirmed.values())
+
+    @property
+    def advertisements(self) -> Table:
+        """The advertisement table."""
+        return self.context.adverts
+
+    @property
+    def subscriptions(self) -> Table:
+        """The subscription table."""
+        return self.context.subscriptions
+
+    @property
+    def counters(self) -> Counters:
+        """What the broker did since it started."""
+        return self.context.counters
+
+    # --- dispatch ------------------------------------------------------------------------------
+
+    def _input_handlers(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            Started: self._on_started,
             FrameReceived: self._on_frame,
             LinkUp: self._on_link_up,
             LinkDown: self._on_link_down,
             ClientAttached: self._on_client_attached,
-            ClientDetached: self._on_client_detached,
+            ClientDetached: lambda event: self.clients.detach(event.client, event.for_good),
             ClientRequested: self._on_client_requested,
+            TimerFired: self._on_timer,
+            LoadSampled: self._on_load_sampled,
+            NeighbourAdded: self._on_neighbour_added,
+            NeighbourRemoved: self._on_neighbour_removed,
         }
 
-    def __repr__(self) -> str:
-        return (
-            f"<Broker {self.name}: {len(self.ends)} links, {len(self.router.adverts)} "
-            f"advertisements, {len(self.router.subscriptions)} subscriptions>"
-        )
+    def _message_handlers(self) -> dict[type, Callable[[str, Any], None]]:
+        own = {
+            kind: behaviour.message_received
+            for behaviour in self.behaviours.values()
+            for kind in behaviour.messages
+        }
+        return {
+            Advertise: self._advertisements.on_advertise,
+            AdvertisementSettled: self._advertisements.on_settled,
+            Subscribe: self._subscriptions.on_subscribe,
+            SubscriptionsSettled: self._subscriptions.on_settled,
+            Unsubscribe: self._subscriptions.on_unsubscribe,
+            TablesHeld: self.agreement.on_held,
+            NamesAsked: self.agreement.on_asked,
+            NamesHeld: self.agreement.on_names,
+            AdvertisementsTold: self._on_advertisements_told,
+            SubscriptionsTold: self._on_subscriptions_told,
+            **own,
+        }
 
-    def handle(self, now_us: int, event: Input) -> list[Action]:
-        """Take one input; what is to be done about it."""
-        self.router.now_us = now_us
-        out = Outgoing()
-        first = self._handlers[type(event)](event, out)
-        return first + self._flush(out)
+    def _request_handlers(self) -> dict[type, Callable[[Any, Any], None]]:
+        return {
+            AdvertiseRequest: self.clients.advertise,
+            UnadvertiseRequest: self.clients.unadvertise,
+            SubscribeRequest: self.clients.subscribe,
+            UnsubscribeRequest: self.clients.unsubscribe,
+            DeliveriesReceived: self.clients.received,
+            PublishRequest: self.publications.on_request,
+        }
+
+    # --- the broker itself ---------------------------------------------------------------------
+
+    def _plug_in(self, behaviour: Behaviour) -> None:
+        """Connect a behaviour; hooks that it does not override are left out."""
+        self.behaviours[behaviour.name] = behaviour
+        kind = type(behaviour)
+        if kind.publication_received is not Behaviour.publication_received:
+            self.publications.received_hooks.append(behaviour.publication_received)
+        if kind.publication_forwarded is not Behaviour.publication_forwarded:
+            self.publications.forwarded_hooks.append(behaviour.publication_forwarded)
+        if kind.publication_delivered is not Behaviour.publication_delivered:
+            self.publications.delivered_hooks.append(behaviour.publication_delivered)
+
+    def _on_started(self, event: Started) -> None:
+        del event
+        self.agreement.started()
+        self.clients.started()
+        for link in self.context.ends:
+            self.context.out.do(OpenLink(link))
+        for behaviour in self.behaviours.values():
+            behaviour.started()
+
+    def _on_timer(self, event: TimerFired) -> None:
+        timer: Timer = event.timer
+        if timer == AGREEMENT_TIMER:
+            self.agreement.waited_enough()
+        elif timer.owner == "session":
+            self.clients.waited_enough(timer.detail)
+        elif timer.owner in self.behaviours:
+            self.behaviours[timer.owner].timer_fired(timer.detail)
+
+    def _on_load_sampled(self, event: LoadSampled) -> None:
+        for behaviour in self.behaviours.values():
+            behaviour.load_sampled(event)
 
     # --- links ---------------------------------------------------------------------------------
 
+    def _add_link(self, link: str) -> None:
+        self.context.add_link(link)
+        self.agreement.add_link(link)
+
+    def _on_neighbour_added(self, event: NeighbourAdded) -> None:
+        link = event.neighbour
+        if link in self.context.ends or link == self.name:
+            return
+        self._add_link(link)
+        for entry in self.context.adverts:
+            self._advertisements.forward(entry, link)
+        self.context.out.do(OpenLink(link))
+
+    def _on_neighbour_removed(self, event: NeighbourRemoved) -> None:
+        link = event.neighbour
+        context = self.context
+        if link not in context.ends:
+            return
+        self._forget_from(link, context.subscriptions.came_from(link))
+        self._forget_to(link)
+        for pending in context.unconfirmed.pop(link):
+            context.finish(pending)
+        for message in context.ends.pop(link).sent[Lane.DATA].kept:
+            if isinstance(message, Publish):
+                self.publications.drop(message, DropReason.LINK_LOST, link)
+        for lists in (context.out.messages, context.out.answers, context.out.touched):
+            lists.pop(link, None)
+        self.agreement.forget(link)
+        context.out.do(CloseLink(link, "it is no neighbour any more"))
+
+    def _forget_from(self, link: str, subscriptions: list[Any]) -> None:
+        """What came over a link ends."""
+        self._subscriptions.end(subscriptions)
+        pending = self.context.nobody()
+        for entry in self.context.adverts.came_from(link):
+            self._advertisements.end(entry, pending)
+
+    def _forget_to(self, link: str) -> None:
+        """Nothing is at the other end of a link any more."""
+        for entry in self.context.adverts:
+            entry.forwarded.discard(link)
+            self._advertisements.answered(entry, link)
+        for entry in self.context.subscriptions:
+            entry.forwarded.discard(link)
+            while link in entry.awaiting:
+                self._subscriptions.answered(entry, link)
+
     def _end(self, link: str) -> LinkEnd:
-        end = self.ends.get(link)
+        end = self.context.ends.get(link)
         if end is None:
             raise RemoteProtocolError(link, f"is no neighbour of {self.name}")
         return end
 
-    def _on_link_up(self, event: LinkUp, out: Outgoing) -> list[Action]:
-        end = self._end(event.link)
-        meeting = end.meet(event.hello)
-        if not meeting.resumed:
-            self.router.neighbour_came(event.link, meeting.orphans, out)
-        return [Send(event.link, batch) for batch in meeting.again]
+    def _on_link_up(self, event: LinkUp) -> None:
+        link, context = event.link, self.context
+        try:
+            end = self._end(link)
+            meeting = end.meet(event.hello)
+        except RemoteProtocolError as error:
+            self._distrust(link, error)
+            return
+        if meeting.resumed:
+            self.publications.confirmed(link, meeting.confirmed)
+            for batch in meeting.again:
+                context.out.do(Send(link, batch))
+        else:
+            self.agreement.anew(link)
+            self._subscriptions.link_anew(link)
+        context.trace.link_changed(
+            context.now_us, link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED
+        )
+        for behaviour in self.behaviours.values():
+            behaviour.link_up(link)
 
-    def _on_link_down(self, event: LinkDown, out: Outgoing) -> list[Action]:
-        del out
-        self._end(event.link).lost()
-        return []
+    def _on_link_down(self, event: LinkDown) -> None:
+        end = self.context.ends.get(event.link)
+        if end is None or not end.up:
+            return
+        end.lost()
+        self._link_is_down(event.link, LinkChange.LOST)
 
-    def _on_frame(self, event: FrameReceived, out: Outgoing) -> list[Action]:
-        end, frame = self._end(event.link), event.frame
+    def _link_is_down(self, link: str, change: LinkChange) -> None:
+        self.context.trace.link_changed(self.context.now_us, link, change)
+        for behaviour in self.behaviours.values():
+            behaviour.link_down(link)
+
+    def _distrust(self, link: str, error: RemoteProtocolError) -> None:
+        """A peer broke the rules: its connection goes, and nothing else."""
+        end = self.context.ends.get(link)
+        if end is not None:
+            end.distrusted()
+            self._link_is_down(link, LinkChange.CLOSED)
+        self.context.out.do(CloseLink(link, error.reason))
+
+    def _on_frame(self, event: FrameReceived) -> None:
+        try:
+            end = self._end(event.link)
+            if not end.up:
+                return  # of a connection that was closed
+            self._take_frame(event.link, end, event.frame)
+        except RemoteProtocolError as error:
+            self._distrust(event.link, error)
+
+    def _take_frame(self, link: str, end: LinkEnd, frame: Batch | Acknowledge | Hello) -> None:
         if isinstance(frame, Batch):
             first, messages = end.take(frame)
-            for number, message in enumerate(messages, first):
-                if isinstance(message, Confirm):
-                    self.router.confirmed(event.link, message.number, out)
-                else:
-                    self.router.take(event.link, number, message, out)
-            return [Send(event.link, end.acknowledgement())]
-        if isinstance(frame, Acknowledge):
-            end.received(frame)
-            return []
-        assert isinstance(frame, Hello)
-        raise RemoteProtocolError(event.link, "greets twice")
+            self.context.out.touched[link] = None
+            if frame.lane is Lane.DATA:
+                self._take_data(link, end, first, messages)
+            else:
+                for message in messages:
+                    self._handler(link, message)(link, message)
+                self._take_answers()
+        elif isinstance(frame, Acknowledge):
+            self.publications.confirmed(link, end.received(frame))
+        else:
+            raise RemoteProtocolError(link, "greets twice")
 
-    def _flush(self, out: Outgoing) -> list[Action]:
-        """Frames for what was collected. Neighbours and clients in the order of their names."""
-        actions: list[Action] = []
-        for link, end in self.ends.items():
-            due = end.window.due()
-            if due is not None:
-                out.send(link, Confirm(due))
-            for lane, messages in zip(Lane, out.messages.get(link, ((), ())), strict=True):
-                batch = end.post(lane, messages) if messages else None
-                if batch is not None:
-                    actions.append(Send(link, batch))
-        actions += [Tell(client, tuple(out.replies[client])) for client in sorted(out.replies)]
-        return actions
+    def _handler(self, link: str, message: Message) -> Callable[[str, Any], None]:
+        handler = self._messages.get(type(message))
+        if handler is None:
+            raise RemoteProtocolError(link, f"sends {type(message).__name__}, which is not known")
+        return handler
+
+    def _take_data(self, link: str, end: LinkEnd, first: int, messages: Iterable[Message]) -> None:
+        window, on_publish = end.window, self.publications.on_publish
+        for number, message in enumerate(messages, first):
+            if type(message) is Publish:
+                on_publish(link, window, number, message)
+            elif isinstance(message, Unadvertise):
+                pending = Pending(window, number, link, "", 1)
+                self._advertisements.on_unadvertise(link, message, pending)
+                self.context.finish(pending)
+            else:
+                kind = type(message).__name__
+                raise RemoteProtocolError(link, f"sends {kind} on the data lane")
+
+    def _on_advertisements_told(self, link: str, message: AdvertisementsTold) -> None:
+        """What a neighbour no longer stands for ends."""
+        pending = self.context.nobody()
+        for id in message.ended:
+            entry = self.advertisements.get(id)
+            if entry is not None and entry.origin.link == link:
+                self._advertisements.end(entry, pending)
+        self.agreement.on_advertisements_told(link)
+
+    def _on_subscriptions_told(self, link: str, message: SubscriptionsTold) -> None:
+        """What a neighbour no longer stands for ends; then data may go there."""
+        entries = [self.subscriptions.get(id) for id in message.ended]
+        ended = [e for e in entries if e is not None and e.origin.link == link]
+        self._subscriptions.end(ended)
+        self.agreement.on_subscriptions_told(link)
+
+    def _take_answers(self) -> None:
+        """What the comparison of tables showed to be settled."""
+        if self.agreement.progressed:
+            self.agreement.progressed = False
+            self._subscriptions.settle_all()
+        answers = self.agreement.answers
+        while answers:
+            table, id, link = answers.pop(0)
+            entry = table.get(id)
+            if entry is None or link not in entry.awaiting:
+                continue
+            if table is self.context.adverts:
+                self._advertisements.answered(entry, link)
+            else:
+                self._subscriptions.answered(entry, link)
 
     # --- clients -------------------------------------------------------------------------------
 
-    def _on_client_attached(self, event: ClientAttached, out: Outgoing) -> list[Action]:
-        self.router.attach(event.client, event.incarnation, out)
-        return []
+    def _on_client_attached(self, event: ClientAttached) -> None:
+        self.clients.attach(event.client, event.incarnation, event.session_ttl_us, event.received)
 
-    def _on_client_detached(self, event: ClientDetached, out: Outgoing) -> list[Action]:
-        self.router.detach(event.client, out)
-        return []
-
-    def _on_client_requested(self, event: ClientRequested, out: Outgoing) -> list[Action]:
+    def _on_client_requested(self, event: ClientRequested) -> None:
         for request in event.requests:
-            self.router.request(event.client, request, out)
-        return []
+            client = self.clients.all.get(event.client)
+            if client is None:
+                self.context.out.tell(event.client, Refused("", "not attached"))
+                return
+            self._requests[type(request)](client, request)
+
+    # --- what is to be done --------------------------------------------------------------------
+
+    def _flush(self, out: Outgoing) -> list[Action]:
+        """Frames for what was collected. Neighbours and clients in the order of their names."""
+        self._take_answers()
+        actions = out.actions
+        for link, ids in out.answers.items():
+            out.send(link, SubscriptionsSettled(tuple(ids)))
+        for link in sorted(out.messages.keys() | out.touched.keys() | out.opening.keys()):
+            self._flush_link(link, out, actions)
+        for client in out.confirming:
+            self.clients.confirm(client)
+        for client in sorted(out.replies):
+            actions.append(Tell(client, tuple(out.replies[client])))
+        return actions
+
+    def _flush_link(self, link: str, out: Outgoing, actions: list[Action]) -> None:
+        """Control, data, then what the peer should know of its own frames."""
+        end = self.context.ends[link]
+        lanes = out.messages.get(link)
+        if lanes is not None:
+            control, data = lanes
+            if control:
+                for message in control:
+                    self.context.count_control(link, message)
+                batch = end.post(Lane.CONTROL, control)
+                if batch is not None:
+                    actions.append(Send(link, batch))
+            if data:
+                batch = end.post(Lane.DATA, data)
+                if batch is not None:
+                    actions.append(Send(link, batch))
+        if link in out.opening:
+            batch = end.opened()
+            if batch is not None:
+                actions.append(Send(link, batch))
+        if end.up:
+            acknowledgement = end.acknowledgement()
+            if acknowledgement is not None:
+                actions.append(Send(link, acknowledgement))

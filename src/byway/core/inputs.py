@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from byway.core.actions import Timer
 from byway.model.messages import Frame, Hello, Request
+
+
+class Started(msgspec.Struct, frozen=True):
+    """The broker begins, or goes on after `restore`. The first input of all."""
 
 
 class FrameReceived(msgspec.Struct, frozen=True):
@@ -28,16 +33,22 @@ class LinkDown(msgspec.Struct, frozen=True):
 
 
 class ClientAttached(msgspec.Struct, frozen=True):
-    """A client is here. Its incarnation is higher than any it had before."""
+    """A client is here. The same incarnation goes on with its session, if that was kept; a higher
+    one starts anew, and what an earlier one left is removed."""
 
     client: str
     incarnation: int
+    session_ttl_us: int = 0
+    """For how long its session is kept when it vanishes."""
+    received: int = 0
+    """The last delivery of the session that it has."""
 
 
 class ClientDetached(msgspec.Struct, frozen=True):
-    """A client is gone, with or without a word."""
+    """A client is gone: it vanished, or said goodbye (`for_good`)."""
 
     client: str
+    for_good: bool = False
 
 
 class ClientRequested(msgspec.Struct, frozen=True):
@@ -47,4 +58,45 @@ class ClientRequested(msgspec.Struct, frozen=True):
     requests: tuple[Request, ...]
 
 
-Input = FrameReceived | LinkUp | LinkDown | ClientAttached | ClientDetached | ClientRequested
+class TimerFired(msgspec.Struct, frozen=True):
+    """A timer that was set is due."""
+
+    timer: Timer
+
+
+class LoadSampled(msgspec.Struct, frozen=True):
+    """What the driver sees and the broker cannot."""
+
+    queued: int
+    """Messages in the input queue."""
+    outputs: tuple[tuple[str, int], ...] = ()
+    """Messages that wait to be written, by link."""
+    uplink: float = 0.0
+    """Share of the uplink in use; 1 is all of it."""
+
+
+class NeighbourAdded(msgspec.Struct, frozen=True):
+    """An operator's command: there is a new neighbour."""
+
+    neighbour: str
+
+
+class NeighbourRemoved(msgspec.Struct, frozen=True):
+    """An operator's command: this neighbour is none any more; all it told is forgotten."""
+
+    neighbour: str
+
+
+Input = (
+    Started
+    | FrameReceived
+    | LinkUp
+    | LinkDown
+    | ClientAttached
+    | ClientDetached
+    | ClientRequested
+    | TimerFired
+    | LoadSampled
+    | NeighbourAdded
+    | NeighbourRemoved
+)

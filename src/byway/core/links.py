@@ -24,11 +24,10 @@ class Meeting(msgspec.Struct, frozen=True):
 
     resumed: bool
     """Both ends go on where they were. If not, numbers start anew and tables must be compared."""
+    confirmed: int = 0
+    """If resumed: so many data messages turn out to be confirmed."""
     again: tuple[Batch, ...] = ()
     """To be sent now, if resumed: what the peer did not receive."""
-    orphans: tuple[Message, ...] = ()
-    """If not resumed: data messages that were never confirmed, in order; they must be sent anew
-    once the tables agree. Control messages are not among them: tables replace them."""
 
 
 class Outbox:
@@ -57,6 +56,15 @@ class Outbox:
             self.kept.popleft()
         return max(count, 0)
 
+    def renumber(self) -> None:
+        """What is kept counts from 1 again."""
+        self.next = len(self.kept) + 1
+
+    def clear(self) -> None:
+        """Forget everything, and count from 1 again."""
+        self.kept.clear()
+        self.next = 1
+
     def since(self, number: int) -> tuple[Message, ...]:
         """What comes after `number`, which must not be older than what is kept."""
         skipped = number - self.first + 1
@@ -70,18 +78,18 @@ class Window:
     def __init__(self) -> None:
         self.finished_up_to = 0
         self.told = 0
-        self._early: set[int] = set()
+        self.early: set[int] = set()  # finished before one in front of them
 
     def finish(self, number: int) -> None:
         """Everything that had to happen with this message has happened."""
         if number != self.finished_up_to + 1:
             assert number > self.finished_up_to, f"{number} was finished before"
-            self._early.add(number)
+            self.early.add(number)
             return
         self.finished_up_to = number
-        while self.finished_up_to + 1 in self._early:
+        while self.finished_up_to + 1 in self.early:
             self.finished_up_to += 1
-            self._early.remove(self.finished_up_to)
+            self.early.remove(self.finished_up_to)
 
     def due(self) -> int | None:
         """The number to confirm now, if that is news to the peer."""
@@ -90,17 +98,13 @@ class Window:
         self.told = self.finished_up_to
         return self.told
 
-    @property
-    def waiting(self) -> int:
-        """Messages that finished before one in front of them."""
-        return len(self._early)
-
 
 class LinkEnd:
     """This broker's end of the link to one peer. It outlives connections, not the broker.
 
     `up` tells whether frames may be sent now. While it is down, messages are kept and numbered, and
-    go out when the ends meet again.
+    go out when the ends meet again. `open` tells whether the peer takes data: after numbers started
+    anew it does not before tables agree, and data is kept meanwhile.
     """
 
     def __init__(self, broker: str, peer: str, incarnation: int) -> None:
@@ -108,17 +112,16 @@ class LinkEnd:
         self.peer = peer
         self.incarnation = incarnation
         self.up = False
+        self.open = False
         self.peer_incarnation = 0
-        self._start_anew()
-
-    def _start_anew(self) -> None:
         self.sent = (Outbox(), Outbox())  # by lane
         self.arrived = [0, 0]  # numbers received, by lane
+        self.told = [0, 0]  # of these, what the peer knows
         self.window = Window()
 
     def __repr__(self) -> str:
         control, data = self.sent
-        state = "up" if self.up else "down"
+        state = ("up" if self.open else "agreeing") if self.up else "down"
         return (
             f"<LinkEnd {self.broker}-{self.peer} {state}: sent {control.next - 1}+{data.next - 1}, "
             f"unconfirmed {len(data.kept)}, received {self.arrived[0]}+{self.arrived[1]}, "
@@ -129,7 +132,9 @@ class LinkEnd:
 
     def hello(self) -> Hello:
         """What this end says when a connection to the peer is made."""
-        return Hello(self.broker, self.incarnation, self.peer_incarnation, *self.arrived)
+        control, data = self.arrived
+        confirmed = self.window.finished_up_to
+        return Hello(self.broker, self.incarnation, self.peer_incarnation, control, data, confirmed)
 
     def meet(self, hello: Hello) -> Meeting:
         """The peer's greeting has come: go on, or start anew."""
@@ -138,12 +143,21 @@ class LinkEnd:
             received = (hello.control, hello.data)
             self._check_numbers(received)
             self.up = True
-            return Meeting(resumed=True, again=self._again(received))
-        orphans = tuple(self.sent[Lane.DATA].kept)
+            confirmed = self.confirmed(hello.confirmed)
+            return Meeting(True, confirmed, self._again(received))
         self._start_anew()
         self.peer_incarnation = hello.incarnation
         self.up = True
-        return Meeting(resumed=False, orphans=orphans)
+        return Meeting(resumed=False)
+
+    def _start_anew(self) -> None:
+        """Control messages are forgotten: tables replace them. Data that was never confirmed stays
+        and is sent anew once tables agree."""
+        self.sent[Lane.CONTROL].clear()
+        self.sent[Lane.DATA].renumber()
+        self.arrived, self.told = [0, 0], [0, 0]
+        self.window = Window()  # what finishes late finishes in the old one
+        self.open = False
 
     def _check(self, hello: Hello) -> None:
         if hello.version != PROTOCOL_VERSION:
@@ -167,32 +181,49 @@ class LinkEnd:
     def _again(self, received: tuple[int, int]) -> tuple[Batch, ...]:
         # what arrived needs no further acknowledgement; data stays until it is confirmed
         self.sent[Lane.CONTROL].forget(received[Lane.CONTROL])
+        lanes = Lane if self.open else (Lane.CONTROL,)
         batches = []
-        for lane, number in zip(Lane, received, strict=True):
-            missing = self.sent[lane].since(number)
+        for lane in lanes:
+            missing = self.sent[lane].since(received[lane])
             if missing:
-                batches.append(Batch(lane, number + 1, missing))
+                batches.append(Batch(lane, received[lane] + 1, missing))
         return tuple(batches)
 
     def lost(self) -> None:
         """The connection is gone; nothing is forgotten."""
         self.up = False
 
+    def distrusted(self) -> None:
+        """The peer broke the rules: the connection is gone, and the next one starts anew."""
+        self.up = False
+        self.peer_incarnation = 0
+
     # --- sending -----------------------------------------------------------------------------
 
     def post(self, lane: Lane, messages: Sequence[Message]) -> Batch | None:
-        """Number and keep messages; the frame to send, or None while the link is down."""
+        """Number and keep messages; the frame to send, or None while they have to wait."""
         first = self.sent[lane].put(messages)
-        return Batch(lane, first, tuple(messages)) if self.up else None
+        ready = self.up and (self.open or lane is Lane.CONTROL)
+        return Batch(lane, first, tuple(messages)) if ready else None
 
-    def received(self, frame: Acknowledge) -> None:
-        """The peer acknowledges frames: control messages can go."""
+    def opened(self) -> Batch | None:
+        """The peer takes data from now on; what has waited for it."""
+        if self.open:
+            return None
+        self.open = True
+        waiting = tuple(self.sent[Lane.DATA].kept)
+        return Batch(Lane.DATA, 1, waiting) if waiting and self.up else None
+
+    def received(self, frame: Acknowledge) -> int:
+        """The peer acknowledges frames: control messages can go. How many data messages it
+        confirms, which can go too."""
         for lane, number in zip(Lane, (frame.control, frame.data), strict=True):
             if number >= self.sent[lane].next:
                 raise RemoteProtocolError(
                     self.peer, f"acknowledges number {number} of lane {lane.name}, never sent"
                 )
         self.sent[Lane.CONTROL].forget(frame.control)
+        return self.confirmed(frame.confirmed)
 
     def confirmed(self, number: int) -> int:
         """The peer confirms data up to `number`: they can go. How many they are."""
@@ -219,6 +250,10 @@ class LinkEnd:
         self.arrived[batch.lane] += len(messages)
         return expected, messages
 
-    def acknowledgement(self) -> Acknowledge:
-        """The link acknowledgement that is true now."""
-        return Acknowledge(*self.arrived)
+    def acknowledgement(self) -> Acknowledge | None:
+        """What the peer should know now of what arrived and is confirmed, if that is news."""
+        due = self.window.due()
+        if due is None and self.told == self.arrived:
+            return None
+        control, data = self.told = list(self.arrived)
+        return Acknowledge(control, data, self.window.finished_up_to)

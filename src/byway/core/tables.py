@@ -7,8 +7,11 @@ leads to; what is sent because of it is decided elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from byway.matching import MatchIndex
 from byway.model import Filter
@@ -22,7 +25,7 @@ class Origin(msgspec.Struct, frozen=True):
     client: str = ""
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, eq=False):
     """One subscription or advertisement as this broker knows it."""
 
     id: EntryId
@@ -33,16 +36,29 @@ class Entry(msgspec.Struct):
     """Links it was sent to."""
     awaiting: dict[str, int] = msgspec.field(default_factory=dict)
     """How often each link has still to say that it is settled there."""
+    following: dict[str, int] = msgspec.field(default_factory=dict)
+    """Links where it is quenched by one that is not settled there yet; how often."""
+    followers: dict[str, list[Entry]] = msgspec.field(default_factory=dict)
+    """By link, entries that follow this one there."""
     settled: bool = False
     """Whether its origin was told so. It is told once."""
+    announced: int = 1
+    """How often its origin announced it, and will take it back. More than once only if it was being
+    taken back when a broker on the way lost its state, and was told of it again."""
+
+    def __repr__(self) -> str:
+        origin = self.origin.link or f"client {self.origin.client}"
+        links = ", ".join(sorted(self.forwarded)) or "nobody"
+        state = "settled" if self.settled else "not settled"
+        return f"<Entry {self.id.client}/{self.id.name} from {origin} to {links}, {state}>"
 
 
 class LinkNumbers:
     """Small numbers for neighbours, as bit positions of link masks. They are not given back."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self.names: list[str] = []
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.names = list(names)
+        self._numbers = {name: number for number, name in enumerate(self.names)}
         self._masks: dict[int, tuple[str, ...]] = {}
 
     def number(self, link: str) -> int:
@@ -65,39 +81,73 @@ class LinkNumbers:
 
 
 class Table:
-    """Entries by id, and by content in a matching index."""
+    """Entries by id, and by content in a matching index.
+
+    Keys of the index are given again when an entry has gone, so that nothing grows with churn.
+    """
 
     def __init__(self, numbers: LinkNumbers) -> None:
         self.index = MatchIndex()
         self._numbers = numbers
         self._entries: dict[EntryId, Entry] = {}
-        self._by_key: dict[int, Entry] = {}
-        self._next_key = 0
+        self._by_key: list[Entry | None] = []
+        self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
+        self.free: list[int] = []
 
-    def add(self, id: EntryId, filter: Filter, origin: Origin) -> Entry:
-        """Store a new entry."""
-        key = self._next_key
-        self._next_key += 1
+    def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
+        """Store a new entry; under a given key when it is stored again after a restart."""
+        if key is None:
+            key = self.free.pop() if self.free else len(self._by_key)
+        while key >= len(self._by_key):
+            self._by_key.append(None)
+        if key >= len(self._links):
+            self._links = np.resize(self._links, max(key + 1, 2 * len(self._links)))
         link = None if origin.link is None else self._numbers.number(origin.link)
         self.index.add(key, filter, link)
+        self._links[key] = -1 if link is None else link
         entry = self._entries[id] = self._by_key[key] = Entry(id, filter, origin, key)
         return entry
 
     def remove(self, entry: Entry) -> None:
         """Forget an entry."""
         self.index.remove(entry.key)
-        del self._entries[entry.id], self._by_key[entry.key]
+        del self._entries[entry.id]
+        self._by_key[entry.key] = None
+        self.free.append(entry.key)
 
     def get(self, id: EntryId) -> Entry | None:
         """The entry of an id."""
         return self._entries.get(id)
 
-    def by_keys(self, keys: Iterable[int]) -> Iterator[Entry]:
-        """Entries of index keys, in the order given."""
-        return (self._by_key[key] for key in keys)
+    def holds(self, entry: Entry) -> bool:
+        """Whether an entry is still in the table."""
+        return self._entries.get(entry.id) is entry
+
+    def by_keys(self, keys: npt.NDArray[Any]) -> list[Entry]:
+        """Entries of index keys, in the order of their keys."""
+        by_key = self._by_key
+        found = [by_key[key] for key in sorted(keys.tolist())]
+        return [entry for entry in found if entry is not None]
+
+    def origins(self, keys: npt.NDArray[Any]) -> list[str]:
+        """The neighbours that entries of these keys came from, in the order of their names."""
+        numbers = np.unique(self._links[keys]).tolist()
+        return sorted(self._numbers.names[number] for number in numbers if number >= 0)
+
+    def came_from(self, link: str) -> list[Entry]:
+        """Entries that came over a link, in the order of their ids."""
+        return sorted((e for e in self if e.origin.link == link), key=_id)
+
+    def went_to(self, link: str) -> list[Entry]:
+        """Entries that were sent to a link, in the order of their ids."""
+        return sorted((e for e in self if link in e.forwarded), key=_id)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
+
+
+def _id(entry: Entry) -> EntryId:
+    return entry.id

@@ -111,3 +111,11 @@ class RemoteProtocolError(BywayError):
         self.peer = peer
         self.reason = reason
         super().__init__(f"{peer}: {reason}")
+
+
+class SnapshotError(BywayError):
+    """Stored state of a broker cannot be used."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the stored state cannot be used: {reason}")
+        self.reason = reason

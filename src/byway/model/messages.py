@@ -72,11 +72,64 @@ class Unsubscribe(_Message, frozen=True, array_like=True, tag="unsub"):
     ids: tuple[EntryId, ...]
 
 
-class Confirm(_Message, frozen=True, array_like=True, tag="conf"):
-    """Every onward copy of the data messages up to this number of the receiver's lane is confirmed,
-    and local clients have theirs in their session: the receiver may forget them."""
+class TablesHeld(_Message, frozen=True, array_like=True, tag="held"):
+    """Digests of what the sender holds from the receiver, by bucket; no buckets: it holds nothing.
 
-    number: int
+    The first thing each end says over a link that starts anew. The receiver compares it with what
+    the sender should hold, and asks for the names in the buckets that differ.
+    """
+
+    advertisements: tuple[int, ...]
+    subscriptions: tuple[int, ...]
+
+
+class NamesAsked(_Message, frozen=True, array_like=True, tag="ask"):
+    """Asks for the names in these buckets, because their digests differ."""
+
+    advertisements: tuple[int, ...]
+    subscriptions: tuple[int, ...]
+
+
+class NamesHeld(_Message, frozen=True, array_like=True, tag="names"):
+    """What is held in the buckets asked for, each with whether it is settled beyond."""
+
+    advertisements: tuple[tuple[EntryId, bool], ...]
+    subscriptions: tuple[tuple[EntryId, bool], ...]
+
+
+class AdvertisementsTold(_Message, frozen=True, array_like=True, tag="advs-told"):
+    """The receiver now knows all advertisements of the sender; these, which it held, have ended."""
+
+    ended: tuple[EntryId, ...] = ()
+
+
+class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told"):
+    """The receiver now knows all subscriptions of the sender; these, which it held, have ended. It
+    may send data from now on: the sender knows where to pass it on."""
+
+    ended: tuple[EntryId, ...] = ()
+
+
+class Load(msgspec.Struct, frozen=True, array_like=True):
+    """How busy a broker was over the last interval. Rates are per second."""
+
+    broker: str
+    hops: int
+    """From the receiver of the report."""
+    at_us: int
+    publications_in: float
+    publications_out: float
+    deliveries: float
+    queued: int
+    """Messages in its input queue."""
+    uplink: float
+    """Share of its uplink in use; 1 is all of it."""
+
+
+class LoadReport(_Message, frozen=True, array_like=True, tag="load"):
+    """What the sender knows of itself and of brokers behind it. Load exchange sends it."""
+
+    loads: tuple[Load, ...]
 
 
 # --- data lane -------------------------------------------------------------------------------
@@ -100,9 +153,11 @@ class Publish(_Message, frozen=True, array_like=True, tag="pub"):
 
 
 class Unadvertise(_Message, frozen=True, array_like=True, tag="unadv"):
-    """These end here, after the publications sent before."""
+    """This ends here, after the publications sent before. The filter is named so that it can be
+    told to a neighbour that lost it, for as long as publications are still under way."""
 
-    ids: tuple[EntryId, ...]
+    id: EntryId
+    filter: Filter
 
 
 Message = (
@@ -111,10 +166,29 @@ Message = (
     | Subscribe
     | SubscriptionsSettled
     | Unsubscribe
-    | Confirm
+    | TablesHeld
+    | NamesAsked
+    | NamesHeld
+    | AdvertisementsTold
+    | SubscriptionsTold
+    | LoadReport
     | Publish
     | Unadvertise
 )
+
+
+def entries_of(message: Message) -> int:
+    """How many entries a message is about; 1 for those that are about one thing, whatever it is."""
+    match message:
+        case Unsubscribe() | SubscriptionsSettled():
+            return len(message.ids)
+        case NamesHeld():
+            return len(message.advertisements) + len(message.subscriptions)
+        case AdvertisementsTold() | SubscriptionsTold():
+            return len(message.ended)
+        case _:
+            return 1
+
 
 LANE_OF: Final[dict[type, Lane]] = {
     Advertise: Lane.CONTROL,
@@ -122,7 +196,12 @@ LANE_OF: Final[dict[type, Lane]] = {
     Subscribe: Lane.CONTROL,
     SubscriptionsSettled: Lane.CONTROL,
     Unsubscribe: Lane.CONTROL,
-    Confirm: Lane.CONTROL,
+    TablesHeld: Lane.CONTROL,
+    NamesAsked: Lane.CONTROL,
+    NamesHeld: Lane.CONTROL,
+    AdvertisementsTold: Lane.CONTROL,
+    SubscriptionsTold: Lane.CONTROL,
+    LoadReport: Lane.CONTROL,
     Publish: Lane.DATA,
     Unadvertise: Lane.DATA,
 }
@@ -171,9 +250,33 @@ class PublishRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-pub"):
     body: bytes
 
 
+class DeliveriesReceived(msgspec.Struct, frozen=True, array_like=True, tag="c-got"):
+    """The client has its deliveries up to this number. Only a client that may come back says so:
+    its broker keeps them until then."""
+
+    number: int
+
+
 Request = (
-    AdvertiseRequest | UnadvertiseRequest | SubscribeRequest | UnsubscribeRequest | PublishRequest
+    AdvertiseRequest
+    | UnadvertiseRequest
+    | SubscribeRequest
+    | UnsubscribeRequest
+    | PublishRequest
+    | DeliveriesReceived
 )
+
+
+class Attached(msgspec.Struct, frozen=True, array_like=True, tag="c-here"):
+    """The broker's answer to a client that attached.
+
+    `resumed`: its session was kept, and goes on. `published`: the last sequence the broker has of
+    it. `lost`: deliveries that found no room while it was away.
+    """
+
+    resumed: bool
+    published: int
+    lost: int = 0
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True, tag="c-ok"):
@@ -196,13 +299,17 @@ class PublicationsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="c
 
 
 class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del"):
-    """A publication for the client, and the names of its subscriptions that it matches."""
+    """A publication for the client, and the names of its subscriptions that it matches.
 
+    `number` counts up by one from 1 within a session; a gap is a delivery that was lost.
+    """
+
+    number: int
     publication: Publish
     names: tuple[str, ...]
 
 
-Reply = Settled | Refused | PublicationsConfirmed | Delivery
+Reply = Attached | Settled | Refused | PublicationsConfirmed | Delivery
 
 
 # --- frames ----------------------------------------------------------------------------------
@@ -217,10 +324,13 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
 
 
 class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
-    """The link acknowledgement: everything up to these numbers has arrived."""
+    """Everything up to these numbers has arrived (the link acknowledgement); and data messages up
+    to `confirmed` are safe: every onward copy is confirmed, local clients have theirs in their
+    session, and the receiver may forget them. Cumulative, so one that is lost costs nothing."""
 
     control: int
     data: int
+    confirmed: int
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
@@ -233,6 +343,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     control: int
     """Numbers received from that incarnation."""
     data: int
+    confirmed: int
     version: int = PROTOCOL_VERSION
 
 

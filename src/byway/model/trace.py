@@ -111,6 +111,7 @@ class DropReason(StrEnum):
     QUEUE_FULL = "queue_full"
     LINK_LOST = "link_lost"
     CLIENT_GONE = "client_gone"
+    HOP_LIMIT = "hop_limit"  # it travelled too far: the overlay has a cycle
 
 
 class Queue(StrEnum):

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byway.core.links import LinkEnd
-from byway.model.messages import Batch, Confirm, EntryId, Lane, Unadvertise, Unsubscribe
+from byway.model import TRUE
+from byway.model.messages import Acknowledge, Batch, EntryId, Lane, Unadvertise, Unsubscribe
 
 
 class Wire:
@@ -12,7 +13,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.ends = {"A": LinkEnd("A", "B", 1), "B": LinkEnd("B", "A", 1)}
-        self.flying: dict[str, list[Batch]] = {"A": [], "B": []}  # by receiver
+        self.flying: dict[str, list[Batch | Acknowledge]] = {"A": [], "B": []}  # by receiver
         self.taken: dict[str, list[tuple[int, object]]] = {"A": [], "B": []}
         self.sent: dict[str, list[list[object]]] = {"A": [[], []], "B": [[], []]}
         self.connect()
@@ -22,6 +23,8 @@ class Wire:
         meetings = {name: self.ends[name].meet(hellos[other(name)]) for name in "AB"}
         for name, meeting in meetings.items():
             self.flying[other(name)].extend(meeting.again)
+            opened = self.ends[name].opened()
+            assert opened is None or not meeting.resumed
         return [meeting.resumed for meeting in meetings.values()]
 
     def disconnect(self) -> None:
@@ -30,9 +33,10 @@ class Wire:
             self.flying[name].clear()
 
     def send(self, name: str, lane: Lane, count: int) -> None:
-        make = Unsubscribe if lane is Lane.CONTROL else Unadvertise
         start = len(self.sent[name][lane])
-        messages = [make((EntryId(name, "x", start + i),)) for i in range(count)]
+        ids = [EntryId(name, "x", start + i) for i in range(count)]
+        control = lane is Lane.CONTROL
+        messages = [Unsubscribe((id,)) if control else Unadvertise(id, TRUE) for id in ids]
         self.sent[name][lane] += messages
         self.post(name, lane, messages)
 
@@ -46,19 +50,17 @@ class Wire:
         if not self.flying[name]:
             return
         end, batch = self.ends[name], self.flying[name].pop(0)
+        if isinstance(batch, Acknowledge):
+            end.received(batch)
+            return
         first, messages = end.take(batch)
         for number, message in enumerate(messages, first):
-            if isinstance(message, Confirm):
-                end.confirmed(message.number)
-            else:
-                self.taken[name].append((batch.lane, message))
+            self.taken[name].append((batch.lane, message))
             if batch.lane is Lane.DATA:
                 end.window.finish(number)
-        if self.ends[other(name)].up and end.up:
-            self.ends[other(name)].received(end.acknowledgement())
-        due = end.window.due()
-        if due is not None:
-            self.post(name, Lane.CONTROL, [Confirm(due)])
+        acknowledgement = end.acknowledgement()
+        if acknowledgement is not None:
+            self.flying[other(name)].append(acknowledgement)
 
 
 def other(name: str) -> str:
@@ -96,4 +98,4 @@ def test_everything_arrives_once_and_in_order(steps):
             got = [message for where, message in wire.taken[name] if where == lane]
             assert got == wire.sent[other(name)][lane]
         assert [len(box.kept) for box in wire.ends[name].sent] == [0, 0]
-        assert wire.ends[name].window.waiting == 0
+        assert not wire.ends[name].window.early

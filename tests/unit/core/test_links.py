@@ -1,6 +1,7 @@
 import pytest
 
 from byway.core.links import LinkEnd, Window
+from byway.model import TRUE
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import Acknowledge, Batch, EntryId, Hello, Lane, Unadvertise, Unsubscribe
 
@@ -10,7 +11,7 @@ def control(n: int) -> Unsubscribe:
 
 
 def data(n: int) -> Unadvertise:
-    return Unadvertise((EntryId("c", "a", n),))
+    return Unadvertise(EntryId("c", "a", n), TRUE)
 
 
 def pair() -> tuple[LinkEnd, LinkEnd]:
@@ -18,6 +19,7 @@ def pair() -> tuple[LinkEnd, LinkEnd]:
     to_b, to_a = a.hello(), b.hello()
     assert not a.meet(to_a).resumed
     assert not b.meet(to_b).resumed
+    assert a.opened() is b.opened() is None
     return a, b
 
 
@@ -64,7 +66,7 @@ def test_what_comes_twice_is_taken_once():
     assert b.take(Batch(Lane.DATA, 1, (data(1),))) == (4, ())
 
 
-def test_a_peer_that_restarted_gets_new_numbers_and_the_orphans():
+def test_a_peer_that_restarted_gets_new_numbers_and_data_once_it_takes_it():
     a, b = pair()
     b.take(a.post(Lane.DATA, [data(1), data(2)]))
     a.post(Lane.CONTROL, [control(1)])
@@ -72,11 +74,37 @@ def test_a_peer_that_restarted_gets_new_numbers_and_the_orphans():
     a.lost()
     reborn = LinkEnd("B", "A", 2)
     to_b, to_a = a.hello(), reborn.hello()
-    assert reborn.meet(to_b).orphans == ()
-    meeting = a.meet(to_a)
-    assert not meeting.resumed
-    assert meeting.orphans == (data(2),)
-    assert a.post(Lane.DATA, meeting.orphans) == Batch(Lane.DATA, 1, (data(2),))
+    assert not reborn.meet(to_b).resumed
+    assert not a.meet(to_a).resumed
+    assert a.post(Lane.DATA, [data(3)]) is None
+    assert a.post(Lane.CONTROL, [control(2)]) == Batch(Lane.CONTROL, 1, (control(2),))
+    assert a.opened() == Batch(Lane.DATA, 1, (data(2), data(3)))
+    assert a.opened() is None
+    assert a.post(Lane.DATA, [data(4)]) == Batch(Lane.DATA, 3, (data(4),))
+
+
+def test_an_acknowledgement_is_news_or_none():
+    a, b = pair()
+    assert b.acknowledgement() is None
+    b.take(a.post(Lane.DATA, [data(1), data(2)]))
+    assert b.acknowledgement() == Acknowledge(0, 2, 0)
+    assert b.acknowledgement() is None
+    b.window.finish(1)
+    assert b.acknowledgement() == Acknowledge(0, 2, 1)
+    b.lost()
+    b.window.finish(2)
+    meeting = a.meet(b.hello())
+    assert (meeting.resumed, meeting.confirmed, meeting.again) == (True, 2, ())
+
+
+def test_a_peer_that_broke_the_rules_starts_anew():
+    a, b = pair()
+    a.post(Lane.DATA, [data(1)])
+    a.distrusted()
+    hello_a, hello_b = a.hello(), b.hello()
+    assert not a.meet(hello_b).resumed
+    assert not b.meet(hello_a).resumed
+    assert a.opened() == Batch(Lane.DATA, 1, (data(1),))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +112,13 @@ def test_a_peer_that_restarted_gets_new_numbers_and_the_orphans():
     [
         (lambda a: a.take(Batch(Lane.DATA, 3, (data(3),))), "goes on with number 3, expected 1"),
         (
-            lambda a: a.received(Acknowledge(1, 0)),
+            lambda a: a.received(Acknowledge(1, 0, 0)),
             "acknowledges number 1 of lane CONTROL",
         ),
         (lambda a: a.confirmed(1), "confirms number 1, never sent"),
-        (lambda a: a.meet(Hello("C", 1, 0, 0, 0)), "says it is 'C'"),
-        (lambda a: a.meet(Hello("B", 1, 1, 0, 7)), "up to number 7 of lane DATA, expected 0 to 0"),
-        (lambda a: a.meet(Hello("B", 1, 0, 0, 0, version=9)), "speaks version 9, expected 1"),
+        (lambda a: a.meet(Hello("C", 1, 0, 0, 0, 0)), "says it is 'C'"),
+        (lambda a: a.meet(Hello("B", 1, 1, 0, 7, 0)), "up to number 7 of lane DATA, expected 0 to 0"),
+        (lambda a: a.meet(Hello("B", 1, 0, 0, 0, 0, version=9)), "speaks version 9, expected 1"),
     ],
 )
 def test_a_peer_that_breaks_the_protocol_is_named(misdeed, reason):
@@ -105,9 +133,9 @@ def test_confirmations_come_in_order():
     for number in (2, 3, 5):
         window.finish(number)
     assert window.due() is None
-    assert window.waiting == 3
+    assert window.early == {2, 3, 5}
     window.finish(1)
     assert window.due() == 3
     assert window.due() is None
     window.finish(4)
-    assert (window.due(), window.waiting) == (5, 0)
+    assert (window.due(), window.early) == (5, set())

@@ -126,7 +126,7 @@ def test_a_client_that_vanishes_leaves_nothing():
     assert all(net.entries(b) == [] for b in net.brokers)
     net.detach("pub")
     net.settle()
-    assert all(len(b.router.adverts) == 0 for b in net.brokers.values())
+    assert all(len(b.advertisements) == 0 for b in net.brokers.values())
 
 
 def test_what_a_client_is_told():
@@ -176,9 +176,9 @@ def test_a_subscription_sent_again_is_not_settled_by_the_first_answer():
     # B3 has withdrawn the subscription and sent it again: three messages wait for B2
     kinds = [type(m).__name__ for f in net.flying["B3", "B2"] for m in getattr(f, "messages", ())]
     assert [k for k in kinds if "scribe" in k] == ["Subscribe", "Unsubscribe", "Subscribe"]
-    while not any(e.id.client == "sub" for e in net.brokers["B2"].router.subscriptions):
+    while not any(e.id.client == "sub" for e in net.brokers["B2"].subscriptions):
         net.step(("B3", "B2"))
-    while any(e.id.client == "sub" for e in net.brokers["B2"].router.subscriptions):
+    while any(e.id.client == "sub" for e in net.brokers["B2"].subscriptions):
         net.step(("B3", "B2"))
     while net.flying["B2", "B3"]:
         net.step(("B2", "B3"))

@@ -1,0 +1,112 @@
+"""Advertisements: they flood the tree, draw subscriptions, and end after their publications.
+
+Each is told to every neighbour but the one it came from. It is settled when the flood has been
+collected; subscriptions that it draws towards a neighbour go there before the answer does.
+"""
+
+from __future__ import annotations
+
+from byway.core.agreement import Agreement
+from byway.core.context import Context, Pending
+from byway.core.subscriptions import Subscriptions
+from byway.core.tables import Entry, Origin
+from byway.model import Filter
+from byway.model.errors import RemoteProtocolError
+from byway.model.messages import (
+    Advertise,
+    AdvertisementSettled,
+    EntryId,
+    Settled,
+    Unadvertise,
+)
+
+
+class Advertisements:
+    """The advertisement table's rules."""
+
+    def __init__(
+        self, context: Context, agreement: Agreement, subscriptions: Subscriptions
+    ) -> None:
+        self._context = context
+        self._agreement = agreement
+        self._subscriptions = subscriptions
+
+    # --- from neighbours -----------------------------------------------------------------------
+
+    def on_advertise(self, link: str, message: Advertise) -> None:
+        """A neighbour tells of an advertisement."""
+        known = self._context.adverts.get(message.id)
+        if known is None:
+            self.begin(message.id, message.filter, Origin(link))
+        elif known.origin.link == link:
+            known.announced += 1  # this one overtook the Unadvertise of the last
+            if known.settled:
+                self._agreement.tell(link, AdvertisementSettled(message.id))
+        else:  # two clients use one id, or the overlay has a cycle: the first one holds
+            self._agreement.tell(link, AdvertisementSettled(message.id))
+
+    def on_settled(self, link: str, message: AdvertisementSettled) -> None:
+        """A neighbour answers."""
+        entry = self._context.adverts.get(message.id)
+        if entry is None or link not in entry.awaiting:  # it may have ended meanwhile
+            self._agreement.settled(link, message.id)
+        else:
+            self.answered(entry, link)
+
+    def on_unadvertise(self, link: str, message: Unadvertise, pending: Pending) -> None:
+        """A neighbour takes back an advertisement."""
+        entry = self._context.adverts.get(message.id)
+        if entry is None:
+            raise RemoteProtocolError(link, f"takes back {message.id}, which it did not send")
+        if entry.origin.link == link:
+            entry.announced -= 1
+            if not entry.announced:
+                self.end(entry, pending)
+
+    # --- coming and going ----------------------------------------------------------------------
+
+    def begin(self, id: EntryId, filter: Filter, origin: Origin) -> None:
+        """A new advertisement, from a neighbour or a local client."""
+        entry = self._context.adverts.add(id, filter, origin)
+        for link in self._context.ends:
+            if link != origin.link:
+                self.forward(entry, link)
+        if origin.link is not None:
+            self._subscriptions.advertised(origin.link, filter)
+        self.settle(entry)
+
+    def forward(self, entry: Entry, link: str) -> None:
+        """Tell a neighbour."""
+        entry.forwarded.add(link)
+        entry.awaiting[link] = 1
+        self._agreement.tell(link, Advertise(entry.id, entry.filter))
+
+    def end(self, entry: Entry, pending: Pending) -> None:
+        """It is over; `pending` waits until all have heard of it."""
+        context = self._context
+        context.adverts.remove(entry)
+        for link in sorted(entry.forwarded):
+            pending.left += 1
+            context.unconfirmed[link].append(pending)
+            message = Unadvertise(entry.id, entry.filter)
+            context.out.send(link, message)
+            context.count_control(link, message)
+        if entry.origin.link is not None:
+            self._subscriptions.unadvertised(entry.origin.link, entry.filter)
+
+    # --- settlement ----------------------------------------------------------------------------
+
+    def answered(self, entry: Entry, link: str) -> None:
+        """A neighbour has collected the flood behind it."""
+        entry.awaiting.pop(link, None)
+        self.settle(entry)
+
+    def settle(self, entry: Entry) -> None:
+        """Tell where it came from, once, if nothing is waited for any more."""
+        if entry.settled or entry.awaiting:
+            return
+        entry.settled = True
+        if entry.origin.link is not None:
+            self._agreement.tell(entry.origin.link, AdvertisementSettled(entry.id))
+        else:
+            self._context.out.tell(entry.origin.client, Settled(entry.id.name))

@@ -1,0 +1,107 @@
+"""The narrow interface between the router and what plugs into it.
+
+A behaviour has messages, timers and state of its own. It sees publications pass, the tables and the
+links, and acts through `Surroundings` alone. What it does not override costs the router nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from byway.core.actions import CancelTimer, SetTimer, Timer
+from byway.core.context import Context
+from byway.core.inputs import LoadSampled
+from byway.core.tables import Table
+from byway.model.messages import Message, Publish
+
+
+class Surroundings:
+    """What a behaviour sees of its broker, and may do there."""
+
+    def __init__(self, context: Context, owner: str) -> None:
+        self._context = context
+        self._owner = owner
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker."""
+        return self._context.name
+
+    @property
+    def now_us(self) -> int:
+        """The time of the input that is handled."""
+        return self._context.now_us
+
+    @property
+    def links(self) -> list[str]:
+        """Neighbours whose link is up, in the order of their names."""
+        return [link for link, end in self._context.ends.items() if end.up]
+
+    @property
+    def subscriptions(self) -> Table:
+        """The subscription table, to be read."""
+        return self._context.subscriptions
+
+    @property
+    def advertisements(self) -> Table:
+        """The advertisement table, to be read."""
+        return self._context.adverts
+
+    def send(self, link: str, message: Message) -> None:
+        """Send a message to a neighbour."""
+        self._context.out.send(link, message)
+
+    def set_timer(self, at_us: int, detail: str = "") -> None:
+        """Have `timer_fired` called at a time."""
+        self._context.out.do(SetTimer(Timer(self._owner, detail), at_us))
+
+    def cancel_timer(self, detail: str = "") -> None:
+        """Forget a timer."""
+        self._context.out.do(CancelTimer(Timer(self._owner, detail)))
+
+
+class Behaviour:
+    """Does nothing; a behaviour overrides what it needs."""
+
+    name: ClassVar[str]
+    """Owns its timers and its part of a snapshot."""
+    messages: ClassVar[tuple[type, ...]] = ()
+    """The kinds of message that are its own."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
+
+    def started(self) -> None:
+        """The broker begins, or goes on after a restart."""
+
+    def link_up(self, link: str) -> None:
+        """A neighbour is there."""
+
+    def link_down(self, link: str) -> None:
+        """A neighbour is not there any more."""
+
+    def message_received(self, link: str, message: Any) -> None:
+        """One of its own messages came."""
+
+    def timer_fired(self, detail: str) -> None:
+        """One of its timers is due."""
+
+    def load_sampled(self, sample: LoadSampled) -> None:
+        """The driver tells what the broker cannot see."""
+
+    def publication_received(self, publication: Publish, link: str | None) -> None:
+        """A publication came from a neighbour, or from a local client (None)."""
+
+    def publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
+        """A publication goes to these neighbours."""
+
+    def publication_delivered(self, publication: Publish, clients: Sequence[str]) -> None:
+        """A publication goes to these local clients."""
+
+    def snapshot(self) -> Any:
+        """What must survive a restart, as msgpack can carry it."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Take back what `snapshot` gave."""

@@ -1,0 +1,128 @@
+"""Load exchange: each broker learns how busy its neighbourhood is.
+
+Once an interval a broker sends each neighbour one report: its own load, and what it last heard from
+behind its other links, up to a radius. So a report costs one message a link, whatever the radius,
+and news travels one hop an interval. A broker that has not been heard of for a few intervals is
+forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from byway.core.behaviours.behaviour import Behaviour, Surroundings
+from byway.core.inputs import LoadSampled
+from byway.model.errors import RemoteProtocolError
+from byway.model.messages import Load, LoadReport, Publish
+
+BROKERS_MAX: Final = 4_096
+"""Brokers in one report; beyond, the farthest are left out."""
+_INTERVALS_KEPT: Final = 3
+
+
+class LoadExchange(Behaviour):
+    """Counts publications, tells its neighbours, and remembers what it is told."""
+
+    name: ClassVar[str] = "load"
+    messages: ClassVar[tuple[type, ...]] = (LoadReport,)
+
+    def __init__(self, surroundings: Surroundings, interval_us: int, radius: int) -> None:
+        super().__init__(surroundings)
+        self.interval_us = interval_us
+        self.radius = radius
+        self.known: dict[str, dict[str, Load]] = {}
+        """By link, the last load of each broker behind it."""
+        self._since_us = 0
+        self._received = self._forwarded = self._delivered = 0
+        self._sample = LoadSampled(0)
+
+    @property
+    def neighbourhood(self) -> list[Load]:
+        """Loads of all brokers that are known, nearest first."""
+        found = [load for loads in self.known.values() for load in loads.values()]
+        return sorted(found, key=lambda load: (load.hops, load.broker))
+
+    def started(self) -> None:
+        """Count from now."""
+        self._since_us = self.surroundings.now_us
+        self.surroundings.set_timer(self._since_us + self.interval_us)
+
+    def timer_fired(self, detail: str) -> None:
+        """Send reports."""
+        del detail
+        now_us = self.surroundings.now_us
+        self._forget_old(now_us)
+        mine = self._own(now_us)
+        for link in self.surroundings.links:
+            behind = [
+                load
+                for other, loads in sorted(self.known.items())
+                if other != link
+                for load in loads.values()
+                if load.hops < self.radius
+            ]
+            nearest = sorted(behind, key=lambda load: (load.hops, load.broker))[:BROKERS_MAX]
+            passed_on = (msgspec.structs.replace(load, hops=load.hops + 1) for load in nearest)
+            self.surroundings.send(link, LoadReport((mine, *passed_on)))
+        self.surroundings.set_timer(now_us + self.interval_us)
+
+    def _own(self, now_us: int) -> Load:
+        """The load of the interval that ends now; the next one begins."""
+        seconds = max(now_us - self._since_us, 1) / 1e6
+        load = Load(
+            broker=self.surroundings.broker,
+            hops=1,
+            at_us=now_us,
+            publications_in=self._received / seconds,
+            publications_out=self._forwarded / seconds,
+            deliveries=self._delivered / seconds,
+            queued=self._sample.queued,
+            uplink=self._sample.uplink,
+        )
+        self._since_us = now_us
+        self._received = self._forwarded = self._delivered = 0
+        return load
+
+    def message_received(self, link: str, message: Any) -> None:
+        """Remember what a neighbour tells; what it no longer tells is forgotten."""
+        report: LoadReport = message
+        if len(report.loads) > BROKERS_MAX + 1:
+            raise RemoteProtocolError(link, f"reports {len(report.loads)} loads at once")
+        self.known[link] = {
+            load.broker: msgspec.structs.replace(load, at_us=self.surroundings.now_us)
+            for load in report.loads
+            if load.broker != self.surroundings.broker
+        }
+
+    def _forget_old(self, now_us: int) -> None:
+        oldest = now_us - _INTERVALS_KEPT * self.interval_us
+        for link, loads in list(self.known.items()):
+            self.known[link] = {b: load for b, load in loads.items() if load.at_us >= oldest}
+            if not self.known[link]:
+                del self.known[link]
+
+    def link_down(self, link: str) -> None:
+        """What was behind it is out of reach."""
+        self.known.pop(link, None)
+
+    def load_sampled(self, sample: LoadSampled) -> None:
+        """Keep the last sample."""
+        self._sample = sample
+
+    def publication_received(self, publication: Publish, link: str | None) -> None:
+        """Count it."""
+        del publication, link
+        self._received += 1
+
+    def publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
+        """Count its copies."""
+        del publication
+        self._forwarded += len(links)
+
+    def publication_delivered(self, publication: Publish, clients: Sequence[str]) -> None:
+        """Count its deliveries."""
+        del publication
+        self._delivered += len(clients)

@@ -1,0 +1,254 @@
+"""Clients of a broker: what they hold, and their sessions.
+
+A client that vanishes keeps its subscriptions, advertisements and undelivered publications for the
+time it asked for; then they are removed as by unsubscribe. It decides what is kept for a client
+and when a client has gone; the tables' rules say what follows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from byway.core.actions import CancelTimer, SetTimer, Timer
+from byway.core.advertisements import Advertisements
+from byway.core.context import Context
+from byway.core.links import Window
+from byway.core.subscriptions import Subscriptions
+from byway.core.tables import Origin
+from byway.model.messages import (
+    AdvertiseRequest,
+    Attached,
+    DeliveriesReceived,
+    Delivery,
+    EntryId,
+    PublicationsConfirmed,
+    Publish,
+    Refused,
+    Settled,
+    SubscribeRequest,
+    UnadvertiseRequest,
+    UnsubscribeRequest,
+)
+from byway.model.trace import DropReason
+
+
+class Client(msgspec.Struct, eq=False):
+    """A client of this broker and what it holds, by the names it gave."""
+
+    name: str
+    incarnation: int
+    ttl_us: int = 0
+    attached: bool = True
+    adverts: dict[str, EntryId] = msgspec.field(default_factory=dict)
+    subscriptions: dict[str, EntryId] = msgspec.field(default_factory=dict)
+    counter: int = 0
+    """Of the ids given to it."""
+    sequence: int = 0
+    """Of its last publication."""
+    window: Window = msgspec.field(default_factory=Window)
+    deliveries: int = 0
+    """Number of the last one."""
+    kept: deque[Delivery] = msgspec.field(default_factory=deque)
+    """Those that it has not acknowledged, if it may come back."""
+    kept_bytes: int = 0
+
+    @property
+    def first_kept(self) -> int:
+        """Number of the oldest delivery that can be given again."""
+        return self.deliveries - len(self.kept) + 1
+
+
+class Clients:
+    """All clients of one broker."""
+
+    def __init__(
+        self, context: Context, advertisements: Advertisements, subscriptions: Subscriptions
+    ) -> None:
+        self._context = context
+        self._advertisements = advertisements
+        self._subscriptions = subscriptions
+        self.all: dict[str, Client] = {}
+
+    # --- coming and going ----------------------------------------------------------------------
+
+    def started(self) -> None:
+        """After a restart with storage clients have some time to come back."""
+        for client in self.all.values():
+            client.attached = False
+            self._expect(client, max(client.ttl_us, self._context.config.restore_grace_us))
+
+    def attach(self, name: str, incarnation: int, ttl_us: int, received: int) -> None:
+        """A client is here: its session goes on, or a new one begins."""
+        ttl_us = min(ttl_us, self._context.config.session_ttl_us_max)
+        client = self.all.get(name)
+        if client is not None and client.incarnation == incarnation:
+            self._resume(client, ttl_us, received)
+            return
+        if client is not None:
+            if client.incarnation > incarnation:
+                reason = f"incarnation {client.incarnation} of this client came before"
+                self._context.out.tell(name, Refused(str(incarnation), reason))
+                return
+            self._end(client)
+        self.all[name] = Client(name, incarnation, ttl_us)
+        self._context.out.tell(name, Attached(resumed=False, published=0))
+
+    def _resume(self, client: Client, ttl_us: int, received: int) -> None:
+        """Everything it may have missed is told again."""
+        out = self._context.out
+        if not client.attached:
+            out.do(CancelTimer(_timer(client)))
+        client.attached, client.ttl_us = True, ttl_us
+        lost = max(client.first_kept - 1 - received, 0)
+        out.tell(client.name, Attached(True, client.sequence, lost))
+        for table, held in (
+            (self._context.adverts, client.adverts),
+            (self._context.subscriptions, client.subscriptions),
+        ):
+            for name, id in held.items():
+                entry = table.get(id)
+                if entry is not None and entry.settled:
+                    out.tell(client.name, Settled(name))
+        if client.window.finished_up_to:
+            out.tell(client.name, PublicationsConfirmed(client.window.finished_up_to))
+        self.received(client, DeliveriesReceived(received))
+        for delivery in client.kept:
+            out.tell(client.name, delivery)
+        if not ttl_us:
+            client.kept.clear()
+            client.kept_bytes = 0
+
+    def detach(self, name: str, for_good: bool) -> None:
+        """A client is gone; it may come back while its session is kept."""
+        client = self.all.get(name)
+        if client is None:
+            return
+        if for_good or not client.ttl_us:
+            self._end(client)
+        else:
+            client.attached = False
+            self._expect(client, client.ttl_us)
+
+    def _expect(self, client: Client, within_us: int) -> None:
+        self._context.out.do(SetTimer(_timer(client), self._context.now_us + within_us))
+
+    def waited_enough(self, name: str) -> None:
+        """A client has not come back in time."""
+        client = self.all.get(name)
+        if client is not None and not client.attached:
+            self._end(client)
+
+    def _end(self, client: Client) -> None:
+        """As if it had taken back everything."""
+        context = self._context
+        if not client.attached:
+            context.out.do(CancelTimer(_timer(client)))
+        for delivery in client.kept if not client.attached else ():
+            self._drop(client, delivery, DropReason.CLIENT_GONE)
+        del self.all[client.name]
+        subscriptions = [context.subscriptions.get(id) for id in client.subscriptions.values()]
+        self._subscriptions.end([entry for entry in subscriptions if entry is not None])
+        pending = context.nobody()
+        for id in client.adverts.values():
+            entry = context.adverts.get(id)
+            if entry is not None:
+                self._advertisements.end(entry, pending)
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def _new_id(self, client: Client, name: str) -> EntryId:
+        client.counter += 1
+        return EntryId(client.name, name, (client.incarnation << 32) + client.counter)
+
+    def advertise(self, client: Client, request: AdvertiseRequest) -> None:
+        """A client will publish."""
+        if request.name in client.adverts:
+            reason = "this name advertises already"
+            self._context.out.tell(client.name, Refused(request.name, reason))
+            return
+        id = client.adverts[request.name] = self._new_id(client, request.name)
+        self._advertisements.begin(id, request.filter, Origin(client=client.name))
+
+    def unadvertise(self, client: Client, request: UnadvertiseRequest) -> None:
+        """A client will no longer publish."""
+        id = client.adverts.pop(request.name, None)
+        entry = None if id is None else self._context.adverts.get(id)
+        if entry is None:
+            reason = "no advertisement has this name"
+            self._context.out.tell(client.name, Refused(request.name, reason))
+            return
+        self._advertisements.end(entry, self._context.nobody())
+
+    def subscribe(self, client: Client, request: SubscribeRequest) -> None:
+        """A name in use gets the new filter in place: the new one comes, then the old goes."""
+        old = client.subscriptions.get(request.name)
+        id = client.subscriptions[request.name] = self._new_id(client, request.name)
+        self._subscriptions.begin(id, request.filter, Origin(client=client.name))
+        entry = None if old is None else self._context.subscriptions.get(old)
+        if entry is not None:
+            self._subscriptions.end([entry])
+
+    def unsubscribe(self, client: Client, request: UnsubscribeRequest) -> None:
+        """A client no longer wants these."""
+        entries = []
+        for name in request.names:
+            id = client.subscriptions.pop(name, None)
+            entry = None if id is None else self._context.subscriptions.get(id)
+            if entry is None:
+                reason = "no subscription has this name"
+                self._context.out.tell(client.name, Refused(name, reason))
+            else:
+                entries.append(entry)
+        self._subscriptions.end(entries)
+
+    # --- deliveries ----------------------------------------------------------------------------
+
+    def deliver(self, name: str, publication: Publish, names: tuple[str, ...]) -> None:
+        """A publication for a client: it is told if it is here, and kept if it may come back."""
+        client = self.all[name]
+        client.deliveries += 1
+        delivery = Delivery(client.deliveries, publication, names)
+        if client.attached:
+            self._context.out.tell(name, delivery)
+        if client.ttl_us or not client.attached:
+            client.kept.append(delivery)
+            client.kept_bytes += len(publication.body)
+            self._keep_within_bounds(client)
+
+    def _keep_within_bounds(self, client: Client) -> None:
+        config = self._context.config
+        while (
+            len(client.kept) > config.session_messages_max
+            or client.kept_bytes > config.session_bytes_max
+        ):
+            oldest = client.kept.popleft()
+            client.kept_bytes -= len(oldest.publication.body)
+            if not client.attached:
+                self._drop(client, oldest, DropReason.QUEUE_FULL)
+
+    def received(self, client: Client, request: DeliveriesReceived) -> None:
+        """A client has its deliveries up to a number."""
+        while client.kept and client.kept[0].number <= request.number:
+            client.kept_bytes -= len(client.kept.popleft().publication.body)
+
+    def confirm(self, name: str) -> None:
+        """Tell a client which of its publications are confirmed, if that is news."""
+        client = self.all.get(name)
+        due = None if client is None else client.window.due()
+        if due is not None:
+            self._context.out.tell(name, PublicationsConfirmed(due))
+
+    def _drop(self, client: Client, delivery: Delivery, reason: DropReason) -> None:
+        trace, message = self._context.trace, delivery.publication
+        if trace.enabled:
+            trace.dropped(
+                self._context.now_us, reason, message.publisher, message.incarnation,
+                message.sequence, message.published_us, message.hop, message.distance,
+                len(message.body), client=client.name,
+            )  # fmt: skip
+
+
+def _timer(client: Client) -> Timer:
+    return Timer("session", client.name)

@@ -1,0 +1,36 @@
+"""What a broker can be told about how to work. Every bound of the core is here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of one broker; brokers of one network may differ in all of them."""
+
+    covering: Literal["none", "active"] = "none"
+    """Which subscriptions are sent on: all, or those that no other covers."""
+    conformance: bool = True
+    """Refuse publications that conform to no advertisement of their publisher."""
+    hops_max: int = 255
+    """A publication that travelled further is dropped: a cycle wired by mistake stays harmless."""
+    data_window: int = 65_536
+    """Unconfirmed publications kept for one neighbour; with more, no data is read."""
+    publishers_max: int = 65_536
+    """Publishers whose last sequence is remembered; beyond, the one idle longest is forgotten."""
+    session_ttl_us_max: int = 86_400_000_000
+    """A client that asks for a longer session gets this."""
+    session_messages_max: int = 10_000
+    """Deliveries kept for one client; beyond, the oldest is dropped and the client told."""
+    session_bytes_max: int = 16_777_216
+    """Bytes of publications kept for one client, with the same effect."""
+    agreement_wait_us: int = 30_000_000
+    """How long a broker that starts without state waits for neighbours that do not come."""
+    restore_grace_us: int = 30_000_000
+    """How long clients have to come back after a restart with storage."""
+    load_interval_us: int = 0
+    """How often loads are exchanged; 0: never."""
+    load_radius: int = 4
+    """How far a broker's load is told, in hops."""

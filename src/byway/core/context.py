@@ -1,0 +1,122 @@
+"""What the parts of one broker share: its tables, its links, the time, and what is to be done.
+
+It decides nothing. Parts change it through its few methods, and see one another only where one
+hands work to the next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from byway.core.config import BrokerConfig
+from byway.core.links import LinkEnd, Window
+from byway.core.outgoing import Outgoing
+from byway.core.tables import LinkNumbers, Table
+from byway.model.messages import Message, entries_of
+from byway.trace import TraceBuffer
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Counters:
+    """What a broker did since it started."""
+
+    __slots__ = (
+        "copies",
+        "deliveries",
+        "duplicates",
+        "matched",
+        "messages_sent",
+        "publications_published",
+        "publications_received",
+        "pure_forwarders",
+    )
+
+    def __init__(self) -> None:
+        self.publications_published = 0
+        """Accepted from local clients."""
+        self.publications_received = 0
+        """Taken from neighbours, duplicates apart."""
+        self.duplicates = 0
+        self.matched = 0
+        """Publications with a local match."""
+        self.pure_forwarders = 0
+        """Publications from a neighbour without a local match."""
+        self.deliveries = 0
+        self.copies = 0
+        """Publications sent to neighbours."""
+        self.messages_sent: dict[str, int] = {}
+        """Other messages sent to neighbours, by tag."""
+
+    def __repr__(self) -> str:
+        return f"<Counters {' '.join(f'{n}={getattr(self, n)}' for n in self.__slots__)}>"
+
+
+class Pending(msgspec.Struct, eq=False):
+    """A data message that waits for its copies to be confirmed."""
+
+    window: Window
+    number: int
+    """Of the link's lane, or the client's sequence."""
+    link: str | None
+    """Where it came from; None: from a local client."""
+    client: str
+    left: int
+    also: list[Pending] | None = None
+    """Copies of the same that came again and wait for the same."""
+
+
+class Context:
+    """The shared state of one broker."""
+
+    def __init__(
+        self, name: str, incarnation: int, config: BrokerConfig, trace: TraceBuffer
+    ) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.config = config
+        self.trace = trace
+        self.counters = Counters()
+        self.now_us = 0
+        self.out = Outgoing()
+        self.ends: dict[str, LinkEnd] = {}
+        self.numbers = LinkNumbers()
+        self.adverts = Table(self.numbers)
+        self.subscriptions = Table(self.numbers)
+        self.unconfirmed: dict[str, deque[Pending]] = {}
+        """By link, for each message its outbox keeps, what it is a copy of."""
+
+    def add_link(self, link: str) -> None:
+        """There is a neighbour."""
+        self.ends[link] = LinkEnd(self.name, link, self.incarnation)
+        self.ends = dict(sorted(self.ends.items()))
+        self.unconfirmed[link] = deque()
+
+    def nobody(self) -> Pending:
+        """Where data messages come from that nobody waits for."""
+        return Pending(Window(), 1, None, "", 1)
+
+    def count_control(self, link: str, message: Message) -> None:
+        """Count and trace a message to a neighbour that is no publication."""
+        tag = message.__struct_config__.tag
+        assert isinstance(tag, str)
+        sent = self.counters.messages_sent
+        sent[tag] = sent.get(tag, 0) + 1
+        if self.trace.enabled:
+            size, entries = len(_encode(message)), entries_of(message)
+            self.trace.control_sent(self.now_us, link, tag, size, entries)
+
+    def finish(self, pending: Pending) -> None:
+        """One copy of a data message is confirmed, or need not be."""
+        pending.left -= 1
+        if pending.left:
+            return
+        pending.window.finish(pending.number)
+        if pending.link is not None:
+            self.out.touched[pending.link] = None
+        elif pending.client:
+            self.out.confirming[pending.client] = None
+        for other in pending.also or ():
+            self.finish(other)

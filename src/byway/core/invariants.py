@@ -1,0 +1,108 @@
+"""What must be true of a broker's tables between two inputs, and words for what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from byway.core.broker import Broker
+from byway.core.tables import Entry, Table
+from byway.model.filters import covers
+
+
+def validate(broker: Broker) -> list[str]:
+    """Sentences about what is wrong; none if all is well."""
+    return [
+        f"{broker.name}: {sentence}"
+        for check in (_origins, _adverts, _subscriptions, _antichain, _clients, _links, _indexes)
+        for sentence in check(broker)
+    ]
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.id.client}/{entry.id.name}"
+
+
+def _tables(broker: Broker) -> tuple[tuple[str, Table], tuple[str, Table]]:
+    return ("advertisement", broker.advertisements), ("subscription", broker.subscriptions)
+
+
+def _origins(broker: Broker) -> Iterator[str]:
+    for kind, table in _tables(broker):
+        for entry in table:
+            link, client = entry.origin.link, entry.origin.client
+            if link is None and client not in broker.clients.all:
+                yield f"{kind} {_name(entry)} is of client {client}, which is not here"
+            if link is not None and link not in broker.context.ends:
+                yield f"{kind} {_name(entry)} came from {link}, which is no neighbour"
+            if link in entry.forwarded:
+                yield f"{kind} {_name(entry)} was sent back to {link}, where it came from"
+            for other in sorted(entry.forwarded - broker.context.ends.keys()):
+                yield f"{kind} {_name(entry)} was sent to {other}, which is no neighbour"
+
+
+def _adverts(broker: Broker) -> Iterator[str]:
+    for entry in broker.advertisements:
+        for link in broker.context.ends:
+            if link not in entry.forwarded and link != entry.origin.link:
+                yield f"advertisement {_name(entry)} was not told to {link}"
+
+
+def _subscriptions(broker: Broker) -> Iterator[str]:
+    """Each is forwarded where an advertisement may feed it, or covered by one that is."""
+    adverts, table = broker.advertisements, broker.subscriptions
+    covering = broker.context.config.covering != "none"
+    for entry in table:
+        keys = adverts.index.intersecting_advertisements(entry.filter)
+        leads = [link for link in adverts.origins(keys) if link != entry.origin.link]
+        for link in sorted(entry.forwarded.difference(leads)):
+            yield f"subscription {_name(entry)} was sent to {link}, where nothing feeds it"
+        for link in leads:
+            if link in entry.forwarded:
+                continue
+            wide = table.by_keys(table.index.covering(entry.filter)) if covering else []
+            if not any(link in other.forwarded for other in wide if other is not entry):
+                yield f"subscription {_name(entry)} was not sent to {link}, and nothing covers it"
+
+
+def _antichain(broker: Broker) -> Iterator[str]:
+    """With active covering nothing is forwarded that another one forwarded there covers."""
+    if broker.context.config.covering != "active":
+        return
+    table = broker.subscriptions
+    for entry in table:
+        if not entry.forwarded:
+            continue
+        for wide in table.by_keys(table.index.covering(entry.filter)):
+            if wide is not entry and not covers(entry.filter, wide.filter):
+                for link in sorted(entry.forwarded & wide.forwarded):
+                    both = f"{_name(entry)} and {_name(wide)}, which covers it,"
+                    yield f"subscriptions {both} were both sent to {link}"
+
+
+def _clients(broker: Broker) -> Iterator[str]:
+    held = {kind: 0 for kind, _ in _tables(broker)}
+    for client in broker.clients.all.values():
+        holds = zip(_tables(broker), (client.adverts, client.subscriptions), strict=True)
+        for (kind, table), ids in holds:
+            held[kind] += len(ids)
+            for name, id in ids.items():
+                entry = table.get(id)
+                if entry is None or entry.origin.client != client.name:
+                    yield f"client {client.name} holds {kind} {name}, which is not in the table"
+    for kind, table in _tables(broker):
+        local = sum(entry.origin.link is None for entry in table)
+        if local != held[kind]:
+            yield f"{local} local {kind}s are in the table, but clients hold {held[kind]}"
+
+
+def _links(broker: Broker) -> Iterator[str]:
+    for link, end in broker.context.ends.items():
+        kept, waiting = len(end.sent[1].kept), len(broker.context.unconfirmed[link])
+        if kept != waiting:
+            yield f"{kept} data messages are kept for {link}, but {waiting} are waited for"
+
+
+def _indexes(broker: Broker) -> Iterator[str]:
+    for kind, table in _tables(broker):
+        if len(table.index) != len(table):
+            yield f"{len(table)} {kind}s are in the table, but {len(table.index)} in its index"

@@ -1,0 +1,59 @@
+"""What one call of `handle` wants done, collected until its end.
+
+Messages are gathered per link and lane so that each link gets one frame a lane, whatever the number
+of inputs.
+"""
+
+from __future__ import annotations
+
+from byway.core.actions import Action
+from byway.model.messages import LANE_OF, EntryId, Message, Publish, Reply
+
+
+class Outgoing:
+    """Messages by link and lane, replies by client, and actions that are neither."""
+
+    __slots__ = ("actions", "answers", "confirming", "messages", "opening", "replies", "touched")
+
+    def __init__(self) -> None:
+        self.messages: dict[str, tuple[list[Message], list[Message]]] = {}
+        self.replies: dict[str, list[Reply]] = {}
+        self.touched: dict[str, None] = {}
+        """Links that may have something to acknowledge."""
+        self.confirming: dict[str, None] = {}
+        """Clients that may have publications confirmed."""
+        self.opening: dict[str, None] = {}
+        """Links whose peer takes data from now on."""
+        self.answers: dict[str, list[EntryId]] = {}
+        """By link, subscriptions of its that are settled: one message for all."""
+        self.actions: list[Action] = []
+
+    def send(self, link: str, message: Message) -> None:
+        """Send a message over a link, on the lane that is its own."""
+        lanes = self.messages.get(link)
+        if lanes is None:
+            lanes = self.messages[link] = ([], [])
+        lanes[LANE_OF[type(message)]].append(message)
+
+    def send_publication(self, link: str, message: Publish) -> None:
+        """The same for a publication, the most frequent of all."""
+        lanes = self.messages.get(link)
+        if lanes is None:
+            lanes = self.messages[link] = ([], [])
+        lanes[1].append(message)
+
+    def answer(self, link: str, id: EntryId) -> None:
+        """Tell a neighbour that a subscription of its is settled, or has ended."""
+        self.answers.setdefault(link, []).append(id)
+
+    def tell(self, client: str, reply: Reply) -> None:
+        """Give a client a reply."""
+        replies = self.replies.get(client)
+        if replies is None:
+            self.replies[client] = [reply]
+        else:
+            replies.append(reply)
+
+    def do(self, action: Action) -> None:
+        """Have something else done."""
+        self.actions.append(action)

@@ -1,0 +1,233 @@
+"""Publications: where each goes, and when it is confirmed to where it came from.
+
+They follow matching subscriptions. A copy is confirmed once every copy made of it is confirmed, and
+local clients have it in their session. A copy that is sent again after a neighbour died is told
+apart by its publisher's sequence; it is confirmed when the first one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from byway.core.clients import Client, Clients
+from byway.core.context import Context, Pending
+from byway.core.links import Window
+from byway.core.outgoing import Outgoing
+from byway.core.seen import Seen
+from byway.model import conforms
+from byway.model.errors import BywayError, RemoteProtocolError
+from byway.model.messages import Body, Publish, PublishRequest, Refused
+from byway.model.trace import DropReason
+from byway.model.values import check_attributes
+
+_decode = msgspec.msgpack.Decoder(Body).decode
+
+Received = Callable[[Publish, str | None], None]
+Forwarded = Callable[[Publish, Sequence[str]], None]
+Delivered = Callable[[Publish, Sequence[str]], None]
+
+
+class Publications:
+    """The way of publications through one broker."""
+
+    def __init__(self, context: Context, clients: Clients) -> None:
+        self._context = context
+        self._clients = clients
+        self.seen = Seen(context.config.publishers_max)
+        self.received_hooks: list[Received] = []
+        self.forwarded_hooks: list[Forwarded] = []
+        self.delivered_hooks: list[Delivered] = []
+        self._under_way: dict[tuple[str, int, int], Pending] = {}
+        self._under_way_for: Outgoing | None = None
+
+    # --- coming in -----------------------------------------------------------------------------
+
+    def on_publish(self, link: str, window: Window, number: int, message: Publish) -> None:
+        """A publication from a neighbour, number `number` of its data lane."""
+        context = self._context
+        pending = Pending(window, number, link, "", 1)
+        if not self.seen.is_new(message.publisher, message.incarnation, message.sequence):
+            self._again(message, link, pending)
+            return
+        context.counters.publications_received += 1
+        if message.hop >= context.config.hops_max:
+            self.drop(message, DropReason.HOP_LIMIT, link)
+        else:
+            try:
+                attributes = _decode(message.body).attributes
+            except msgspec.DecodeError as error:
+                reason = f"sends a publication that cannot be read: {error}"
+                raise RemoteProtocolError(link, reason) from error
+            self._route(message, attributes, link, pending)
+        context.finish(pending)
+
+    def on_request(self, client: Client, request: PublishRequest) -> None:
+        """A publication from a local client."""
+        context = self._context
+        if request.sequence <= client.sequence:
+            return  # sent again though we have it
+        if request.sequence != client.sequence + 1:
+            expected = f"expected sequence {client.sequence + 1}"
+            context.out.tell(client.name, Refused(str(request.sequence), expected))
+            return
+        client.sequence = request.sequence
+        pending = Pending(client.window, request.sequence, None, client.name, 1)
+        reason, attributes = self._admissible(client, request.body)
+        message = Publish(
+            client.name, client.incarnation, request.sequence, context.now_us, 0, 0, 0,
+            request.body,
+        )  # fmt: skip
+        if reason is not None:
+            context.out.tell(client.name, Refused(str(request.sequence), reason))
+            self.drop(message, DropReason.NONCONFORMING, None)
+        else:
+            context.counters.publications_published += 1
+            self._route(message, attributes, None, pending)
+        context.finish(pending)
+
+    def _admissible(self, client: Client, body: bytes) -> tuple[str | None, Mapping[str, Any]]:
+        """Why a publication is refused, if it is, and its attributes."""
+        try:
+            attributes = _decode(body).attributes
+            check_attributes(attributes)
+        except (msgspec.DecodeError, BywayError) as error:
+            return str(error), {}
+        if not self._context.config.conformance:
+            return None, attributes
+        for id in client.adverts.values():
+            entry = self._context.adverts.get(id)
+            if entry is not None and conforms(attributes, entry.filter):
+                return None, attributes
+        return "it conforms to no advertisement of this client", attributes
+
+    # --- going on ------------------------------------------------------------------------------
+
+    def _route(
+        self, message: Publish, attributes: Mapping[str, Any], link: str | None, pending: Pending
+    ) -> None:
+        context = self._context
+        exclude = None if link is None else context.numbers.number(link)
+        index = context.subscriptions.index
+        mask, several, local = index.match_routes(attributes, exclude)
+        links = context.numbers.links(mask) if mask else ()
+        clients: Sequence[str] = ()
+        if len(local):
+            clients = self._deliver(message, local)
+            context.counters.matched += 1
+        elif link is not None:
+            context.counters.pure_forwarders += 1
+        if context.trace.enabled:
+            self._trace_arrival(message, link, len(clients), len(links))
+        for hook in self.received_hooks:
+            hook(message, link)
+        if links:
+            self._forward(message, links, several, pending)
+        if clients:
+            if context.trace.enabled:
+                context.trace.delivered(context.now_us, clients, *_header(message))
+            for delivered in self.delivered_hooks:
+                delivered(message, clients)
+
+    def _forward(
+        self, message: Publish, links: Sequence[str], several: bool, pending: Pending
+    ) -> None:
+        context = self._context
+        onward = Publish(
+            message.publisher,
+            message.incarnation,
+            message.sequence,
+            message.published_us,
+            message.hop + 1,
+            1 if several else message.distance + 1,  # 003 §IV: since two or more matched
+            message.count,
+            message.body,
+        )
+        for link in links:
+            pending.left += 1
+            context.unconfirmed[link].append(pending)
+            context.out.send_publication(link, onward)
+        context.counters.copies += len(links)
+        if context.trace.enabled:
+            context.trace.forwarded(context.now_us, links, *_header(onward))
+        for hook in self.forwarded_hooks:
+            hook(onward, links)
+
+    def _deliver(self, message: Publish, local: Any) -> Sequence[str]:
+        """Give it to local clients, each once; their names."""
+        names: dict[str, list[str]] = {}
+        for entry in self._context.subscriptions.by_keys(local):
+            names.setdefault(entry.origin.client, []).append(entry.id.name)
+        for client, matching in names.items():
+            self._clients.deliver(client, message, tuple(matching))
+        self._context.counters.deliveries += len(names)
+        return list(names)
+
+    # --- coming again --------------------------------------------------------------------------
+
+    def _again(self, message: Publish, link: str, pending: Pending) -> None:
+        """It was here before: it is done when the first copy is."""
+        self._context.counters.duplicates += 1
+        self.drop(message, DropReason.DUPLICATE, link)
+        first = self._first_copy(message)
+        if first is None:
+            self._context.finish(pending)
+        elif first.also is None:
+            first.also = [pending]
+        else:
+            first.also.append(pending)
+
+    def _first_copy(self, message: Publish) -> Pending | None:
+        """The publication that copies of `message` still under way were made of."""
+        context = self._context
+        if self._under_way_for is not context.out:  # looked up once for all inputs of a call
+            self._under_way_for = context.out
+            self._under_way = {
+                (kept.publisher, kept.incarnation, kept.sequence): pending
+                for link, waiting in context.unconfirmed.items()
+                for kept, pending in zip(context.ends[link].sent[1].kept, waiting, strict=False)
+                if isinstance(kept, Publish)
+            }
+        return self._under_way.get((message.publisher, message.incarnation, message.sequence))
+
+    def confirmed(self, link: str, count: int) -> None:
+        """A neighbour confirms the oldest `count` data messages it was sent."""
+        waiting = self._context.unconfirmed[link]
+        finish = self._context.finish
+        for _ in range(count):
+            finish(waiting.popleft())
+
+    # --- trace ---------------------------------------------------------------------------------
+
+    def _trace_arrival(self, message: Publish, link: str | None, matches: int, copies: int) -> None:
+        context = self._context
+        if link is None:
+            context.trace.published(
+                context.now_us, message.publisher, message.incarnation, message.sequence,
+                message.published_us, matches, copies, len(message.body),
+            )  # fmt: skip
+        else:
+            context.trace.received(
+                context.now_us, link, message.publisher, message.incarnation, message.sequence,
+                message.published_us, message.hop, message.distance, matches, copies,
+                len(message.body),
+            )  # fmt: skip
+
+    def drop(self, message: Publish, reason: DropReason, link: str | None) -> None:
+        if self._context.trace.enabled:
+            self._context.trace.dropped(self._context.now_us, reason, *_header(message), link=link)
+
+
+def _header(message: Publish) -> tuple[str, int, int, int, int, int, int]:
+    """What trace rows tell of a publication."""
+    return (
+        message.publisher,
+        message.incarnation,
+        message.sequence,
+        message.published_us,
+        message.hop,
+        message.distance,
+        len(message.body),
+    )

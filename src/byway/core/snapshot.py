@@ -1,0 +1,362 @@
+"""A broker's whole state as bytes, and back.
+
+Restored from it, a broker goes on as if nothing had happened: links resume by number, sessions and
+unconfirmed publications are there. The layout has a version; another one is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from byway.core.agreement import Missing, Telling
+from byway.core.clients import Client
+from byway.core.context import Context, Pending
+from byway.core.links import LinkEnd, Outbox, Window
+from byway.core.tables import Entry, LinkNumbers, Origin, Table
+from byway.model import Filter
+from byway.model.errors import SnapshotError
+from byway.model.messages import Delivery, EntryId, Lane, Message
+
+if TYPE_CHECKING:
+    from byway.core.broker import Broker
+
+VERSION: Final = 1
+
+
+class _State(msgspec.Struct, array_like=True):
+    pass
+
+
+class WindowState(_State, array_like=True):
+    """A `Window`."""
+
+    finished_up_to: int
+    told: int
+    early: list[int]
+
+
+class LinkState(_State, array_like=True):
+    """A `LinkEnd`, its connection apart."""
+
+    peer: str
+    peer_incarnation: int
+    open: bool
+    control: list[Message]
+    control_next: int
+    data: list[Message]
+    data_next: int
+    arrived: list[int]
+    told: list[int]
+    window: WindowState
+    unconfirmed: list[int]
+    """By message of `data`, the number of what it is a copy of."""
+    telling: Telling
+
+
+class PendingState(_State, array_like=True):
+    """A `Pending`; `current` tells whether its window is still the one in use."""
+
+    link: str | None
+    client: str
+    number: int
+    left: int
+    current: bool
+    also: list[int]
+
+
+class EntryState(_State, array_like=True):
+    """An `Entry`; those that follow it by id."""
+
+    id: EntryId
+    filter: Filter
+    origin: Origin
+    key: int
+    forwarded: list[str]
+    awaiting: dict[str, int]
+    following: dict[str, int]
+    followers: dict[str, list[EntryId]]
+    settled: bool
+    announced: int
+
+
+class TableState(_State, array_like=True):
+    """A `Table`."""
+
+    entries: list[EntryState]
+    free: list[int]
+
+
+class ClientState(_State, array_like=True):
+    """A `Client`."""
+
+    name: str
+    incarnation: int
+    ttl_us: int
+    adverts: dict[str, EntryId]
+    subscriptions: dict[str, EntryId]
+    counter: int
+    sequence: int
+    window: WindowState
+    deliveries: int
+    kept: list[Delivery]
+
+
+class BrokerState(_State, array_like=True):
+    """Everything."""
+
+    name: str
+    incarnation: int
+    link_numbers: list[str]
+    links: list[LinkState]
+    adverts: TableState
+    subscriptions: TableState
+    clients: list[ClientState]
+    pendings: list[PendingState]
+    seen: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]
+    missing: dict[str, Missing]
+    behaviours: dict[str, Any]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(BrokerState).decode
+_decode_envelope = msgspec.msgpack.Decoder(tuple[str, int, msgspec.Raw]).decode
+_MAGIC: Final = "byway broker"
+
+
+# --- taking ------------------------------------------------------------------------------------
+
+
+def take(broker: Broker) -> bytes:
+    """The state of a broker between two inputs."""
+    context = broker.context
+    pendings = _all_pendings(context)
+    numbers = {id(pending): number for number, pending in enumerate(pendings)}
+    seen = broker.publications.seen
+    state = BrokerState(
+        name=context.name,
+        incarnation=context.incarnation,
+        link_numbers=context.numbers.names,
+        links=[
+            _link(end, [numbers[id(p)] for p in context.unconfirmed[peer]], broker)
+            for peer, end in context.ends.items()
+        ],
+        adverts=_table(context.adverts),
+        subscriptions=_table(context.subscriptions),
+        clients=[_client(client) for client in broker.clients.all.values()],
+        pendings=[_pending(p, numbers, broker) for p in pendings],
+        seen=(_sequences(seen.young), _sequences(seen.old)),
+        missing=broker.agreement.missing,
+        behaviours={name: b.snapshot() for name, b in broker.behaviours.items()},
+    )
+    return _encode((_MAGIC, VERSION, state))
+
+
+def _all_pendings(context: Context) -> list[Pending]:
+    found: dict[int, Pending] = {}
+    stack = [p for waiting in context.unconfirmed.values() for p in reversed(waiting)]
+    while stack:
+        pending = stack.pop()
+        if id(pending) not in found:
+            found[id(pending)] = pending
+            stack += pending.also or ()
+    return list(found.values())
+
+
+def _pending(pending: Pending, numbers: dict[int, int], broker: Broker) -> PendingState:
+    if pending.link is not None:
+        end = broker.context.ends.get(pending.link)
+        current = end is not None and end.window is pending.window
+    else:
+        client = broker.clients.all.get(pending.client)
+        current = client is not None and client.window is pending.window
+    also = [numbers[id(other)] for other in pending.also or ()]
+    return PendingState(pending.link, pending.client, pending.number, pending.left, current, also)
+
+
+def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
+    control, data = end.sent
+    return LinkState(
+        peer=end.peer,
+        peer_incarnation=end.peer_incarnation,
+        open=end.open,
+        control=list(control.kept),
+        control_next=control.next,
+        data=list(data.kept),
+        data_next=data.next,
+        arrived=end.arrived,
+        told=end.told,
+        window=_window(end.window),
+        unconfirmed=unconfirmed,
+        telling=broker.agreement.telling[end.peer],
+    )
+
+
+def _window(window: Window) -> WindowState:
+    return WindowState(window.finished_up_to, window.told, sorted(window.early))
+
+
+def _table(table: Table) -> TableState:
+    return TableState([_entry(entry, table) for entry in table], table.free)
+
+
+def _entry(entry: Entry, table: Table) -> EntryState:
+    return EntryState(
+        id=entry.id,
+        filter=entry.filter,
+        origin=entry.origin,
+        key=entry.key,
+        forwarded=sorted(entry.forwarded),
+        awaiting=entry.awaiting,
+        following=entry.following,
+        followers={
+            link: [f.id for f in followers if table.holds(f)]
+            for link, followers in entry.followers.items()
+        },
+        settled=entry.settled,
+        announced=entry.announced,
+    )
+
+
+def _client(client: Client) -> ClientState:
+    return ClientState(
+        name=client.name,
+        incarnation=client.incarnation,
+        ttl_us=client.ttl_us,
+        adverts=client.adverts,
+        subscriptions=client.subscriptions,
+        counter=client.counter,
+        sequence=client.sequence,
+        window=_window(client.window),
+        deliveries=client.deliveries,
+        kept=list(client.kept),
+    )
+
+
+def _sequences(seen: dict[tuple[str, int], int]) -> list[tuple[str, int, int]]:
+    return [(publisher, incarnation, last) for (publisher, incarnation), last in seen.items()]
+
+
+# --- giving back -------------------------------------------------------------------------------
+
+
+def read(data: bytes) -> BrokerState:
+    """The state in bytes that `take` made. Raises `SnapshotError`."""
+    try:
+        magic, version, raw = _decode_envelope(data)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"it is no broker's state: {error}") from error
+    if magic != _MAGIC:
+        raise SnapshotError(f"it begins with {magic!r}, expected {_MAGIC!r}")
+    if version != VERSION:
+        raise SnapshotError(f"its layout has version {version}, expected {VERSION}")
+    try:
+        return _decode(raw)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"it is damaged: {error}") from error
+
+
+def put(state: BrokerState, broker: Broker) -> None:
+    """Give a new broker, which has the links of the state, everything else of it."""
+    context = broker.context
+    context.numbers = LinkNumbers(state.link_numbers)
+    context.adverts = _put_table(state.adverts, context.numbers)
+    context.subscriptions = _put_table(state.subscriptions, context.numbers)
+    for client in state.clients:
+        broker.clients.all[client.name] = _put_client(client)
+    pendings = _put_pendings(state)
+    for link in state.links:
+        context.ends[link.peer] = _put_link(link, context)
+        context.unconfirmed[link.peer] = deque(pendings[number] for number in link.unconfirmed)
+        broker.agreement.telling[link.peer] = link.telling
+    _put_windows(state, pendings, broker)
+    young, old = state.seen
+    broker.publications.seen.young = {(p, i): last for p, i, last in young}
+    broker.publications.seen.old = {(p, i): last for p, i, last in old}
+    broker.agreement.missing = state.missing
+    for name, behaviour in broker.behaviours.items():
+        if name in state.behaviours:
+            behaviour.restore(state.behaviours[name])
+
+
+def _put_table(state: TableState, numbers: LinkNumbers) -> Table:
+    table = Table(numbers)
+    for stored in state.entries:
+        entry = table.add(stored.id, stored.filter, stored.origin, stored.key)
+        entry.forwarded = set(stored.forwarded)
+        entry.awaiting = stored.awaiting
+        entry.following = stored.following
+        entry.settled, entry.announced = stored.settled, stored.announced
+    for stored in state.entries:
+        leader = table.get(stored.id)
+        assert leader is not None
+        for link, ids in stored.followers.items():
+            leader.followers[link] = _known(table, ids)
+    table.free = state.free
+    return table
+
+
+def _known(table: Table, ids: Iterable[EntryId]) -> list[Entry]:
+    found = (table.get(id) for id in ids)
+    return [entry for entry in found if entry is not None]
+
+
+def _put_client(state: ClientState) -> Client:
+    return Client(
+        name=state.name,
+        incarnation=state.incarnation,
+        ttl_us=state.ttl_us,
+        attached=False,
+        adverts=state.adverts,
+        subscriptions=state.subscriptions,
+        counter=state.counter,
+        sequence=state.sequence,
+        window=_put_window(state.window),
+        deliveries=state.deliveries,
+        kept=deque(state.kept),
+        kept_bytes=sum(len(delivery.publication.body) for delivery in state.kept),
+    )
+
+
+def _put_window(state: WindowState) -> Window:
+    window = Window()
+    window.finished_up_to, window.told = state.finished_up_to, state.told
+    window.early = set(state.early)
+    return window
+
+
+def _put_link(state: LinkState, context: Context) -> LinkEnd:
+    end = LinkEnd(context.name, state.peer, context.incarnation)
+    end.peer_incarnation = state.peer_incarnation
+    end.open = state.open
+    _put_outbox(end.sent[Lane.CONTROL], state.control, state.control_next)
+    _put_outbox(end.sent[Lane.DATA], state.data, state.data_next)
+    end.arrived, end.told = state.arrived, state.told
+    end.window = _put_window(state.window)
+    return end
+
+
+def _put_outbox(box: Outbox, kept: list[Message], following: int) -> None:
+    box.kept = deque(kept)
+    box.next = following
+
+
+def _put_pendings(state: BrokerState) -> list[Pending]:
+    pendings = [Pending(Window(), p.number, p.link, p.client, p.left) for p in state.pendings]
+    for pending, stored in zip(pendings, state.pendings, strict=True):
+        if stored.also:
+            pending.also = [pendings[number] for number in stored.also]
+    return pendings
+
+
+def _put_windows(state: BrokerState, pendings: list[Pending], broker: Broker) -> None:
+    for pending, stored in zip(pendings, state.pendings, strict=True):
+        if not stored.current:
+            continue
+        if pending.link is not None:
+            pending.window = broker.context.ends[pending.link].window
+        else:
+            pending.window = broker.clients.all[pending.client].window
