@@ -32,8 +32,9 @@ format: $(VENV)/.ready ## fix what ruff can fix and format the code
 	$(BIN)/ruff check --fix --exit-zero
 	$(BIN)/ruff format
 
-bench: $(VENV)/.ready ## measure matching
+bench: $(VENV)/.ready ## measure matching, the broker and the simulator
 	$(BIN)/python -m benches.matching
+	$(BIN)/python -m benches.broker
 
 docs: $(VENV)/.docs-ready ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site

@@ -13,11 +13,11 @@ from byway import parse
 from byway.matching import NaiveIndex
 
 ROOT = Path(__file__).parents[2]
-RUN = [sys.executable, "-m", "benches.matching"]
 
 
-def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RUN, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+def bench(*arguments: str, name: str = "matching") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"benches.{name}", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.timeout(300)  # the kernels may have to be compiled
@@ -39,6 +39,18 @@ def test_a_quick_run_writes_its_figures(tmp_path: Path) -> None:
     assert mean["target"] == {"relation": "≤", "bound": 10}
     assert set(mean["baselines"]) == {"naive", "counting"}
     assert "stocks: " in done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_a_quick_run_of_the_broker_bench(tmp_path: Path) -> None:
+    options = ("--quick", "--only", "handle", "--only", "absorbing", "--out", str(tmp_path))
+    done = bench(*options, name="broker")
+    assert done.returncode == 0, done.stderr
+    sections = json.loads((tmp_path / "broker.json").read_text())["sections"]
+    assert sections["handle"]["sizes"]["subscriptions"] == 500
+    assert sections["handle"]["figures"]["copies per publication"]["value"] > 1
+    forwarded = sections["absorbing"]["figures"]["forwarded, active"]
+    assert forwarded["value"] < forwarded["baselines"]["none"]["value"]
 
 
 def test_an_unknown_section_is_refused() -> None:

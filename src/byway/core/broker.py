@@ -153,11 +153,21 @@ class Broker:
         """What to say first over a new connection to a neighbour."""
         return self.context.ends[link].hello()
 
+    def reads_data_from(self, link: str | None) -> bool:
+        """Whether publications of a neighbour, or of clients (None), may be handed in: there is
+        room for copies to all others. Control messages always may, and what a full neighbour sends
+        too, so that two of them do not wait for each other."""
+        window = self.context.config.data_window
+        return all(
+            len(waiting) < window
+            for other, waiting in self.context.unconfirmed.items()
+            if other != link
+        )
+
     @property
     def reads_data(self) -> bool:
-        """Whether publications may be handed in. Control messages always may."""
-        window = self.context.config.data_window
-        return all(len(waiting) < window for waiting in self.context.unconfirmed.values())
+        """Whether publications may be handed in wherever they come from."""
+        return self.reads_data_from(None)
 
     @property
     def advertisements(self) -> Table:

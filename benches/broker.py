@@ -1,0 +1,20 @@
+"""The broker bench: `python -m benches.broker`."""
+
+from benches.entry import Bench
+from benches.sections import absorbing, handle
+
+BENCH = Bench(
+    name="broker",
+    about="Measure the broker and the simulator against their targets.",
+    preface=[
+        "Rates and times are of one core's processor time, the best of several rounds, "
+        "collector off.",
+    ],
+    sections={
+        "handle": handle.measure,
+        "absorbing": absorbing.measure,
+    },
+)
+
+if __name__ == "__main__":
+    BENCH.start()

@@ -1,0 +1,87 @@
+"""A broker with neighbours that are played by the bench: frames by hand, nothing but the broker's
+own work in the measurement."""
+
+from __future__ import annotations
+
+from byway.core.actions import Action, Send
+from byway.core.broker import Broker
+from byway.core.config import BrokerConfig
+from byway.core.inputs import FrameReceived, LinkUp, Started
+from byway.model import ANY
+from byway.model.messages import (
+    Acknowledge,
+    Advertise,
+    AdvertisementsTold,
+    Batch,
+    EntryId,
+    Hello,
+    Lane,
+    Message,
+    Publish,
+    Subscribe,
+    SubscriptionsSettled,
+    SubscriptionsTold,
+    TablesHeld,
+)
+from byway.trace import TraceBuffer
+
+LINKS = ("N1", "N2", "N3", "N4")
+SOURCE = "N1"
+"""Advertisements and publications come from here, subscriptions from the others."""
+
+
+class Surrounded:
+    """One broker whose four neighbours agree with it."""
+
+    def __init__(self, covering: str = "none", trace: TraceBuffer | None = None) -> None:
+        config = BrokerConfig(covering=covering)  # type: ignore[arg-type]
+        self.broker = Broker("B", LINKS, config, trace=trace)
+        self._next = dict.fromkeys(LINKS, 1)
+        self.broker.handle(0, Started())
+        for link in LINKS:
+            self.broker.handle(0, LinkUp(link, Hello(link, 1, 0, 0, 0, 0)))
+            self.control(link, TablesHeld((), ()))
+        for message in (AdvertisementsTold(), SubscriptionsTold()):
+            for link in LINKS:
+                self.control(link, message)
+        self.control(SOURCE, Advertise(EntryId("publisher", "a", 1), ANY))
+
+    def control(self, link: str, *messages: Message) -> list[Action]:
+        """A neighbour sends control messages."""
+        frame = Batch(Lane.CONTROL, self._next[link], messages)
+        self._next[link] += len(messages)
+        return self.broker.handle(0, FrameReceived(link, frame))
+
+    def subscribe(self, link: str, *messages: Subscribe) -> None:
+        """A neighbour subscribes; the others acknowledge and settle what they are sent."""
+        for action in self.control(link, *messages):
+            if isinstance(action, Send) and isinstance(action.frame, Batch):
+                frame = action.frame
+                last = frame.first + len(frame.messages) - 1
+                acknowledge = Acknowledge(last, 0, 0)
+                self.broker.handle(0, FrameReceived(action.link, acknowledge))
+                ids = tuple(m.id for m in frame.messages if isinstance(m, Subscribe))
+                if ids:
+                    self.control(action.link, SubscriptionsSettled(ids))
+
+    def publish(self, frames: list[FrameReceived]) -> int:
+        """Publications come; each neighbour confirms its copies. How many copies there were."""
+        handle, copies = self.broker.handle, 0
+        for received in frames:
+            for action in handle(0, received):
+                frame = action.frame  # type: ignore[union-attr]
+                if type(frame) is Batch:
+                    copies += len(frame.messages)
+                    last = frame.first + len(frame.messages) - 1
+                    link = action.link  # type: ignore[union-attr]
+                    handle(0, FrameReceived(link, Acknowledge(0, last, last)))
+        return copies
+
+
+def frames_of(bodies: list[bytes], batch: int) -> list[FrameReceived]:
+    """Publications of one publisher, in frames from the source."""
+    messages = [Publish("publisher", 1, n, 0, 1, 1, 0, body) for n, body in enumerate(bodies, 1)]
+    return [
+        FrameReceived(SOURCE, Batch(Lane.DATA, at + 1, tuple(messages[at : at + batch])))
+        for at in range(0, len(messages), batch)
+    ]

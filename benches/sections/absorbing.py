@@ -1,0 +1,65 @@
+"""A broker absorbs subscriptions, and lets go of one that covers thousands."""
+
+from __future__ import annotations
+
+from benches.neighbours import LINKS, Surrounded
+from benches.report import Figure, Section, at_least, below
+from benches.run import Run, first_filters
+from benches.timing import seconds
+from byway.model import parse
+from byway.model.messages import EntryId, Subscribe, Unsubscribe
+from byway.workload import CoveringDegree
+
+TITLE = "subscriptions into one broker (handle alone, no network)"
+SUBSCRIPTIONS = 80_000
+BATCH = 8
+TRIGGERED = 2_100
+
+
+def measure(run: Run) -> Section:
+    """Subscriptions from three neighbours towards a fourth that advertises everything."""
+    count = run.scaled(SUBSCRIPTIONS)
+    run.step(f"drawing {count:,} subscriptions")
+    filters = first_filters(CoveringDegree(seed=1, count=count), count)
+    rates, forwarded = {}, {}
+    for covering in ("none", "active"):
+        run.step(f"subscribing with covering {covering}")
+        at = Surrounded(covering)
+        messages = [Subscribe(EntryId("s", str(n), 1), f) for n, f in enumerate(filters)]
+        rates[covering] = count / seconds(lambda at=at, m=messages: _subscribe(at, m))  # type: ignore[misc]
+        forwarded[covering] = at.broker.counters.messages_sent["sub"]
+    run.step("unsubscribing one that covers many")
+    release = min(_release(run.scaled(TRIGGERED)) for _ in range(3))
+    figures = [
+        Figure(
+            "subscribe, active", rates["active"], "subscriptions/s", at_least(5_000),
+            {"none": rates["none"]}, more_is_better=True,
+        ),
+        Figure("forwarded, active", forwarded["active"], "", None, {"none": forwarded["none"]}),
+        Figure("unsubscribe what covers many, active", 1e3 * release, "ms", below(500)),
+    ]  # fmt: skip
+    sizes = {
+        "subscriptions": count,
+        "covering degree": 30,
+        "a frame": BATCH,
+        "covered by the one that ends": run.scaled(TRIGGERED),
+    }
+    return Section("absorbing", TITLE, sizes, figures, [
+        "none: the same broker without covering",
+    ])  # fmt: skip
+
+
+def _subscribe(at: Surrounded, messages: list[Subscribe]) -> None:
+    for start in range(0, len(messages), BATCH):
+        at.subscribe(LINKS[1 + start // BATCH % 3], *messages[start : start + BATCH])
+
+
+def _release(count: int) -> float:
+    """The time to unsubscribe one that stands for `count` others, none covering another."""
+    at = Surrounded("active")
+    broad = EntryId("broad", "s", 1)
+    at.subscribe("N2", Subscribe(broad, parse("x >= 0")))
+    for number in range(count):
+        narrow = parse(f"x BETWEEN {number} AND {number + 1} AND y = {number % 7}")
+        at.subscribe("N3", Subscribe(EntryId("narrow", str(number), 1), narrow))
+    return seconds(lambda: at.control("N2", Unsubscribe((broad,))))
