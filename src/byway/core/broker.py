@@ -15,7 +15,7 @@ from byway.core.actions import Action, CloseLink, OpenLink, Send, Tell, Timer
 from byway.core.advertisements import Advertisements
 from byway.core.agreement import TIMER as AGREEMENT_TIMER
 from byway.core.agreement import Agreement, Missing
-from byway.core.behaviours import Behaviour, LoadExchange, Surroundings
+from byway.core.behaviours import BEHAVIOURS, Behaviour, LoadExchange, Surroundings
 from byway.core.clients import Clients
 from byway.core.config import BrokerConfig
 from byway.core.context import Context, Counters, Pending
@@ -202,9 +202,11 @@ class Broker:
         }
 
     def _message_handlers(self) -> dict[type, Callable[[str, Any], None]]:
-        own = {
-            kind: behaviour.message_received
-            for behaviour in self.behaviours.values()
+        own: dict[type, Callable[[str, Any], None]] = {
+            kind: self.behaviours[behaviour.name].message_received
+            if behaviour.name in self.behaviours
+            else _ignore  # a neighbour may have it on
+            for behaviour in BEHAVIOURS
             for kind in behaviour.messages
         }
         return {
@@ -490,3 +492,8 @@ class Broker:
             acknowledgement = end.acknowledgement()
             if acknowledgement is not None:
                 actions.append(Send(link, acknowledgement))
+
+
+def _ignore(link: str, message: Message) -> None:
+    """A message of a behaviour that is off here."""
+    del link, message

@@ -160,7 +160,7 @@ class Clients:
 
     def _new_id(self, client: Client, name: str) -> EntryId:
         client.counter += 1
-        return EntryId(client.name, name, (client.incarnation << 32) + client.counter)
+        return EntryId(client.name, name, client.incarnation, client.counter)
 
     def advertise(self, client: Client, request: AdvertiseRequest) -> None:
         """A client will publish."""

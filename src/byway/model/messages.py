@@ -25,12 +25,13 @@ class Lane(IntEnum):
 
 
 class EntryId(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Names a subscription or advertisement. An id is never used again: a client that comes back,
-    or replaces a filter, counts its incarnation up."""
+    """Names a subscription or advertisement. An id is never used again: a client that starts anew
+    has a higher incarnation, and its broker numbers what it asks for."""
 
     client: str
     name: str
     incarnation: int
+    number: int = 0
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True):

@@ -3,4 +3,7 @@
 from byway.core.behaviours.behaviour import Behaviour, Surroundings
 from byway.core.behaviours.load_exchange import LoadExchange
 
-__all__ = ["Behaviour", "LoadExchange", "Surroundings"]
+BEHAVIOURS: tuple[type[Behaviour], ...] = (LoadExchange,)
+"""All there are; a broker's configuration says which are on."""
+
+__all__ = ["BEHAVIOURS", "Behaviour", "LoadExchange", "Surroundings"]
