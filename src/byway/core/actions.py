@@ -54,11 +54,4 @@ class CloseLink(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Detach(msgspec.Struct, frozen=True):
-    """Drop the connection to a client."""
-
-    client: str
-    reason: str
-
-
-Action = Send | Tell | SetTimer | CancelTimer | OpenLink | CloseLink | Detach
+Action = Send | Tell | SetTimer | CancelTimer | OpenLink | CloseLink

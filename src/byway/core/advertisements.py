@@ -11,7 +11,6 @@ from byway.core.context import Context, Pending
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Entry, Origin
 from byway.model import Filter
-from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     Advertise,
     AdvertisementSettled,
@@ -56,9 +55,7 @@ class Advertisements:
     def on_unadvertise(self, link: str, message: Unadvertise, pending: Pending) -> None:
         """A neighbour takes back an advertisement."""
         entry = self._context.adverts.get(message.id)
-        if entry is None:
-            raise RemoteProtocolError(link, f"takes back {message.id}, which it did not send")
-        if entry.origin.link == link:
+        if entry is not None and entry.origin.link == link:
             entry.announced -= 1
             if not entry.announced:
                 self.end(entry, pending)

@@ -206,6 +206,8 @@ class Agreement:
     def on_held(self, link: str, message: TablesHeld) -> None:
         """The peer says what it holds: ask for names where that is not what it should hold."""
         telling = self.telling[link]
+        if telling.phase is not Phase.SILENT:
+            raise RemoteProtocolError(link, "says twice what it holds")
         for digests in (message.advertisements, message.subscriptions):
             if len(digests) not in (0, BUCKETS):
                 raise RemoteProtocolError(link, f"sends {len(digests)} digests, not {BUCKETS}")
@@ -224,7 +226,7 @@ class Agreement:
         if holds_any and asked != ((), ()):
             self._context.out.send(link, NamesAsked(*asked))
         else:
-            self.on_names(link, NamesHeld((), ()))
+            self._compared(link, {}, ())
 
     def _should_hold(self, link: str) -> tuple[Claims, Claims, list[Advertise]]:
         """What a neighbour should hold from here. An advertisement whose end is still on its way
@@ -263,9 +265,15 @@ class Agreement:
         context.out.send(link, NamesHeld(*names))
 
     def on_names(self, link: str, message: NamesHeld) -> None:
-        """The peer names what it holds: tell what it lacks, and what has changed meanwhile."""
+        """The peer names what it holds."""
+        if self.telling[link].phase is not Phase.ASKED:
+            raise RemoteProtocolError(link, "names what it holds without being asked")
+        adverts = dict(message.advertisements)
+        self._compared(link, adverts | dict(message.subscriptions), tuple(adverts))
+
+    def _compared(self, link: str, held: dict[EntryId, bool], adverts: tuple[EntryId, ...]) -> None:
+        """Tell what the peer lacks, and what has changed meanwhile."""
         telling = self.telling[link]
-        held = dict(message.advertisements) | dict(message.subscriptions)
         for id, (announcement, settled) in telling.wanted.items():
             if id not in held:
                 self._told_again(announcement, link)
@@ -277,7 +285,7 @@ class Agreement:
         for announcement in telling.repeated:
             self._context.out.send(link, announcement)
         telling.doubtful = held
-        telling.doubtful_adverts = tuple(i for i, _ in message.advertisements if i in held)
+        telling.doubtful_adverts = adverts
         telling.phase = Phase.TELLING
         waiting, telling.waiting, telling.wanted, telling.repeated = telling.waiting, [], {}, []
         for change in waiting:

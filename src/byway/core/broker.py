@@ -19,6 +19,7 @@ from byway.core.behaviours import BEHAVIOURS, Behaviour, LoadExchange, Surroundi
 from byway.core.clients import Clients
 from byway.core.config import BrokerConfig
 from byway.core.context import Context, Counters, Pending
+from byway.core.cycles import Cycles
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
@@ -49,9 +50,11 @@ from byway.model.messages import (
     DeliveriesReceived,
     Hello,
     Lane,
+    LinkProbe,
     Message,
     NamesAsked,
     NamesHeld,
+    Parting,
     Publish,
     PublishRequest,
     Refused,
@@ -89,6 +92,7 @@ class Broker:
         self._advertisements = Advertisements(context, self.agreement, self._subscriptions)
         self.clients = Clients(context, self._advertisements, self._subscriptions)
         self.publications = Publications(context, self.clients)
+        self._cycles = Cycles(context, self._part_with)
         self.behaviours: dict[str, Behaviour] = {}
         if config.load_interval_us:
             around = Surroundings(context, LoadExchange.name)
@@ -220,6 +224,8 @@ class Broker:
             NamesHeld: self.agreement.on_names,
             AdvertisementsTold: self._on_advertisements_told,
             SubscriptionsTold: self._on_subscriptions_told,
+            LinkProbe: self._cycles.on_probe,
+            Parting: lambda link, message: self._forget_link(link, message.reason),
             **own,
         }
 
@@ -284,21 +290,38 @@ class Broker:
         self.context.out.do(OpenLink(link))
 
     def _on_neighbour_removed(self, event: NeighbourRemoved) -> None:
-        link = event.neighbour
+        if event.neighbour in self.context.ends:
+            self._part_with(event.neighbour, "it is no neighbour any more")
+
+    def _part_with(self, link: str, reason: str) -> None:
+        """A neighbour is none any more, and is told so."""
+        end = self.context.ends[link]
+        farewell = end.post(Lane.CONTROL, [Parting(reason)])
+        if farewell is not None:
+            self.context.out.do(Send(link, farewell))
+        self._forget_link(link, reason)
+
+    def _forget_link(self, link: str, reason: str) -> None:
         context = self.context
-        if link not in context.ends:
-            return
         self._forget_from(link, context.subscriptions.came_from(link))
         self._forget_to(link)
         for pending in context.unconfirmed.pop(link):
             context.finish(pending)
-        for message in context.ends.pop(link).sent[Lane.DATA].kept:
+        end = context.ends.pop(link)
+        for message in end.sent[Lane.DATA].kept:
             if isinstance(message, Publish):
                 self.publications.drop(message, DropReason.LINK_LOST, link)
-        for lists in (context.out.messages, context.out.answers, context.out.touched):
-            lists.pop(link, None)
+        self._forget_outgoing(link)
+        if end.up:
+            self._link_is_down(link, LinkChange.CLOSED)
         self.agreement.forget(link)
-        context.out.do(CloseLink(link, "it is no neighbour any more"))
+        context.out.do(CloseLink(link, reason))
+
+    def _forget_outgoing(self, link: str) -> None:
+        """Nothing that earlier inputs of the same batch wanted there is sent any more."""
+        out = self.context.out
+        for collected in (out.messages, out.answers, out.touched, out.opening):
+            collected.pop(link, None)
 
     def _forget_from(self, link: str, subscriptions: list[Any]) -> None:
         """What came over a link ends."""
@@ -336,8 +359,13 @@ class Broker:
             for batch in meeting.again:
                 context.out.do(Send(link, batch))
         else:
+            lanes = context.out.messages.get(link)
+            if lanes is not None:  # of earlier inputs of the same batch: tables replace it
+                lanes[Lane.CONTROL].clear()
+            context.out.answers.pop(link, None)
             self.agreement.anew(link)
             self._subscriptions.link_anew(link)
+            self._cycles.link_anew(link)
         context.trace.link_changed(
             context.now_us, link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED
         )
@@ -382,6 +410,8 @@ class Broker:
             else:
                 for message in messages:
                     self._handler(link, message)(link, message)
+                    if link not in self.context.ends:
+                        return  # it parted
                 self._take_answers()
         elif isinstance(frame, Acknowledge):
             self.publications.confirmed(link, end.received(frame))
@@ -391,7 +421,8 @@ class Broker:
     def _handler(self, link: str, message: Message) -> Callable[[str, Any], None]:
         handler = self._messages.get(type(message))
         if handler is None:
-            raise RemoteProtocolError(link, f"sends {type(message).__name__}, which is not known")
+            kind = type(message).__name__
+            raise RemoteProtocolError(link, f"sends {kind} on the control lane")
         return handler
 
     def _take_data(self, link: str, end: LinkEnd, first: int, messages: Iterable[Message]) -> None:
@@ -418,7 +449,7 @@ class Broker:
 
     def _on_subscriptions_told(self, link: str, message: SubscriptionsTold) -> None:
         """What a neighbour no longer stands for ends; then data may go there."""
-        entries = [self.subscriptions.get(id) for id in message.ended]
+        entries = [self.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
         ended = [e for e in entries if e is not None and e.origin.link == link]
         self._subscriptions.end(ended)
         self.agreement.on_subscriptions_told(link)

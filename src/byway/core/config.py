@@ -16,6 +16,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Refuse publications that conform to no advertisement of their publisher."""
     hops_max: int = 255
     """A publication that travelled further is dropped: a cycle wired by mistake stays harmless."""
+    probe_cycles: bool = False
+    """Look for a cycle whenever a link starts anew, and cut it. The live network does."""
     data_window: int = 65_536
     """Unconfirmed publications kept for one neighbour; with more, no data is read."""
     publishers_max: int = 65_536

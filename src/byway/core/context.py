@@ -114,7 +114,7 @@ class Context:
         if pending.left:
             return
         pending.window.finish(pending.number)
-        if pending.link is not None:
+        if pending.link in self.ends:
             self.out.touched[pending.link] = None
         elif pending.client:
             self.out.confirming[pending.client] = None

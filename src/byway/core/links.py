@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import PROTOCOL_VERSION, Acknowledge, Batch, Hello, Lane, Message
+
+CONTROL_MAX: Final = 65_536
+"""Control messages kept for a peer that is away; beyond, tables are compared when it is back."""
 
 
 class Meeting(msgspec.Struct, frozen=True):
@@ -107,10 +111,13 @@ class LinkEnd:
     anew it does not before tables agree, and data is kept meanwhile.
     """
 
-    def __init__(self, broker: str, peer: str, incarnation: int) -> None:
+    def __init__(
+        self, broker: str, peer: str, incarnation: int, control_max: int = CONTROL_MAX
+    ) -> None:
         self.broker = broker
         self.peer = peer
         self.incarnation = incarnation
+        self.control_max = control_max
         self.up = False
         self.open = False
         self.peer_incarnation = 0
@@ -166,6 +173,8 @@ class LinkEnd:
             )
         if hello.broker != self.peer:
             raise RemoteProtocolError(self.peer, f"says it is {hello.broker!r}")
+        if hello.incarnation < 1:
+            raise RemoteProtocolError(self.peer, f"has incarnation {hello.incarnation}")
 
     def _check_numbers(self, received: tuple[int, int]) -> None:
         """Only what the peer acknowledged was forgotten, so it cannot lack older messages."""
@@ -203,6 +212,9 @@ class LinkEnd:
     def post(self, lane: Lane, messages: Sequence[Message]) -> Batch | None:
         """Number and keep messages; the frame to send, or None while they have to wait."""
         first = self.sent[lane].put(messages)
+        if not self.up and len(self.sent[Lane.CONTROL].kept) > self.control_max:
+            self.sent[Lane.CONTROL].clear()
+            self.peer_incarnation = 0  # tables are compared when it comes back
         ready = self.up and (self.open or lane is Lane.CONTROL)
         return Batch(lane, first, tuple(messages)) if ready else None
 

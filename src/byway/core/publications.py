@@ -53,7 +53,7 @@ class Publications:
             self._again(message, link, pending)
             return
         context.counters.publications_received += 1
-        if message.hop >= context.config.hops_max:
+        if message.hop > context.config.hops_max:
             self.drop(message, DropReason.HOP_LIMIT, link)
         else:
             try:
@@ -85,6 +85,7 @@ class Publications:
             self.drop(message, DropReason.NONCONFORMING, None)
         else:
             context.counters.publications_published += 1
+            self.seen.is_new(message.publisher, message.incarnation, message.sequence)
             self._route(message, attributes, None, pending)
         context.finish(pending)
 
@@ -172,7 +173,8 @@ class Publications:
         self._context.counters.duplicates += 1
         self.drop(message, DropReason.DUPLICATE, link)
         first = self._first_copy(message)
-        if first is None:
+        if first is None or not first.left or first.link != link:
+            # done with; or it came round a cycle, where the first would wait for itself
             self._context.finish(pending)
         elif first.also is None:
             first.also = [pending]

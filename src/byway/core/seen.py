@@ -31,6 +31,7 @@ class Seen:
             last = self.old.get(key, 0)
             if len(self.young) >= self._half:
                 self.old, self.young = self.young, {}
+            self.young[key] = last
         if sequence <= last:
             return False
         self.young[key] = sequence

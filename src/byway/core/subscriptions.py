@@ -56,11 +56,9 @@ class Subscriptions:
     def on_unsubscribe(self, link: str, message: Unsubscribe) -> None:
         """A neighbour takes back what it subscribed."""
         entries = []
-        for id in message.ids:
+        for id in dict.fromkeys(message.ids):
             entry = self._context.subscriptions.get(id)
-            if entry is None:
-                raise RemoteProtocolError(link, f"takes back {id}, which it did not send")
-            if entry.origin.link == link:
+            if entry is not None and entry.origin.link == link:
                 entries.append(entry)
         self.end(entries)
 

@@ -119,3 +119,11 @@ class SnapshotError(BywayError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the stored state cannot be used: {reason}")
         self.reason = reason
+
+
+class FrameError(BywayError):
+    """Bytes on a connection that are no frame of byway's, or one that may not be."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"bad frame: {reason}")

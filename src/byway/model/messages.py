@@ -8,13 +8,18 @@ not in the message, so that a message can be forwarded as it is.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from byway.model.filters import Filter
 
 PROTOCOL_VERSION: Final = 1
+
+# Bounds that hold for everything that was decoded. Headers leave room to count up on the way.
+Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Int31 = Annotated[int, msgspec.Meta(ge=0, le=2**30)]
+_Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Lane(IntEnum):
@@ -111,6 +116,18 @@ class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told")
     ended: tuple[EntryId, ...] = ()
 
 
+class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
+    """Looks for a cycle: the brokers it has passed, from the one that sent it."""
+
+    path: tuple[str, ...]
+
+
+class Parting(_Message, frozen=True, array_like=True, tag="part"):
+    """The sender is no neighbour any more, and has forgotten what the receiver told."""
+
+    reason: str
+
+
 class Load(msgspec.Struct, frozen=True, array_like=True):
     """How busy a broker was over the last interval. Rates are per second."""
 
@@ -144,12 +161,12 @@ class Publish(_Message, frozen=True, array_like=True, tag="pub"):
     """
 
     publisher: str
-    incarnation: int
-    sequence: int
-    published_us: int
-    hop: int
-    distance: int
-    count: int
+    incarnation: Int64
+    sequence: Int64
+    published_us: Int64
+    hop: Int31
+    distance: Int31
+    count: Int31
     body: bytes
 
 
@@ -172,6 +189,8 @@ Message = (
     | NamesHeld
     | AdvertisementsTold
     | SubscriptionsTold
+    | LinkProbe
+    | Parting
     | LoadReport
     | Publish
     | Unadvertise
@@ -202,6 +221,8 @@ LANE_OF: Final[dict[type, Lane]] = {
     NamesHeld: Lane.CONTROL,
     AdvertisementsTold: Lane.CONTROL,
     SubscriptionsTold: Lane.CONTROL,
+    LinkProbe: Lane.CONTROL,
+    Parting: Lane.CONTROL,
     LoadReport: Lane.CONTROL,
     Publish: Lane.DATA,
     Unadvertise: Lane.DATA,
@@ -214,7 +235,7 @@ LANE_OF: Final[dict[type, Lane]] = {
 class Body(msgspec.Struct, frozen=True, array_like=True):
     """What a publication says. Brokers on the way decode it to match, and pass the bytes on."""
 
-    attributes: dict[str, bool | int | float | str]
+    attributes: dict[str, bool | _Integer | float | str]
     data: bytes = b""
 
 
@@ -349,3 +370,61 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
 
 
 Frame = Batch | Acknowledge | Hello
+"""What travels between two brokers."""
+
+
+class Preamble(msgspec.Struct, frozen=True, array_like=True, tag="byway"):
+    """The very first thing either side of a connection says, whatever the version."""
+
+    version: int
+    role: str
+    """`broker` or `client`."""
+    name: str
+    """Of the broker or client."""
+    incarnation: int
+    frame_bytes_max: int
+    """Longer frames are not read here."""
+    keepalive_ms: int
+    """A side that is silent for twice this time is taken for dead."""
+
+
+class ClientHello(msgspec.Struct, frozen=True, array_like=True, tag="c-hello"):
+    """What a client wants to go on with, or to begin."""
+
+    session_ttl_us: int = 0
+    received: int = 0
+    """The last delivery of its session that it has."""
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="c-welcome"):
+    """A broker takes a client in."""
+
+    body_bytes_max: int
+    """A larger publication is refused."""
+
+
+class Requests(msgspec.Struct, frozen=True, array_like=True, tag="c-ask"):
+    """What a client asks for, in this order."""
+
+    requests: tuple[Request, ...]
+
+
+class Replies(msgspec.Struct, frozen=True, array_like=True, tag="c-told"):
+    """What a client is told, in this order."""
+
+    replies: tuple[Reply, ...]
+
+
+class KeepAlive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
+    """Says nothing but that its sender is there."""
+
+
+class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
+    """The sender closes the connection. With `for_good` a client will not come back."""
+
+    reason: str = ""
+    for_good: bool = False
+
+
+AnyFrame = Frame | Preamble | ClientHello | Welcome | Requests | Replies | KeepAlive | Goodbye
+"""Everything that travels over any connection."""

@@ -1,0 +1,141 @@
+"""Frames as bytes and back: msgpack, with everything checked that the core relies on.
+
+What comes out of `decode` is as good as what byway makes itself: types and tags fit, filters are in
+canonical form, names and numbers within bounds. The body of a publication stays as it came; only
+its home broker looks into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+import msgspec
+
+from byway.model.checking import check_filter
+from byway.model.errors import BywayError, FrameError, InvalidValueError
+from byway.model.messages import (
+    Advertise,
+    AdvertiseRequest,
+    AnyFrame,
+    Batch,
+    Delivery,
+    EntryId,
+    Message,
+    Publish,
+    Replies,
+    Reply,
+    Requests,
+    Subscribe,
+    SubscribeRequest,
+    Unadvertise,
+)
+from byway.wire.frames import HEADER_BYTES, LENGTH
+
+FRAME_BYTES_MAX: Final = 4_194_304
+BODY_BYTES_MAX: Final = 1_048_576
+NAME_LENGTH_MAX: Final = 256
+"""Of brokers, clients, subscriptions and advertisements."""
+CHUNK_BYTES: Final = 262_144
+"""A batch larger than this travels in several frames, so that control does not wait for it."""
+_OVERHEAD_BYTES: Final = 64
+
+T = TypeVar("T", Message, Reply)
+
+_encoder = msgspec.msgpack.Encoder()
+_decode = msgspec.msgpack.Decoder(AnyFrame).decode
+
+
+# --- out ---------------------------------------------------------------------------------------
+
+
+def encode(frame: AnyFrame) -> bytearray:
+    """A frame as bytes, length in front."""
+    data = bytearray(256)
+    _encoder.encode_into(frame, data, HEADER_BYTES)
+    LENGTH.pack_into(data, 0, len(data) - HEADER_BYTES)
+    return data
+
+
+def encode_all(frame: AnyFrame) -> list[bytearray]:
+    """The same, in several frames if it is a large batch."""
+    if isinstance(frame, Batch) and len(frame.messages) > 1:
+        parts = _chunks(frame.messages)
+        if len(parts) > 1:
+            encoded, first = [], frame.first
+            for part in parts:
+                encoded.append(encode(Batch(frame.lane, first, part)))
+                first += len(part)
+            return encoded
+    elif isinstance(frame, Replies) and len(frame.replies) > 1:
+        return [encode(Replies(part)) for part in _chunks(frame.replies)]
+    return [encode(frame)]
+
+
+def _chunks(items: tuple[T, ...]) -> list[tuple[T, ...]]:
+    parts: list[tuple[T, ...]] = []
+    start = size = 0
+    for at, item in enumerate(items):
+        size += _size(item)
+        if size > CHUNK_BYTES and at > start:
+            parts.append(items[start:at])
+            start, size = at, _size(item)
+    parts.append(items[start:])
+    return parts
+
+
+def _size(item: Message | Reply) -> int:
+    """About how many bytes it takes."""
+    if isinstance(item, Publish):
+        return len(item.body) + _OVERHEAD_BYTES
+    if isinstance(item, Delivery):
+        return len(item.publication.body) + _OVERHEAD_BYTES
+    return len(_encoder.encode(item))
+
+
+# --- in ----------------------------------------------------------------------------------------
+
+
+def decode(payload: bytes | memoryview) -> AnyFrame:
+    """The frame in a payload. Raises `FrameError` with the reason."""
+    try:
+        frame: AnyFrame = _decode(payload)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise FrameError(f"it cannot be read: {error}") from error
+    try:
+        if isinstance(frame, Batch):
+            _check_messages(frame.messages)
+        elif isinstance(frame, Requests):
+            _check_requests(frame)
+    except BywayError as error:
+        raise FrameError(str(error)) from error
+    return frame
+
+
+def _check_messages(messages: Iterable[Message]) -> None:
+    for message in messages:
+        if isinstance(message, Publish):
+            if len(message.body) > BODY_BYTES_MAX:
+                raise InvalidValueError(f"a body of {len(message.body)} bytes")
+        elif isinstance(message, Subscribe | Advertise | Unadvertise):
+            _check_id(message.id)
+            check_filter(message.filter)
+
+
+def _check_requests(frame: Requests) -> None:
+    for request in frame.requests:
+        if isinstance(request, SubscribeRequest | AdvertiseRequest):
+            check_filter(request.filter)
+            _check_text("name", request.name)
+
+
+def _check_id(id: EntryId) -> None:
+    _check_text("client", id.client)
+    _check_text("name", id.name)
+
+
+def _check_text(what: str, text: str) -> None:
+    if not 0 < len(text) <= NAME_LENGTH_MAX:
+        raise InvalidValueError(
+            f"a {what} of {len(text)} characters: expected 1 to {NAME_LENGTH_MAX}"
+        )
