@@ -57,6 +57,9 @@ BUCKETS: Final = 64
 _WORD: Final = 1 << 64
 _SETTLED: Final = 0x9E37_79B9_7F4A_7C15  # odd, so that no two digests become one
 TIMER: Final = Timer("agreement")
+STRANGERS_TIMER: Final = Timer("agreement", "strangers")
+STRANGERS: Final = ""
+"""Stands among the missing for neighbours that may come without being listed."""
 
 Announcement = Advertise | Subscribe
 Change = Advertise | AdvertisementSettled | Subscribe | Unsubscribe
@@ -122,14 +125,19 @@ class Agreement:
 
     def started(self) -> None:
         """The broker begins; it waits for its neighbours, but not for ever."""
+        config, now_us = self._context.config, self._context.now_us
         if self.missing:
-            wait = self._context.config.agreement_wait_us
-            self._context.out.do(SetTimer(TIMER, self._context.now_us + wait))
+            self._context.out.do(SetTimer(TIMER, now_us + config.agreement_wait_us))
+        if STRANGERS in self.missing:
+            self._context.out.do(SetTimer(STRANGERS_TIMER, now_us + config.strangers_wait_us))
 
-    def waited_enough(self) -> None:
+    def waited_enough(self, detail: str) -> None:
         """Who has not come by now is not waited for."""
-        self.missing.clear()
-        self.progressed = True
+        if detail == STRANGERS_TIMER.detail:
+            self._is_here(STRANGERS)
+        else:
+            self.missing.clear()
+            self.progressed = True
         self._complete()
 
     def knows_adverts_but(self, link: str | None) -> bool:

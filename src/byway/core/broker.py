@@ -13,8 +13,8 @@ from typing import Any
 from byway.core import snapshot
 from byway.core.actions import Action, CloseLink, OpenLink, Send, Tell, Timer
 from byway.core.advertisements import Advertisements
+from byway.core.agreement import STRANGERS, Agreement, Missing
 from byway.core.agreement import TIMER as AGREEMENT_TIMER
-from byway.core.agreement import Agreement, Missing
 from byway.core.behaviours import BEHAVIOURS, Behaviour, LoadExchange, Surroundings
 from byway.core.clients import Clients
 from byway.core.config import BrokerConfig
@@ -100,6 +100,8 @@ class Broker:
         for neighbour in sorted(neighbours):
             self._add_link(neighbour)
             self.agreement.missing[neighbour] = Missing.ALL
+        if config.strangers_wait_us:
+            self.agreement.missing[STRANGERS] = Missing.ALL
         self._inputs = self._input_handlers()
         self._messages = self._message_handlers()
         self._requests = self._request_handlers()
@@ -263,8 +265,8 @@ class Broker:
 
     def _on_timer(self, event: TimerFired) -> None:
         timer: Timer = event.timer
-        if timer == AGREEMENT_TIMER:
-            self.agreement.waited_enough()
+        if timer.owner == AGREEMENT_TIMER.owner:
+            self.agreement.waited_enough(timer.detail)
         elif timer.owner == "session":
             self.clients.waited_enough(timer.detail)
         elif timer.owner in self.behaviours:
@@ -494,7 +496,7 @@ class Broker:
         for link in sorted(out.messages.keys() | out.touched.keys() | out.opening.keys()):
             self._flush_link(link, out, actions)
         for client in out.confirming:
-            self.clients.confirm(client)
+            self.clients.acknowledge(client)
         for client in sorted(out.replies):
             actions.append(Tell(client, tuple(out.replies[client])))
         return actions

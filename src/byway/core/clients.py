@@ -23,6 +23,7 @@ from byway.model.messages import (
     DeliveriesReceived,
     Delivery,
     EntryId,
+    PublicationsAccepted,
     PublicationsConfirmed,
     Publish,
     Refused,
@@ -47,6 +48,8 @@ class Client(msgspec.Struct, eq=False):
     """Of the ids given to it."""
     sequence: int = 0
     """Of its last publication."""
+    accepted: int = 0
+    """The last one that it was told to be here."""
     window: Window = msgspec.field(default_factory=Window)
     deliveries: int = 0
     """Number of the last one."""
@@ -233,12 +236,17 @@ class Clients:
         while client.kept and client.kept[0].number <= request.number:
             client.kept_bytes -= len(client.kept.popleft().publication.body)
 
-    def confirm(self, name: str) -> None:
-        """Tell a client which of its publications are confirmed, if that is news."""
+    def acknowledge(self, name: str) -> None:
+        """Tell a client which of its publications are confirmed, and which are here."""
         client = self.all.get(name)
-        due = None if client is None else client.window.due()
+        if client is None:
+            return
+        due = client.window.due()
         if due is not None:
             self._context.out.tell(name, PublicationsConfirmed(due))
+        if client.sequence > max(client.window.finished_up_to, client.accepted):
+            self._context.out.tell(name, PublicationsAccepted(client.sequence))
+        client.accepted = client.sequence
 
     def _drop(self, client: Client, delivery: Delivery, reason: DropReason) -> None:
         trace, message = self._context.trace, delivery.publication

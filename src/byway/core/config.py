@@ -18,6 +18,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A publication that travelled further is dropped: a cycle wired by mistake stays harmless."""
     probe_cycles: bool = False
     """Look for a cycle whenever a link starts anew, and cut it. The live network does."""
+    body_bytes_max: int = 1_048_576
+    """A larger publication is refused."""
     data_window: int = 65_536
     """Unconfirmed publications kept for one neighbour; with more, no data is read."""
     publishers_max: int = 65_536
@@ -30,6 +32,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Bytes of publications kept for one client, with the same effect."""
     agreement_wait_us: int = 30_000_000
     """How long a broker that starts without state waits for neighbours that do not come."""
+    strangers_wait_us: int = 0
+    """How long a broker that starts without state waits for neighbours it has not been told of."""
     restore_grace_us: int = 30_000_000
     """How long clients have to come back after a restart with storage."""
     load_interval_us: int = 0

@@ -21,7 +21,7 @@ class Outgoing:
         self.touched: dict[str, None] = {}
         """Links that may have something to acknowledge."""
         self.confirming: dict[str, None] = {}
-        """Clients that may have publications confirmed."""
+        """Clients that published, or may have publications confirmed."""
         self.opening: dict[str, None] = {}
         """Links whose peer takes data from now on."""
         self.answers: dict[str, list[EntryId]] = {}

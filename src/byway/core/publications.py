@@ -74,6 +74,7 @@ class Publications:
             context.out.tell(client.name, Refused(str(request.sequence), expected))
             return
         client.sequence = request.sequence
+        context.out.confirming[client.name] = None
         pending = Pending(client.window, request.sequence, None, client.name, 1)
         reason, attributes = self._admissible(client, request.body)
         message = Publish(
@@ -91,6 +92,9 @@ class Publications:
 
     def _admissible(self, client: Client, body: bytes) -> tuple[str | None, Mapping[str, Any]]:
         """Why a publication is refused, if it is, and its attributes."""
+        largest = self._context.config.body_bytes_max
+        if len(body) > largest:
+            return f"it has {len(body)} bytes: at most {largest} are taken", {}
         try:
             attributes = _decode(body).attributes
             check_attributes(attributes)

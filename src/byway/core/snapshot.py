@@ -100,6 +100,7 @@ class ClientState(_State, array_like=True):
     subscriptions: dict[str, EntryId]
     counter: int
     sequence: int
+    accepted: int
     window: WindowState
     deliveries: int
     kept: list[Delivery]
@@ -230,6 +231,7 @@ def _client(client: Client) -> ClientState:
         subscriptions=client.subscriptions,
         counter=client.counter,
         sequence=client.sequence,
+        accepted=client.accepted,
         window=_window(client.window),
         deliveries=client.deliveries,
         kept=list(client.kept),
@@ -314,6 +316,7 @@ def _put_client(state: ClientState) -> Client:
         subscriptions=state.subscriptions,
         counter=state.counter,
         sequence=state.sequence,
+        accepted=state.accepted,
         window=_put_window(state.window),
         deliveries=state.deliveries,
         kept=deque(state.kept),

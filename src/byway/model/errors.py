@@ -127,3 +127,12 @@ class FrameError(BywayError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"bad frame: {reason}")
+
+
+class ConfigError(BywayError, ValueError):
+    """A setting that cannot be used."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        self.key = key
+        self.reason = reason
+        super().__init__(f"{key}: {reason}")

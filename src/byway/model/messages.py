@@ -314,6 +314,13 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="c-no"):
     reason: str
 
 
+class PublicationsAccepted(msgspec.Struct, frozen=True, array_like=True, tag="c-has"):
+    """The broker has the client's publications up to this sequence, and keeps them if it has a
+    place to. A confirmation says so too."""
+
+    sequence: int
+
+
 class PublicationsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="c-conf"):
     """Every copy of the client's publications up to this sequence has arrived."""
 
@@ -331,7 +338,9 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del"):
     names: tuple[str, ...]
 
 
-Reply = Attached | Settled | Refused | PublicationsConfirmed | Delivery
+Reply = (
+    Attached | Settled | Refused | PublicationsAccepted | PublicationsConfirmed | Delivery
+)
 
 
 # --- frames ----------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The live network: brokers over TCP, and the client library."""

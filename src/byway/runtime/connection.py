@@ -1,0 +1,221 @@
+"""One TCP connection: preambles, frames, keep-alive, and two lanes out.
+
+Control frames are written at once. Data frames are written while the peer reads; then they wait
+here, so that little data is ever in front of a control frame. It knows nothing of routing; whoever
+owns the connection is told what comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from typing import Final, Protocol
+
+from byway.model.errors import FrameError
+from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Goodbye, KeepAlive, Preamble
+from byway.wire import FrameReader, decode, encode, encode_all
+
+WRITE_HIGH_BYTES: Final = 262_144
+"""Data waits here, not in the transport, when so much is unwritten."""
+FRAME_BYTES_LEAST: Final = 2_097_152
+"""A peer that reads no frames of this length cannot take every publication."""
+
+
+class Owner(Protocol):
+    """Whoever is told what happens to a connection."""
+
+    def greeted(self, connection: Connection, peer: Preamble) -> None:
+        """The peer has said who it is."""
+
+    def received(self, connection: Connection, frame: AnyFrame) -> None:
+        """A frame came."""
+
+    def drained(self, connection: Connection) -> None:
+        """The peer has read what waited for it."""
+
+    def lost(self, connection: Connection, reason: str) -> None:
+        """The connection is gone."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection and its peer."""
+
+    def __init__(self, owner: Owner, own: Preamble, dialled: bool) -> None:
+        self.owner = owner
+        self.own = own
+        self.dialled = dialled
+        self.peer: Preamble | None = None
+        self.address = "?"
+        self.open = False
+        self.frames_in = self.frames_out = self.bytes_in = self.bytes_out = 0
+        self.last_in = self.last_out = 0.0
+        self.waiting: deque[tuple[bytearray, int]] = deque()
+        """Data frames that wait for the peer to read, and the messages in each."""
+        self.waiting_bytes = self.waiting_messages = 0
+        self.blocked_since: float | None = None
+        """When the peer stopped reading, if it did."""
+        self.goodbye: Goodbye | None = None
+        """What the peer said last, if it closes."""
+        self.was_up = False
+        """Whether it has served as a link."""
+        self.when_lost: asyncio.Future[None] | None = None
+        self._reason = ""
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader(own.frame_bytes_max)
+        self._loop = asyncio.get_running_loop()
+
+    def __repr__(self) -> str:
+        who = "?" if self.peer is None else f"{self.peer.role} {self.peer.name}"
+        return f"<Connection to {who} at {self.address}, {self.waiting_messages} messages wait>"
+
+    # --- the transport's calls -----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say who we are."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_HIGH_BYTES // 4)
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        address = transport.get_extra_info("peername")
+        if isinstance(address, tuple):
+            self.address = f"{address[0]}:{address[1]}"
+        self.open = True
+        self.last_in = self.last_out = self._loop.time()
+        self.send(self.own)
+
+    def data_received(self, data: bytes) -> None:
+        """Take frames out of what came; a bad one costs the connection."""
+        self.bytes_in += len(data)
+        self.last_in = self._loop.time()
+        try:
+            for payload in self._reader.feed(data):
+                self.frames_in += 1
+                self._take(decode(payload))
+                if not self.open:
+                    return
+        except FrameError as error:
+            self.close(str(error))
+
+    def _take(self, frame: AnyFrame) -> None:
+        if isinstance(frame, KeepAlive):
+            return
+        if isinstance(frame, Preamble):
+            self._take_preamble(frame)
+        elif self.peer is None:
+            raise FrameError(f"{type(frame).__name__} before the preamble")
+        else:
+            self.owner.received(self, frame)
+
+    def _take_preamble(self, frame: Preamble) -> None:
+        if self.peer is not None:
+            raise FrameError("a second preamble")
+        if frame.version != PROTOCOL_VERSION:
+            raise FrameError(f"version {frame.version}: expected {PROTOCOL_VERSION}")
+        if frame.role not in ("broker", "client"):
+            raise FrameError(f"role {frame.role!r}: expected 'broker' or 'client'")
+        if not 0 < len(frame.name) <= 256:
+            raise FrameError("a name of 1 to 256 characters was expected")
+        if frame.frame_bytes_max < FRAME_BYTES_LEAST:
+            raise FrameError(f"reads frames of {frame.frame_bytes_max} bytes only")
+        self.peer = frame
+        self.owner.greeted(self, frame)
+
+    def pause_writing(self) -> None:
+        """The peer does not read as fast as we write."""
+        self.blocked_since = self._loop.time()
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self.blocked_since = None
+        while self.waiting and self.blocked_since is None:
+            data, messages = self.waiting.popleft()
+            self.waiting_bytes -= len(data)
+            self.waiting_messages -= messages
+            self._write(data)
+        if not self.waiting:
+            self.owner.drained(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the owner, once."""
+        self.open = False
+        self.waiting.clear()
+        self.waiting_bytes = self.waiting_messages = 0
+        self.owner.lost(self, self._reason or (str(exc) if exc else "the peer closed it"))
+
+    # --- the owner's calls ---------------------------------------------------------------------
+
+    def send(self, frame: AnyFrame) -> None:
+        """Write a frame before all data that waits."""
+        if self.open:
+            self._write(encode(frame))
+
+    def send_large(self, frame: AnyFrame) -> None:
+        """The same, in several frames if it is long."""
+        if self.open:
+            for data in encode_all(frame):
+                self._write(data)
+
+    def send_data(self, frame: AnyFrame, messages: int) -> None:
+        """Write a data frame when the peer reads."""
+        if not self.open:
+            return
+        parts = encode_all(frame)
+        for data in parts:
+            if self.blocked_since is None and not self.waiting:
+                self._write(data)
+            else:
+                self.waiting.append((data, messages // len(parts)))
+                self.waiting_bytes += len(data)
+                self.waiting_messages += messages // len(parts)
+
+    def drop_oldest(self) -> int:
+        """Forget the data frame that waits longest; how many messages were in it."""
+        data, messages = self.waiting.popleft()
+        self.waiting_bytes -= len(data)
+        self.waiting_messages -= messages
+        return messages
+
+    def _write(self, data: bytearray) -> None:
+        assert self._transport is not None
+        self.frames_out += 1
+        self.bytes_out += len(data)
+        self._transport.write(data)
+
+    def keep_alive(self, now: float, silence_s: float) -> None:
+        """Say that we are here, or give up a peer that has been silent for too long."""
+        if not self.open:
+            return
+        if now - self.last_in > silence_s:
+            self.close(f"silent for {silence_s:g} s")
+        else:
+            self.send(KeepAlive())
+
+    def pause_reading(self) -> None:
+        """Take nothing more from the peer for now."""
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take from the peer again."""
+        if self._transport is not None and self.open and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def close(self, reason: str, for_good: bool = False) -> None:
+        """Say why, and close. What was written before still goes out."""
+        if not self.open:
+            return
+        self.send(Goodbye(reason, for_good))
+        self.open = False
+        self._reason = self._reason or reason
+        assert self._transport is not None
+        self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Drop the connection as it is."""
+        self._reason = self._reason or reason
+        self.open = False
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,88 @@
+"""The settings of a broker process."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from byway.core.config import BrokerConfig
+from byway.model.errors import ConfigError
+
+
+class Address(msgspec.Struct, frozen=True):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str, key: str) -> Address:
+        """From `host:port` or `[host]:port`. Raises `ConfigError` that names the key."""
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
+            raise ConfigError(key, f"{text!r} is no address: expected host:port")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """A broker to connect to. With its id known, a restart without storage waits for it."""
+
+    address: Address
+    id: str = ""
+
+    @classmethod
+    def parse(cls, text: str, key: str) -> Neighbour:
+        """From `host:port` or `id@host:port`."""
+        id, at, address = text.rpartition("@")
+        if at and not id:
+            raise ConfigError(key, f"{text!r}: expected an id before the @")
+        return cls(Address.parse(address, key), id)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds of a broker process, beside those of `BrokerConfig`."""
+
+    clients: int = 10_000
+    """Connections of clients; one more is refused."""
+    client_requests: int = 8_192
+    """Requests of one client that wait; with more, nothing is read from it."""
+    client_queue_messages: int = 65_536
+    """Deliveries that wait for a client to read; beyond, it is slow."""
+    client_queue_bytes: int = 67_108_864
+    """Their bytes, with the same effect."""
+    slow_client: Literal["block", "drop_oldest", "disconnect"] = "disconnect"
+    """What happens to a slow client: publications wait for it, it loses the oldest deliveries, or
+    its connection is closed (and its session kept, if it has one)."""
+    keepalive_ms: int = 5_000
+    """How often each side of a connection says that it is there; silent for twice as long, it is
+    taken for dead."""
+    retry_ms: int = 100
+    """Before the second attempt to reach a neighbour; then it doubles, with some chance."""
+    retry_ms_max: int = 800
+    """The longest time between two attempts."""
+    refused_ms_max: int = 30_000
+    """The same for a neighbour that answers and refuses us."""
+    drain_ms: int = 5_000
+    """How long a broker that is stopped waits for confirmations."""
+
+
+class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything about one broker process."""
+
+    id: str
+    listen: Address
+    neighbours: tuple[Neighbour, ...] = ()
+    data: str | None = None
+    """Directory where state is kept; None: nothing is kept."""
+    http: Address | None = None
+    """Where metrics and health are told."""
+    trace: str | None = None
+    """Directory for trace files."""
+    log: Literal["human", "json"] = "human"
+    core: BrokerConfig = BrokerConfig(probe_cycles=True, strangers_wait_us=1_000_000)
+    limits: Limits = Limits()
