@@ -1,0 +1,119 @@
+"""Bytes on the wire: they do not change by accident, and bad ones are named."""
+
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from byway.model import parse
+from byway.model.constraints import NumberRange
+from byway.model.errors import FrameError
+from byway.model.filters import Conjunction, Filter
+from byway.model.messages import (
+    AnyFrame,
+    Batch,
+    Delivery,
+    EntryId,
+    Lane,
+    Message,
+    Publish,
+    Replies,
+    Reply,
+    Request,
+    Requests,
+    Subscribe,
+    SubscribeRequest,
+)
+from byway.wire import FrameReader, decode, encode, encode_all
+from byway.wire.codec import CHUNK_BYTES
+from tests.wire_examples import CONTROL, DATA, FRAMES, REPLIES, REQUESTS
+
+GOLDEN = Path(__file__).parents[3] / "testdata/wire/frames.txt"
+
+
+def payloads(data: bytes) -> list[bytes]:
+    return [bytes(p) for p in FrameReader(2**30).feed(data)]
+
+
+def test_there_is_an_example_of_everything():
+    examples = {type(m) for m in (*CONTROL, *DATA, *REQUESTS, *REPLIES, *FRAMES.values())}
+    unions = (Message, Request, Reply, AnyFrame)
+    assert {kind for union in unions for kind in get_args(union)} <= examples
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_frame_comes_back(name):
+    (payload,) = payloads(encode(FRAMES[name]))
+    assert decode(payload) == FRAMES[name]
+
+
+def test_golden_bytes(request):
+    """The protocol's version must change when these do."""
+    lines = [f"{name} {bytes(encode(frame)).hex()}" for name, frame in FRAMES.items()]
+    text = "\n".join(lines) + "\n"
+    if request.config.getoption("--rewrite-golden", default=False):
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+
+
+def test_a_tag_has_one_meaning():
+    unions = (Message, Request, Reply, AnyFrame)
+    kinds = {kind for union in unions for kind in get_args(union)}
+    tags = [kind.__struct_config__.tag for kind in kinds]
+    assert len(set(tags)) == len(tags)
+
+
+def test_a_large_batch_travels_in_several_frames():
+    body = b"x" * (CHUNK_BYTES // 3)
+    messages = tuple(Publish("p", 1, n, 0, 0, 0, 0, body) for n in range(1, 9))
+    parts = encode_all(Batch(Lane.DATA, 5, messages))
+    frames = [decode(p) for part in parts for p in payloads(part)]
+    assert len(frames) == 4
+    assert [f.first for f in frames] == [5, 7, 9, 11]
+    assert sum((f.messages for f in frames), ()) == messages
+    deliveries = tuple(Delivery(m.sequence, m, ("s",)) for m in messages)
+    frames = [decode(p) for part in encode_all(Replies(deliveries)) for p in payloads(part)]
+    assert sum((f.replies for f in frames), ()) == deliveries
+    assert len(encode_all(Batch(Lane.DATA, 5, messages[:1]))) == 1
+
+
+BAD_FILTER = Filter((Conjunction((("x", NumberRange(3, False, 1, False)),)),))
+raw = msgspec.msgpack.encode
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"\xc1", "it cannot be read"),
+        (raw(["nonsense", 1]), "it cannot be read: Invalid value 'nonsense'"),
+        (raw({"a": 1}), "it cannot be read: Expected `array`, got `object`"),
+        (raw(["ack", 1, 2]), "it cannot be read"),
+        (raw(["ack", 1, 2, "three"]), "Expected `int`, got `str`"),
+        (raw(["batch", 7, 1, []]), "Invalid enum value 7"),
+        (raw(["batch", 1, 1, [["pub", "p", 1, 2**63, 0, 0, 0, 0, b""]]]), "Expected `int` <="),
+        (raw(["batch", 1, 1, [["pub", "p", 1, 1, 0, 2**31, 0, 0, b""]]]), "Expected `int` <="),
+        (raw(["batch", 1, 1, [["pub", "p", 1, 1, 0, 0, 0, 0, bytes(2**20 + 1)]]]), "a body of"),
+        (
+            raw(Batch(Lane.CONTROL, 1, (Subscribe(EntryId("c", "s", 1), BAD_FILTER),))),
+            "the constraint on 'x' is not in canonical form",
+        ),
+        (raw(Requests((SubscribeRequest("s", BAD_FILTER),))), "the constraint on 'x'"),
+        (raw(Requests((SubscribeRequest("", parse("x > 1")),))), "a name of 0 characters"),
+        (
+            raw(Batch(Lane.CONTROL, 1, (Subscribe(EntryId("c" * 300, "s", 1), parse("TRUE")),))),
+            "a client of 300 characters: expected 1 to 256",
+        ),
+        (b"\x91" * 5_000, "it cannot be read"),
+    ],
+    ids=range(14),
+)
+def test_what_is_no_frame_is_named(payload, reason):
+    with pytest.raises(FrameError, match=reason):
+        decode(payload)
+
+
+@pytest.mark.parametrize("length", [0, 101, 2**32 - 1])
+def test_a_length_out_of_bounds_is_refused_at_once(length):
+    with pytest.raises(FrameError, match=f"a frame of {length} bytes: expected 1 to 100"):
+        FrameReader(100).feed(length.to_bytes(4, "big"))

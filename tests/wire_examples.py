@@ -1,0 +1,101 @@
+"""One example of everything that travels over a connection."""
+
+from byway.model import ANY, parse
+from byway.model.messages import (
+    Acknowledge,
+    Advertise,
+    AdvertisementSettled,
+    AdvertisementsTold,
+    AdvertiseRequest,
+    Attached,
+    Batch,
+    Body,
+    ClientHello,
+    DeliveriesReceived,
+    Delivery,
+    EntryId,
+    Goodbye,
+    Hello,
+    KeepAlive,
+    Lane,
+    LinkProbe,
+    Load,
+    LoadReport,
+    NamesAsked,
+    NamesHeld,
+    Parting,
+    Preamble,
+    PublicationsAccepted,
+    PublicationsConfirmed,
+    Publish,
+    PublishRequest,
+    Refused,
+    Replies,
+    Requests,
+    Settled,
+    Subscribe,
+    SubscribeRequest,
+    SubscriptionsSettled,
+    SubscriptionsTold,
+    TablesHeld,
+    Unadvertise,
+    UnadvertiseRequest,
+    Unsubscribe,
+    UnsubscribeRequest,
+    Welcome,
+)
+from byway.wire.codec import _encoder
+
+ID = EntryId("alice", "cheap", 7, 2)
+FILTER = parse(
+    "symbol = 'YHOO' AND price > 18.5 OR name LIKE 'Ab%' AND volume BETWEEN 1 AND 9 "
+    "OR flag = TRUE AND NOT EXISTS(x) OR n IN (1, 2) AND s NOT LIKE '%q'"
+)
+BODY = _encoder.encode(Body({"symbol": "YHOO", "price": 19.5, "open": True, "n": -3}, b"data"))
+PUBLICATION = Publish("bob", 5, 9, 1_000_000, 2, 1, 4, BODY)
+
+CONTROL = (
+    Advertise(ID, ANY),
+    AdvertisementSettled(ID),
+    Subscribe(ID, FILTER),
+    SubscriptionsSettled((ID, ID)),
+    Unsubscribe((ID,)),
+    TablesHeld((1, 2**64 - 1), ()),
+    NamesAsked((3,), (4, 5)),
+    NamesHeld(((ID, True),), ((ID, False),)),
+    AdvertisementsTold((ID,)),
+    SubscriptionsTold(()),
+    LinkProbe(("B1", "B2")),
+    Parting("it is no neighbour any more"),
+    LoadReport((Load("B1", 1, 17, 100.5, 200.25, 3.0, 12, 0.5),)),
+)
+DATA = (PUBLICATION, Unadvertise(ID, FILTER))
+REQUESTS = (
+    AdvertiseRequest("a", ANY),
+    UnadvertiseRequest("a"),
+    SubscribeRequest("s", FILTER),
+    UnsubscribeRequest(("s", "t")),
+    PublishRequest(3, BODY),
+    DeliveriesReceived(8),
+)
+REPLIES = (
+    Attached(True, 4, 1),
+    Settled("s"),
+    Refused("3", "it conforms to no advertisement of this client"),
+    PublicationsAccepted(6),
+    PublicationsConfirmed(5),
+    Delivery(2, PUBLICATION, ("s", "t")),
+)
+FRAMES = {
+    "preamble": Preamble(1, "broker", "B1", 3, 4_194_304, 5_000),
+    "hello": Hello("B1", 3, 2, 10, 20, 15),
+    "acknowledge": Acknowledge(4, 5, 3),
+    "client-hello": ClientHello(60_000_000, 7),
+    "welcome": Welcome(1_048_576),
+    "keep-alive": KeepAlive(),
+    "goodbye": Goodbye("the broker stops", True),
+    **{f"control-{type(m).__name__}": Batch(Lane.CONTROL, 1, (m,)) for m in CONTROL},
+    **{f"data-{type(m).__name__}": Batch(Lane.DATA, 9, (m,)) for m in DATA},
+    **{f"request-{type(m).__name__}": Requests((m,)) for m in REQUESTS},
+    **{f"reply-{type(m).__name__}": Replies((m,)) for m in REPLIES},
+}
