@@ -16,6 +16,7 @@ from byway.core.advertisements import Advertisements
 from byway.core.agreement import STRANGERS, Agreement, Missing
 from byway.core.agreement import TIMER as AGREEMENT_TIMER
 from byway.core.behaviours import BEHAVIOURS, Behaviour, LoadExchange, Surroundings
+from byway.core.bodies import Bodies
 from byway.core.clients import Clients
 from byway.core.config import BrokerConfig
 from byway.core.context import Context, Counters, Pending
@@ -84,9 +85,12 @@ class Broker:
         config: BrokerConfig = _DEFAULT,
         incarnation: int = 1,
         trace: TraceBuffer | None = None,
+        bodies: Bodies | None = None,
     ) -> None:
         self.name = name
-        self.context = context = Context(name, incarnation, config, trace or NullTrace(name))
+        self.context = context = Context(
+            name, incarnation, config, trace or NullTrace(name), bodies or Bodies()
+        )
         self.agreement = Agreement(context)
         self._subscriptions = Subscriptions(context, self.agreement)
         self._advertisements = Advertisements(context, self.agreement, self._subscriptions)
@@ -120,6 +124,7 @@ class Broker:
         config: BrokerConfig = _DEFAULT,
         incarnation: int | None = None,
         trace: TraceBuffer | None = None,
+        bodies: Bodies | None = None,
     ) -> Broker:
         """A broker that goes on from a snapshot. Raises `SnapshotError`.
 
@@ -128,7 +133,7 @@ class Broker:
         """
         state = snapshot.read(data)
         links = [link.peer for link in state.links]
-        broker = cls(state.name, links, config, incarnation or state.incarnation, trace)
+        broker = cls(state.name, links, config, incarnation or state.incarnation, trace, bodies)
         snapshot.put(state, broker)
         if incarnation is not None:
             broker.agreement.missing = dict.fromkeys(links, Missing.ALL)
@@ -164,11 +169,10 @@ class Broker:
         room for copies to all others. Control messages always may, and what a full neighbour sends
         too, so that two of them do not wait for each other."""
         window = self.context.config.data_window
-        return all(
-            len(waiting) < window
-            for other, waiting in self.context.unconfirmed.items()
-            if other != link
-        )
+        for other, waiting in self.context.unconfirmed.items():
+            if len(waiting) >= window and other != link:
+                return False
+        return True
 
     @property
     def reads_data(self) -> bool:
@@ -489,11 +493,14 @@ class Broker:
 
     def _flush(self, out: Outgoing) -> list[Action]:
         """Frames for what was collected. Neighbours and clients in the order of their names."""
-        self._take_answers()
-        actions = out.actions
+        if self.agreement.answers or self.agreement.progressed:
+            self._take_answers()
+        actions, touched = out.actions, out.touched
         for link, ids in out.answers.items():
             out.send(link, SubscriptionsSettled(tuple(ids)))
-        for link in sorted(out.messages.keys() | out.touched.keys() | out.opening.keys()):
+        for link in (*out.messages, *out.opening):
+            touched[link] = None
+        for link in sorted(touched) if len(touched) > 1 else touched:
             self._flush_link(link, out, actions)
         for client in out.confirming:
             self.clients.acknowledge(client)

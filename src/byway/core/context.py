@@ -10,6 +10,7 @@ from collections import deque
 
 import msgspec
 
+from byway.core.bodies import Bodies
 from byway.core.config import BrokerConfig
 from byway.core.links import LinkEnd, Window
 from byway.core.outgoing import Outgoing
@@ -72,12 +73,18 @@ class Context:
     """The shared state of one broker."""
 
     def __init__(
-        self, name: str, incarnation: int, config: BrokerConfig, trace: TraceBuffer
+        self,
+        name: str,
+        incarnation: int,
+        config: BrokerConfig,
+        trace: TraceBuffer,
+        bodies: Bodies,
     ) -> None:
         self.name = name
         self.incarnation = incarnation
         self.config = config
         self.trace = trace
+        self.bodies = bodies
         self.counters = Counters()
         self.now_us = 0
         self.out = Outgoing()

@@ -55,10 +55,13 @@ class Outbox:
 
     def forget(self, number: int) -> int:
         """Forget everything up to `number`; how many that were."""
-        count = number - self.first + 1
+        kept = self.kept
+        count = number - self.next + len(kept) + 1
+        if count <= 0:
+            return 0
         for _ in range(count):
-            self.kept.popleft()
-        return max(count, 0)
+            kept.popleft()
+        return count
 
     def renumber(self) -> None:
         """What is kept counts from 1 again."""
@@ -229,12 +232,15 @@ class LinkEnd:
     def received(self, frame: Acknowledge) -> int:
         """The peer acknowledges frames: control messages can go. How many data messages it
         confirms, which can go too."""
-        for lane, number in zip(Lane, (frame.control, frame.data), strict=True):
-            if number >= self.sent[lane].next:
-                raise RemoteProtocolError(
-                    self.peer, f"acknowledges number {number} of lane {lane.name}, never sent"
-                )
-        self.sent[Lane.CONTROL].forget(frame.control)
+        control, data = self.sent
+        if frame.control >= control.next or frame.data >= data.next:
+            lane = Lane.CONTROL if frame.control >= control.next else Lane.DATA
+            number = frame.data if lane else frame.control
+            raise RemoteProtocolError(
+                self.peer, f"acknowledges number {number} of lane {lane.name}, never sent"
+            )
+        if control.kept:
+            control.forget(frame.control)
         return self.confirmed(frame.confirmed)
 
     def confirmed(self, number: int) -> int:
@@ -264,8 +270,10 @@ class LinkEnd:
 
     def acknowledgement(self) -> Acknowledge | None:
         """What the peer should know now of what arrived and is confirmed, if that is news."""
-        due = self.window.due()
-        if due is None and self.told == self.arrived:
+        window, arrived = self.window, self.arrived
+        confirmed = window.finished_up_to
+        if confirmed == window.told and self.told == arrived:
             return None
-        control, data = self.told = list(self.arrived)
-        return Acknowledge(control, data, self.window.finished_up_to)
+        window.told = confirmed
+        self.told = arrived.copy()
+        return Acknowledge(arrived[0], arrived[1], confirmed)

@@ -7,7 +7,7 @@ apart by its publisher's sequence; it is confirmed when the first one is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,13 +17,12 @@ from byway.core.context import Context, Pending
 from byway.core.links import Window
 from byway.core.outgoing import Outgoing
 from byway.core.seen import Seen
+from byway.matching import Encoded
 from byway.model import conforms
 from byway.model.errors import BywayError, RemoteProtocolError
-from byway.model.messages import Body, Publish, PublishRequest, Refused
+from byway.model.messages import Publish, PublishRequest, Refused
 from byway.model.trace import DropReason
-from byway.model.values import check_attributes
-
-_decode = msgspec.msgpack.Decoder(Body).decode
+from byway.model.values import Attributes, check_attributes
 
 Received = Callable[[Publish, str | None], None]
 Forwarded = Callable[[Publish, Sequence[str]], None]
@@ -57,11 +56,11 @@ class Publications:
             self.drop(message, DropReason.HOP_LIMIT, link)
         else:
             try:
-                attributes = _decode(message.body).attributes
+                content = context.bodies.for_matching(message.body)
             except msgspec.DecodeError as error:
                 reason = f"sends a publication that cannot be read: {error}"
                 raise RemoteProtocolError(link, reason) from error
-            self._route(message, attributes, link, pending)
+            self._route(message, content, link, pending)
         context.finish(pending)
 
     def on_request(self, client: Client, request: PublishRequest) -> None:
@@ -90,13 +89,13 @@ class Publications:
             self._route(message, attributes, None, pending)
         context.finish(pending)
 
-    def _admissible(self, client: Client, body: bytes) -> tuple[str | None, Mapping[str, Any]]:
+    def _admissible(self, client: Client, body: bytes) -> tuple[str | None, Attributes]:
         """Why a publication is refused, if it is, and its attributes."""
         largest = self._context.config.body_bytes_max
         if len(body) > largest:
             return f"it has {len(body)} bytes: at most {largest} are taken", {}
         try:
-            attributes = _decode(body).attributes
+            attributes = self._context.bodies.attributes(body)
             check_attributes(attributes)
         except (msgspec.DecodeError, BywayError) as error:
             return str(error), {}
@@ -111,12 +110,12 @@ class Publications:
     # --- going on ------------------------------------------------------------------------------
 
     def _route(
-        self, message: Publish, attributes: Mapping[str, Any], link: str | None, pending: Pending
+        self, message: Publish, content: Attributes | Encoded, link: str | None, pending: Pending
     ) -> None:
         context = self._context
         exclude = None if link is None else context.numbers.number(link)
         index = context.subscriptions.index
-        mask, several, local = index.match_routes(attributes, exclude)
+        mask, several, local = index.match_routes(content, exclude)
         links = context.numbers.links(mask) if mask else ()
         clients: Sequence[str] = ()
         if len(local):

@@ -37,6 +37,8 @@ from byway.model.values import (
     number_key,
 )
 
+_NO_CODES: Final = np.zeros(0, np.int64)
+_NO_TEXT: Final = np.zeros(1, np.uint8)
 _NO_INTS: Final = np.zeros(0, np.int64)
 _NO_NUMS: Final = np.zeros(0, np.float64)
 _EXACT: Final = 2**53
@@ -193,6 +195,28 @@ _ENCODERS: Final[dict[type[Constraint], Callable[..., None]]] = {
     StringSet: _string_set,
     StringPattern: _string_pattern,
 }
+
+
+class Encoded:
+    """One publication as codes, for any index of a vocabulary, for as long as the vocabulary has no
+    new words: a name or string that filters learnt later is missing in it."""
+
+    __slots__ = ("arrays", "words")
+
+    def __init__(self, attributes: Attributes, vocabulary: Vocabulary) -> None:
+        self.words = vocabulary.words
+        encoded = Codes()
+        encoded.put(attributes, vocabulary)
+        codes, nums, marks = encoded.arrays()
+        count = len(codes)
+        text_marks = np.frombuffer(marks, np.int64) if encoded.texts else np.zeros(count + 1, int)
+        self.arrays = (
+            count,
+            np.frombuffer(codes, np.int64) if count else _NO_CODES,
+            np.frombuffer(nums) if count else _NO_NUMS,
+            np.frombuffer(encoded.texts, np.uint8) if encoded.texts else _NO_TEXT,
+            text_marks,
+        )
 
 
 class Codes:

@@ -16,7 +16,7 @@ import numpy as np
 from byway.matching import layout as lay
 from byway.matching.answers import NO_KEYS, IndexStatistics, Keys, Links, Matches, Routes
 from byway.matching.arrays import Arrays
-from byway.matching.encoding import Atoms, Codes
+from byway.matching.encoding import Atoms, Codes, Encoded
 from byway.matching.kernels import entry, relations, verdicts
 from byway.matching.layout import Array
 from byway.matching.vocabulary import SHARED, Vocabulary
@@ -163,14 +163,19 @@ class MatchIndex:
         mask, several, _ = self._match_mask(attributes, exclude)
         return Links(mask, several)
 
-    def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
+    def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
         """`match_links`, and the keys of matching entries without a link."""
-        mask, several, local = self._match_mask(attributes, exclude)
-        return Routes(mask, several, self._out[:local].copy())
+        mask, several, local = self._match_mask(publication, exclude)
+        return Routes(mask, several, self._out[:local].copy() if local else NO_KEYS)
 
-    def _match_mask(self, attributes: Attributes, exclude: int | None) -> tuple[int, bool, int]:
+    def _match_mask(
+        self, publication: Attributes | Encoded, exclude: int | None
+    ) -> tuple[int, bool, int]:
         """(mask, several, how many local keys stand in the buffer)."""
-        count, codes, nums, texts, marks = self._encoded_one(attributes)
+        if type(publication) is Encoded:
+            count, codes, nums, texts, marks = publication.arrays
+        else:
+            count, codes, nums, texts, marks = self._encoded_one(publication)  # type: ignore[arg-type]
         local, several = entry.match_link_mask(
             self._directory, count, codes, nums, texts, marks, -1 if exclude is None else exclude,
             self._mask, self._out,

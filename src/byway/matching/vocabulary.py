@@ -22,6 +22,11 @@ class Vocabulary:
         self.directory: npt.NDArray[np.int64] = np.zeros(4, np.int64)  # never moves
         self._enter()
 
+    @property
+    def words(self) -> int:
+        """Counts up whenever a publication might be encoded otherwise than before."""
+        return len(self.names) + len(self.strings) + len(self.text_names)
+
     def name(self, name: str) -> int:
         """The number of an attribute name, a new one if need be."""
         number = self.names.get(name)

@@ -1,0 +1,47 @@
+"""Bodies of publications as the index takes them.
+
+Every broker on the way reads the same bytes. Brokers of one process, as in the simulator, can share
+what was read: a body is decoded and encoded once, not once a hop. Alone, a broker keeps nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from byway.matching import Encoded
+from byway.matching.vocabulary import SHARED
+from byway.model.messages import Body
+from byway.model.values import Attributes
+
+_decode = msgspec.msgpack.Decoder(Body).decode
+
+
+class Bodies:
+    """Reads bodies. Raises `msgspec.DecodeError` for what is none."""
+
+    def attributes(self, body: bytes) -> Attributes:
+        """What a publication says."""
+        return _decode(body).attributes
+
+    def for_matching(self, body: bytes) -> Attributes | Encoded:
+        """The same as an index takes it."""
+        return _decode(body).attributes
+
+
+class SharedBodies(Bodies):
+    """Keeps what was read of at least half and at most all of `bodies_max` bodies."""
+
+    def __init__(self, bodies_max: int = 16_384) -> None:
+        self._half = max(bodies_max // 2, 1)
+        self._young: dict[bytes, Encoded] = {}
+        self._old: dict[bytes, Encoded] = {}
+
+    def for_matching(self, body: bytes) -> Attributes | Encoded:
+        """Read once, unless filters have learnt new words since."""
+        encoded = self._young.get(body) or self._old.get(body)
+        if encoded is None or encoded.words != SHARED.words:
+            encoded = Encoded(_decode(body).attributes, SHARED)
+            if len(self._young) >= self._half:
+                self._old, self._young = self._young, {}
+            self._young[body] = encoded
+        return encoded
