@@ -245,7 +245,11 @@ class Agreement:
             for e in context.adverts.went_to(link)
         }
         repeated = []
-        for message in context.ends[link].sent[Lane.DATA].kept:
+        collected = context.out.messages.get(link)  # by earlier inputs of the same batch
+        for message in (
+            *context.ends[link].sent[Lane.DATA].kept,
+            *(collected[Lane.DATA] if collected else ()),
+        ):
             if isinstance(message, Unadvertise):
                 announcement = Advertise(message.id, message.filter)
                 if message.id in adverts:

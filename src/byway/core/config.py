@@ -15,9 +15,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     conformance: bool = True
     """Refuse publications that conform to no advertisement of their publisher."""
     hops_max: int = 255
-    """A publication that travelled further is dropped: a cycle wired by mistake stays harmless."""
+    """A publication that travelled further is dropped."""
     probe_cycles: bool = False
-    """Look for a cycle whenever a link starts anew, and cut it. The live network does."""
+    """Look for a cycle whenever a link starts anew, and cut it. The live network does; it is not
+    needed where the overlay is known to be a tree."""
     body_bytes_max: int = 1_048_576
     """A larger publication is refused."""
     data_window: int = 65_536
