@@ -369,6 +369,7 @@ class Broker:
             if lanes is not None:  # of earlier inputs of the same batch: tables replace it
                 lanes[Lane.CONTROL].clear()
             context.out.answers.pop(link, None)
+            context.out.opening.pop(link, None)
             self.agreement.anew(link)
             self._subscriptions.link_anew(link)
             self._cycles.link_anew(link)
