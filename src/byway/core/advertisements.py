@@ -41,7 +41,8 @@ class Advertisements:
             known.announced += 1  # this one overtook the Unadvertise of the last
             if known.settled:
                 self._agreement.tell(link, AdvertisementSettled(message.id))
-        else:  # two clients use one id, or the overlay has a cycle: the first one holds
+        else:  # an operator moves a link, or the overlay has a cycle: the first one holds
+            self._context.adverts.claim(message.id, link)
             self._agreement.tell(link, AdvertisementSettled(message.id))
 
     def on_settled(self, link: str, message: AdvertisementSettled) -> None:
@@ -59,10 +60,12 @@ class Advertisements:
             entry.announced -= 1
             if not entry.announced:
                 self.end(entry, pending)
+        else:
+            self._context.adverts.disclaim(message.id, link)
 
     # --- coming and going ----------------------------------------------------------------------
 
-    def begin(self, id: EntryId, filter: Filter, origin: Origin) -> None:
+    def begin(self, id: EntryId, filter: Filter, origin: Origin) -> Entry:
         """A new advertisement, from a neighbour or a local client."""
         entry = self._context.adverts.add(id, filter, origin)
         for link in self._context.ends:
@@ -71,6 +74,7 @@ class Advertisements:
         if origin.link is not None:
             self._subscriptions.advertised(origin.link, filter)
         self.settle(entry)
+        return entry
 
     def forward(self, entry: Entry, link: str) -> None:
         """Tell a neighbour."""
@@ -90,6 +94,10 @@ class Advertisements:
             context.count_control(link, message)
         if entry.origin.link is not None:
             self._subscriptions.unadvertised(entry.origin.link, entry.filter)
+        heir = context.adverts.heir(entry.id)
+        if heir is not None:
+            again = self.begin(entry.id, entry.filter, Origin(heir[0]))
+            again.announced = heir[1]
 
     # --- settlement ----------------------------------------------------------------------------
 

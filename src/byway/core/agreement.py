@@ -140,6 +140,11 @@ class Agreement:
             self.progressed = True
         self._complete()
 
+    def came(self, link: str) -> None:
+        """A neighbour that was not listed: while such are waited for, it has to tell its tables."""
+        if STRANGERS in self.missing:
+            self.missing[link] = Missing.ALL
+
     def knows_adverts_but(self, link: str | None) -> bool:
         """Whether all neighbours, or all but one, have told their advertisements. Before that
         nobody can say where a subscription has to go."""
@@ -152,6 +157,8 @@ class Agreement:
         """The ends of a link start anew: say what is held from there, and be silent."""
         context = self._context
         self.telling[link] = Telling()
+        context.adverts.forget_claims(link)
+        context.subscriptions.forget_claims(link)
         for entry in context.adverts:
             if entry.origin.link == link:
                 entry.announced = 1

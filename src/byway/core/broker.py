@@ -137,8 +137,9 @@ class Broker:
         snapshot.put(state, broker)
         if incarnation is not None:
             broker.agreement.missing = dict.fromkeys(links, Missing.ALL)
+            broker.clients.stale = True
             for end in broker.context.ends.values():
-                end.peer_incarnation = 0
+                end.distrusted()
         return broker
 
     def snapshot(self) -> bytes:
@@ -291,6 +292,7 @@ class Broker:
         if link in self.context.ends or link == self.name:
             return
         self._add_link(link)
+        self.agreement.came(link)
         for entry in self.context.adverts:
             self._advertisements.forward(entry, link)
         self.context.out.do(OpenLink(link))
@@ -309,6 +311,8 @@ class Broker:
 
     def _forget_link(self, link: str, reason: str) -> None:
         context = self.context
+        context.adverts.forget_claims(link)
+        context.subscriptions.forget_claims(link)
         self._forget_from(link, context.subscriptions.came_from(link))
         self._forget_to(link)
         for pending in context.unconfirmed.pop(link):
@@ -364,6 +368,7 @@ class Broker:
             self.publications.confirmed(link, meeting.confirmed)
             for batch in meeting.again:
                 context.out.do(Send(link, batch))
+            context.out.touched[link] = None  # what was confirmed since our greeting is news
         else:
             lanes = context.out.messages.get(link)
             if lanes is not None:  # of earlier inputs of the same batch: tables replace it
@@ -372,7 +377,7 @@ class Broker:
             context.out.opening.pop(link, None)
             self.agreement.anew(link)
             self._subscriptions.link_anew(link)
-            self._cycles.link_anew(link)
+        self._cycles.link_up(link)
         context.trace.link_changed(
             context.now_us, link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED
         )

@@ -45,7 +45,7 @@ class Client(msgspec.Struct, eq=False):
     adverts: dict[str, EntryId] = msgspec.field(default_factory=dict)
     subscriptions: dict[str, EntryId] = msgspec.field(default_factory=dict)
     counter: int = 0
-    """Of the ids given to it."""
+    """Of the ids given to it; it begins at the time, so that none is used again after a restart."""
     sequence: int = 0
     """Of its last publication."""
     accepted: int = 0
@@ -73,14 +73,21 @@ class Clients:
         self._advertisements = advertisements
         self._subscriptions = subscriptions
         self.all: dict[str, Client] = {}
+        self.stale = False
+        """What was restored may be older than what clients were told."""
 
     # --- coming and going ----------------------------------------------------------------------
 
     def started(self) -> None:
-        """After a restart with storage clients have some time to come back."""
-        for client in self.all.values():
+        """After a restart with storage clients have some time to come back; with an older state
+        they cannot go on, since ids and sequences would be used twice."""
+        for client in list(self.all.values()):
             client.attached = False
-            self._expect(client, max(client.ttl_us, self._context.config.restore_grace_us))
+            if self.stale:
+                self._end(client)
+            else:
+                self._expect(client, max(client.ttl_us, self._context.config.restore_grace_us))
+        self.stale = False
 
     def attach(self, name: str, incarnation: int, ttl_us: int, received: int) -> None:
         """A client is here: its session goes on, or a new one begins."""
@@ -95,7 +102,7 @@ class Clients:
                 self._context.out.tell(name, Refused(str(incarnation), reason))
                 return
             self._end(client)
-        self.all[name] = Client(name, incarnation, ttl_us)
+        self.all[name] = Client(name, incarnation, ttl_us, counter=self._context.now_us)
         self._context.out.tell(name, Attached(resumed=False, published=0))
 
     def _resume(self, client: Client, ttl_us: int, received: int) -> None:

@@ -124,10 +124,12 @@ class LinkEnd:
         self.up = False
         self.open = False
         self.peer_incarnation = 0
+        self.epoch = 0
         self.sent = (Outbox(), Outbox())  # by lane
         self.arrived = [0, 0]  # numbers received, by lane
         self.told = [0, 0]  # of these, what the peer knows
         self.window = Window()
+        self._greeted: tuple[int, int] | None = None  # what our last greeting said
 
     def __repr__(self) -> str:
         control, data = self.sent
@@ -144,18 +146,29 @@ class LinkEnd:
         """What this end says when a connection to the peer is made."""
         control, data = self.arrived
         confirmed = self.window.finished_up_to
-        return Hello(self.broker, self.incarnation, self.peer_incarnation, control, data, confirmed)
+        self._greeted = (self.peer_incarnation, self.epoch)
+        return Hello(
+            self.broker,
+            self.incarnation,
+            self.peer_incarnation,
+            control,
+            data,
+            confirmed,
+            self.epoch,
+        )
 
     def meet(self, hello: Hello) -> Meeting:
         """The peer's greeting has come: go on, or start anew."""
         self._check(hello)
-        if hello.incarnation == self.peer_incarnation and hello.knows == self.incarnation:
+        known = hello.incarnation == self.peer_incarnation and hello.knows == self.incarnation
+        if known and hello.epoch == self.epoch:
             received = (hello.control, hello.data)
             self._check_numbers(received)
             self.up = True
             confirmed = self.confirmed(hello.confirmed)
             return Meeting(True, confirmed, self._again(received))
         self._start_anew()
+        self.epoch = max(self.epoch, hello.epoch) + 1
         self.peer_incarnation = hello.incarnation
         self.up = True
         return Meeting(resumed=False)
@@ -178,6 +191,8 @@ class LinkEnd:
             raise RemoteProtocolError(self.peer, f"says it is {hello.broker!r}")
         if hello.incarnation < 1:
             raise RemoteProtocolError(self.peer, f"has incarnation {hello.incarnation}")
+        if self._greeted not in (None, (self.peer_incarnation, self.epoch)):
+            raise RemoteProtocolError(self.peer, "was greeted with numbers that are gone")
 
     def _check_numbers(self, received: tuple[int, int]) -> None:
         """Only what the peer acknowledged was forgotten, so it cannot lack older messages."""

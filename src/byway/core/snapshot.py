@@ -44,6 +44,7 @@ class LinkState(_State, array_like=True):
 
     peer: str
     peer_incarnation: int
+    epoch: int
     open: bool
     control: list[Message]
     control_next: int
@@ -88,6 +89,7 @@ class TableState(_State, array_like=True):
 
     entries: list[EntryState]
     free: list[int]
+    claims: list[tuple[EntryId, dict[str, int]]]
 
 
 class ClientState(_State, array_like=True):
@@ -183,6 +185,7 @@ def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
     return LinkState(
         peer=end.peer,
         peer_incarnation=end.peer_incarnation,
+        epoch=end.epoch,
         open=end.open,
         control=list(control.kept),
         control_next=control.next,
@@ -201,7 +204,9 @@ def _window(window: Window) -> WindowState:
 
 
 def _table(table: Table) -> TableState:
-    return TableState([_entry(entry, table) for entry in table], table.free)
+    return TableState(
+        [_entry(entry, table) for entry in table], table.free, list(table.claims.items())
+    )
 
 
 def _entry(entry: Entry, table: Table) -> EntryState:
@@ -297,7 +302,7 @@ def _put_table(state: TableState, numbers: LinkNumbers) -> Table:
         assert leader is not None
         for link, ids in stored.followers.items():
             leader.followers[link] = _known(table, ids)
-    table.free = state.free
+    table.free, table.claims = state.free, dict(state.claims)
     return table
 
 
@@ -333,7 +338,7 @@ def _put_window(state: WindowState) -> Window:
 
 def _put_link(state: LinkState, context: Context) -> LinkEnd:
     end = LinkEnd(context.name, state.peer, context.incarnation)
-    end.peer_incarnation = state.peer_incarnation
+    end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
     _put_outbox(end.sent[Lane.CONTROL], state.control, state.control_next)
     _put_outbox(end.sent[Lane.DATA], state.data, state.data_next)

@@ -41,7 +41,8 @@ class Subscriptions:
             self.begin(message.id, message.filter, Origin(link))
         elif known.origin.link == link:
             raise RemoteProtocolError(link, f"subscribes {message.id} again")
-        else:  # two clients use one id, or the overlay has a cycle: the first one holds
+        else:  # an operator moves a link, or the overlay has a cycle: the first one holds
+            self._context.subscriptions.claim(message.id, link)
             self._context.out.answer(link, message.id)
 
     def on_settled(self, link: str, message: SubscriptionsSettled) -> None:
@@ -60,6 +61,8 @@ class Subscriptions:
             entry = self._context.subscriptions.get(id)
             if entry is not None and entry.origin.link == link:
                 entries.append(entry)
+            else:
+                self._context.subscriptions.disclaim(id, link)
         self.end(entries)
 
     # --- coming and going ----------------------------------------------------------------------
@@ -80,6 +83,10 @@ class Subscriptions:
                 context.out.answer(entry.origin.link, entry.id)
         for link in sorted(set().union(*(entry.forwarded for entry in entries))):
             self.policy.left([e for e in entries if link in e.forwarded], link)
+        for entry in entries if context.subscriptions.claims else ():
+            heir = context.subscriptions.heir(entry.id)
+            if heir is not None:
+                self.begin(entry.id, entry.filter, Origin(heir[0]))
 
     def advertised(self, link: str, filter: Filter) -> None:
         """An advertisement came from `link`: subscriptions that it may feed go there."""

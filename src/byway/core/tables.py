@@ -93,6 +93,9 @@ class Table:
         self._by_key: list[Entry | None] = []
         self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
         self.free: list[int] = []
+        self.claims: dict[EntryId, dict[str, int]] = {}
+        """By id, other neighbours that tell of the same entry, and how often. On a tree there is
+        none for long: while an operator moves a link, or before a cycle is cut."""
 
     def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
         """Store a new entry; under a given key when it is stored again after a restart."""
@@ -114,6 +117,39 @@ class Table:
         del self._entries[entry.id]
         self._by_key[entry.key] = None
         self.free.append(entry.key)
+
+    def claim(self, id: EntryId, link: str) -> None:
+        """Another neighbour tells of an entry too."""
+        claims = self.claims.setdefault(id, {})
+        claims[link] = claims.get(link, 0) + 1
+
+    def disclaim(self, id: EntryId, link: str) -> None:
+        """It takes that back."""
+        claims = self.claims.get(id)
+        if claims is not None and link in claims:
+            claims[link] -= 1
+            if not claims[link]:
+                self._drop_claim(id, link)
+
+    def heir(self, id: EntryId) -> tuple[str, int] | None:
+        """Who stands for an entry that has ended, if anyone does, and how often it told of it."""
+        claims = self.claims.get(id)
+        if claims is None:
+            return None
+        link = min(claims)
+        count = claims[link]
+        self._drop_claim(id, link)
+        return link, count
+
+    def forget_claims(self, link: str) -> None:
+        """A neighbour tells of nothing any more."""
+        for id in [id for id, claims in self.claims.items() if link in claims]:
+            self._drop_claim(id, link)
+
+    def _drop_claim(self, id: EntryId, link: str) -> None:
+        del self.claims[id][link]
+        if not self.claims[id]:
+            del self.claims[id]
 
     def get(self, id: EntryId) -> Entry | None:
         """The entry of an id."""

@@ -121,6 +121,15 @@ class SnapshotError(BywayError):
         self.reason = reason
 
 
+class StorageError(BywayError):
+    """A directory or file where a broker keeps its state cannot be used."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        self.path = str(path)
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
 class FrameError(BywayError):
     """Bytes on a connection that are no frame of byway's, or one that may not be."""
 
@@ -136,3 +145,81 @@ class ConfigError(BywayError, ValueError):
         self.key = key
         self.reason = reason
         super().__init__(f"{key}: {reason}")
+
+
+# --- clients -----------------------------------------------------------------------------------
+
+
+class ClientError(BywayError):
+    """A client could not do what it was asked."""
+
+
+class ConnectError(ClientError, ConnectionError):
+    """No broker took the client in. `attempts` tells each address tried last, and why not."""
+
+    def __init__(self, client: str, attempts: tuple[tuple[str, str], ...]) -> None:
+        self.client = client
+        self.attempts = attempts
+        told = "; ".join(f"{url}: {reason}" for url, reason in attempts)
+        super().__init__(f"client {client} reaches no broker ({told})")
+
+
+class ClosedError(ClientError, ConnectionError):
+    """A client or subscription is closed, and nothing comes of it any more."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject = subject
+        self.reason = reason
+        super().__init__(f"{subject} is closed: {reason}")
+
+
+class RefusedError(ClientError):
+    """A broker refused a publication, a subscription or an advertisement."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        self.subject = subject
+        self.reason = reason
+        super().__init__(f"{subject} was refused: {reason}")
+
+
+class WindowFullError(ClientError):
+    """So many publications are not confirmed that the client takes no more for now."""
+
+    def __init__(self, client: str, publications: int, bytes: int) -> None:
+        self.client = client
+        self.publications = publications
+        self.bytes = bytes
+        super().__init__(
+            f"client {client} has {publications} unconfirmed publications of {bytes} bytes: "
+            "its window is full"
+        )
+
+
+class NotInTimeError(ClientError, TimeoutError):
+    """Something has not happened in time; it still may. `state` tells how the client is."""
+
+    expected = "done"
+
+    def __init__(self, subject: str, waited_s: float, state: str) -> None:
+        self.subject = subject
+        self.waited_s = waited_s
+        self.state = state
+        super().__init__(f"{subject} is not {self.expected} within {waited_s:g} s ({state})")
+
+
+class NotSettledError(NotInTimeError):
+    """A subscription or advertisement is not known to be in force everywhere."""
+
+    expected = "settled"
+
+
+class NotAcceptedError(NotInTimeError):
+    """The broker is not known to have a publication."""
+
+    expected = "accepted by the broker"
+
+
+class NotConfirmedError(NotInTimeError):
+    """Not every copy of a publication is known to have arrived."""
+
+    expected = "confirmed"

@@ -117,9 +117,12 @@ class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told")
 
 
 class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
-    """Looks for a cycle: the brokers it has passed, from the one that sent it."""
+    """Looks for a cycle: the brokers it has passed, from the one that sent it, with that one's
+    incarnation and its number there."""
 
     path: tuple[str, ...]
+    incarnation: int
+    number: int
 
 
 class Parting(_Message, frozen=True, array_like=True, tag="part"):
@@ -338,9 +341,7 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del"):
     names: tuple[str, ...]
 
 
-Reply = (
-    Attached | Settled | Refused | PublicationsAccepted | PublicationsConfirmed | Delivery
-)
+Reply = Attached | Settled | Refused | PublicationsAccepted | PublicationsConfirmed | Delivery
 
 
 # --- frames ----------------------------------------------------------------------------------
@@ -375,6 +376,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """Numbers received from that incarnation."""
     data: int
     confirmed: int
+    epoch: int = 0
+    """Of the numbers: both ends count it up when they start anew, and resume if it is equal."""
     version: int = PROTOCOL_VERSION
 
 
@@ -424,6 +427,12 @@ class Replies(msgspec.Struct, frozen=True, array_like=True, tag="c-told"):
     replies: tuple[Reply, ...]
 
 
+class HoldDeliveries(msgspec.Struct, frozen=True, array_like=True, tag="c-hold"):
+    """A client wants no deliveries for now, or wants them again; answers always come."""
+
+    hold: bool
+
+
 class KeepAlive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
     """Says nothing but that its sender is there."""
 
@@ -435,5 +444,15 @@ class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     for_good: bool = False
 
 
-AnyFrame = Frame | Preamble | ClientHello | Welcome | Requests | Replies | KeepAlive | Goodbye
+AnyFrame = (
+    Frame
+    | Preamble
+    | ClientHello
+    | Welcome
+    | Requests
+    | Replies
+    | HoldDeliveries
+    | KeepAlive
+    | Goodbye
+)
 """Everything that travels over any connection."""
