@@ -16,6 +16,7 @@ from byway.model.messages import (
     EntryId,
     Goodbye,
     Hello,
+    HoldDeliveries,
     KeepAlive,
     Lane,
     LinkProbe,
@@ -65,7 +66,7 @@ CONTROL = (
     NamesHeld(((ID, True),), ((ID, False),)),
     AdvertisementsTold((ID,)),
     SubscriptionsTold(()),
-    LinkProbe(("B1", "B2")),
+    LinkProbe(("B1", "B2"), 3, 1),
     Parting("it is no neighbour any more"),
     LoadReport((Load("B1", 1, 17, 100.5, 200.25, 3.0, 12, 0.5),)),
 )
@@ -88,11 +89,12 @@ REPLIES = (
 )
 FRAMES = {
     "preamble": Preamble(1, "broker", "B1", 3, 4_194_304, 5_000),
-    "hello": Hello("B1", 3, 2, 10, 20, 15),
+    "hello": Hello("B1", 3, 2, 10, 20, 15, 4),
     "acknowledge": Acknowledge(4, 5, 3),
     "client-hello": ClientHello(60_000_000, 7),
     "welcome": Welcome(1_048_576),
     "keep-alive": KeepAlive(),
+    "hold-deliveries": HoldDeliveries(True),
     "goodbye": Goodbye("the broker stops", True),
     **{f"control-{type(m).__name__}": Batch(Lane.CONTROL, 1, (m,)) for m in CONTROL},
     **{f"data-{type(m).__name__}": Batch(Lane.DATA, 9, (m,)) for m in DATA},
