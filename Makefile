@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow demo lint format bench docs clean
+.PHONY: help setup test slow sim demo lint format bench docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -17,7 +17,10 @@ test: $(VENV)/.ready ## run the default test suite
 	$(BIN)/pytest
 
 slow: $(VENV)/.ready ## run the tests marked slow
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not sim"
+
+sim: $(VENV)/.ready ## run thousands of random networks with faults
+	$(BIN)/pytest -m "slow and sim" -s
 
 demo: $(VENV)/.ready ## show byway at work
 	$(BIN)/byway demo

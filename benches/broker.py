@@ -1,7 +1,7 @@
 """The broker bench: `python -m benches.broker`."""
 
 from benches.entry import Bench
-from benches.sections import absorbing, handle
+from benches.sections import absorbing, handle, simulation
 
 BENCH = Bench(
     name="broker",
@@ -13,6 +13,7 @@ BENCH = Bench(
     sections={
         "handle": handle.measure,
         "absorbing": absorbing.measure,
+        "simulation": simulation.measure,
     },
 )
 

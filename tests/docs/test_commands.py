@@ -1,11 +1,11 @@
 """What the documentation tells people to type works and prints what the page says.
 
 In a ```console block of README.md or docs/, every `$ byway …` line is run by the shell, all those
-of a page in one empty directory, top to bottom. It must exit with 0, or with what a comment at its
-end says (`# exit 2`). Lines that follow it are its output (stdout and stderr), where `...` stands
-for anything: within a line, or, alone on a line, for any number of lines. Without such lines the
-output is not compared. A `$ make …` line must name targets that exist; other commands are
-left alone.
+of a page in one directory that holds nothing but `examples`, top to bottom. It must exit with 0, or
+with what a comment at its end says (`# exit 2`). Lines that follow it are its output (stdout and
+stderr), where `...` stands for anything: within a line, or, alone on a line, for any number of
+lines. Without such lines the output is not compared. A `$ make …` line must name targets that
+exist; other commands are left alone.
 """
 
 import os
@@ -111,6 +111,7 @@ def fault_of(command: Command, directory: Path) -> str | None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_do_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     faults = [
         f"{page.relative_to(ROOT)}:{command.line}: $ {command.text}\n{fault}"
         for command in commands_of(page.read_text())

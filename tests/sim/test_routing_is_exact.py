@@ -13,6 +13,8 @@ from byway.model import conforms, parse
 from byway.model.messages import Attached, Delivery, PublicationsConfirmed, Settled
 from tests.core_net import Net
 
+pytestmark = pytest.mark.sim
+
 FILTERS = (
     "p > 0", "p > 1", "p > 2", "p < 3", "p = 2", "p > 1 AND q > 1", "p > 0 AND q > 0", "q < 3",
     "TRUE", "p > 9", "p = 2 OR q = 1", "p >= 1",

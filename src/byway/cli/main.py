@@ -19,6 +19,7 @@ from byway.cli.app import new_app
 VERBS = {
     "demo": "Show byway at work.",
     "filter": "Check, try and compare filters without a network.",
+    "simulate": "Run a scenario file in the simulator.",
 }
 
 

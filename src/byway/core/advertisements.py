@@ -82,8 +82,9 @@ class Advertisements:
         entry.awaiting[link] = 1
         self._agreement.tell(link, Advertise(entry.id, entry.filter))
 
-    def end(self, entry: Entry, pending: Pending) -> None:
-        """It is over; `pending` waits until all have heard of it."""
+    def end(self, entry: Entry, pending: Pending, lost: bool = False) -> None:
+        """It is over, or the neighbour that told of it is `lost`; `pending` waits until all have
+        heard of it."""
         context = self._context
         context.adverts.remove(entry)
         for link in sorted(entry.forwarded):
@@ -94,10 +95,18 @@ class Advertisements:
             context.count_control(link, message)
         if entry.origin.link is not None:
             self._subscriptions.unadvertised(entry.origin.link, entry.filter)
-        heir = context.adverts.heir(entry.id)
-        if heir is not None:
-            again = self.begin(entry.id, entry.filter, Origin(heir[0]))
-            again.announced = heir[1]
+        if entry.id in context.adverts.claims:
+            if lost:
+                self.inherit(entry.id, entry.filter)
+            else:
+                context.take_back(context.adverts, entry)
+
+    def inherit(self, id: EntryId, filter: Filter) -> None:
+        """Another neighbour that tells of an ended advertisement is its origin now."""
+        heir = self._context.adverts.heir(id)
+        if heir is not None and self._context.adverts.get(id) is None:
+            link, announced = heir
+            self.begin(id, filter, Origin(link)).announced = announced
 
     # --- settlement ----------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from byway.core.behaviours import BEHAVIOURS, Behaviour, LoadExchange, Surroundi
 from byway.core.bodies import Bodies
 from byway.core.clients import Clients
 from byway.core.config import BrokerConfig
-from byway.core.context import Context, Counters, Pending
+from byway.core.context import HEIRS_TIMER, Context, Counters, Pending
 from byway.core.cycles import Cycles
 from byway.core.inputs import (
     ClientAttached,
@@ -272,10 +272,22 @@ class Broker:
         timer: Timer = event.timer
         if timer.owner == AGREEMENT_TIMER.owner:
             self.agreement.waited_enough(timer.detail)
+        elif timer == HEIRS_TIMER:
+            self._inherit()
         elif timer.owner == "session":
             self.clients.waited_enough(timer.detail)
         elif timer.owner in self.behaviours:
             self.behaviours[timer.owner].timer_fired(timer.detail)
+
+    def _inherit(self) -> None:
+        """What ended a while ago, and another neighbour still tells of, is that one's."""
+        for table, part in (
+            (self.context.adverts, self._advertisements),
+            (self.context.subscriptions, self._subscriptions),
+        ):
+            ended, table.taken_back = table.taken_back, {}
+            for id, filter in ended.items():
+                part.inherit(id, filter)
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
         for behaviour in self.behaviours.values():
@@ -335,10 +347,10 @@ class Broker:
 
     def _forget_from(self, link: str, subscriptions: list[Any]) -> None:
         """What came over a link ends."""
-        self._subscriptions.end(subscriptions)
+        self._subscriptions.end(subscriptions, lost=True)
         pending = self.context.nobody()
         for entry in self.context.adverts.came_from(link):
-            self._advertisements.end(entry, pending)
+            self._advertisements.end(entry, pending, lost=True)
 
     def _forget_to(self, link: str) -> None:
         """Nothing is at the other end of a link any more."""

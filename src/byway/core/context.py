@@ -7,18 +7,24 @@ hands work to the next.
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import msgspec
 
+from byway.core.actions import SetTimer, Timer
 from byway.core.bodies import Bodies
 from byway.core.config import BrokerConfig
 from byway.core.links import LinkEnd, Window
 from byway.core.outgoing import Outgoing
-from byway.core.tables import LinkNumbers, Table
+from byway.core.tables import Entry, LinkNumbers, Table
 from byway.model.messages import Message, entries_of
 from byway.trace import TraceBuffer
 
 _encode = msgspec.msgpack.Encoder().encode
+
+
+HEIRS_TIMER: Final = Timer("heirs")
+HEIRS_WAIT_US: Final = 1_000_000
 
 
 class Counters:
@@ -100,6 +106,11 @@ class Context:
         self.ends[link] = LinkEnd(self.name, link, self.incarnation)
         self.ends = dict(sorted(self.ends.items()))
         self.unconfirmed[link] = deque()
+
+    def take_back(self, table: Table, entry: Entry) -> None:
+        """An entry ended of which another neighbour still tells: see in a while."""
+        table.taken_back[entry.id] = entry.filter
+        self.out.do(SetTimer(HEIRS_TIMER, self.now_us + HEIRS_WAIT_US))
 
     def nobody(self) -> Pending:
         """Where data messages come from that nobody waits for."""

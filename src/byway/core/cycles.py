@@ -2,14 +2,16 @@
 
 The overlay must be a tree. Each end of a link that comes up sends a probe over it that every broker
 passes on to its other neighbours, with the way it came. One that comes back names all brokers of a
-cycle, and all of them would cut the same link: the last one by name. Both its ends part with each
-other. A probe that meets a cycle elsewhere ends there, so nothing goes round for ever. Probes tell
-of links that are up: they do not wait for one that is down, and only the last one sent counts.
+cycle, and all of them would cut the same link: the last one by name. The cycle is told round until
+it meets an end of that link, and its ends part with each other. A probe that meets another cycle
+ends there, so nothing goes round for ever. Probes tell of links that are up: they do not wait for
+one that is down, and only the last one sent counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from byway.core.context import Context
 from byway.model.messages import LinkProbe
@@ -31,22 +33,32 @@ class Cycles:
             self._context.out.send(link, probe)
 
     def on_probe(self, link: str, message: LinkProbe) -> None:
-        """A probe came: it is our own, or it is passed on."""
+        """A probe came: it is our own, or it is passed on; or it names a cycle that was found."""
         context, path = self._context, message.path
-        if path and path[0] == context.name:
+        if len(path) > 1 and path[0] == path[-1]:
+            self._found(message)
+        elif path and path[0] == context.name:
             if (message.incarnation, message.number) == (context.incarnation, self._number):
-                self._cut(path)
+                self._found(_extended(message, context.name))
         elif context.name not in path and len(path) <= context.config.hops_max:
-            onward = LinkProbe((*path, context.name), message.incarnation, message.number)
             for other, end in context.ends.items():
                 if other != link and end.up:
-                    context.out.send(other, onward)
+                    context.out.send(other, _extended(message, context.name))
 
-    def _cut(self, path: tuple[str, ...]) -> None:
-        """Our own probe came back: this is the cycle."""
-        pairs = [tuple(sorted(pair)) for pair in zip(path, (*path[1:], path[0]), strict=True)]
-        first, second = max(pairs)
-        here = self._context.name
-        peer = second if first == here else first
-        if here in (first, second) and peer in self._context.ends:
-            self._part_with(peer, f"the overlay has a cycle: {' – '.join((*path, path[0]))}")
+    def _found(self, message: LinkProbe) -> None:
+        """This is a cycle: part with the peer if its last link by name ends here, else tell the
+        next broker on it, until one is found where it does."""
+        here, ends, cycle = self._context.name, self._context.ends, message.path
+        last = max(tuple(sorted(pair)) for pair in pairwise(cycle))
+        if here in last:
+            peer = last[1] if last[0] == here else last[0]
+            if peer in ends:
+                self._part_with(peer, f"the overlay has a cycle: {' – '.join(cycle)}")
+        elif here in cycle:
+            following = cycle[cycle.index(here) + 1]
+            if following != cycle[0] and following in ends:
+                self._context.out.send(following, message)
+
+
+def _extended(message: LinkProbe, broker: str) -> LinkProbe:
+    return LinkProbe((*message.path, broker), message.incarnation, message.number)

@@ -287,8 +287,8 @@ class LinkEnd:
         """What the peer should know now of what arrived and is confirmed, if that is news."""
         window, arrived = self.window, self.arrived
         confirmed = window.finished_up_to
-        if confirmed == window.told and self.told == arrived:
-            return None
+        if confirmed == window.told and self.told[Lane.CONTROL] == arrived[Lane.CONTROL]:
+            return None  # that data has arrived lets nobody forget anything: it is told in passing
         window.told = confirmed
         self.told = arrived.copy()
         return Acknowledge(arrived[0], arrived[1], confirmed)

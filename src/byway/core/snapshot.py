@@ -90,6 +90,7 @@ class TableState(_State, array_like=True):
     entries: list[EntryState]
     free: list[int]
     claims: list[tuple[EntryId, dict[str, int]]]
+    taken_back: list[tuple[EntryId, Filter]]
 
 
 class ClientState(_State, array_like=True):
@@ -205,7 +206,10 @@ def _window(window: Window) -> WindowState:
 
 def _table(table: Table) -> TableState:
     return TableState(
-        [_entry(entry, table) for entry in table], table.free, list(table.claims.items())
+        [_entry(entry, table) for entry in table],
+        table.free,
+        list(table.claims.items()),
+        list(table.taken_back.items()),
     )
 
 
@@ -303,6 +307,7 @@ def _put_table(state: TableState, numbers: LinkNumbers) -> Table:
         for link, ids in stored.followers.items():
             leader.followers[link] = _known(table, ids)
     table.free, table.claims = state.free, dict(state.claims)
+    table.taken_back = dict(state.taken_back)
     return table
 
 

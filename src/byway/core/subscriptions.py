@@ -74,8 +74,9 @@ class Subscriptions:
         self.policy.arrived(entry, links)
         self.settle(entry)
 
-    def end(self, entries: Sequence[Entry]) -> None:
-        """Forget entries; each neighbour gets one message for all that it was sent."""
+    def end(self, entries: Sequence[Entry], lost: bool = False) -> None:
+        """Forget entries, which have ended, or whose neighbour is `lost`; each neighbour gets one
+        message for all that it was sent."""
         context = self._context
         for entry in entries:
             context.subscriptions.remove(entry)
@@ -84,9 +85,17 @@ class Subscriptions:
         for link in sorted(set().union(*(entry.forwarded for entry in entries))):
             self.policy.left([e for e in entries if link in e.forwarded], link)
         for entry in entries if context.subscriptions.claims else ():
-            heir = context.subscriptions.heir(entry.id)
-            if heir is not None:
-                self.begin(entry.id, entry.filter, Origin(heir[0]))
+            if entry.id in context.subscriptions.claims:
+                if lost:
+                    self.inherit(entry.id, entry.filter)
+                else:
+                    context.take_back(context.subscriptions, entry)
+
+    def inherit(self, id: EntryId, filter: Filter) -> None:
+        """Another neighbour that tells of an ended subscription is its origin now."""
+        heir = self._context.subscriptions.heir(id)
+        if heir is not None and self._context.subscriptions.get(id) is None:
+            self.begin(id, filter, Origin(heir[0]))
 
     def advertised(self, link: str, filter: Filter) -> None:
         """An advertisement came from `link`: subscriptions that it may feed go there."""

@@ -96,6 +96,10 @@ class Table:
         self.claims: dict[EntryId, dict[str, int]] = {}
         """By id, other neighbours that tell of the same entry, and how often. On a tree there is
         none for long: while an operator moves a link, or before a cycle is cut."""
+        self.taken_back: dict[EntryId, Filter] = {}
+        """Entries that ended though another neighbour still tells of them. Unless that one takes
+        them back too, it is their origin after a while. At once, brokers of a cycle would take them
+        from each other for ever."""
 
     def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
         """Store a new entry; under a given key when it is stored again after a restart."""
@@ -132,7 +136,7 @@ class Table:
                 self._drop_claim(id, link)
 
     def heir(self, id: EntryId) -> tuple[str, int] | None:
-        """Who stands for an entry that has ended, if anyone does, and how often it told of it."""
+        """Who else tells of an entry that has ended, if anyone does, and how often."""
         claims = self.claims.get(id)
         if claims is None:
             return None

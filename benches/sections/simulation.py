@@ -1,0 +1,137 @@
+"""The simulator: how fast a network of 120 brokers runs on one core, checkers on."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benches.report import Figure, Section, at_least, at_most
+from benches.run import Run
+from benches.timing import seconds
+from byway.sim.scenario import Scenario, scenario_of
+from byway.sim.scenario.build import build, plan_of
+from byway.sim.world import World
+from byway.trace import TraceWriter
+
+TITLE = "a network of 120 brokers, simulated with all checkers on"
+BROKERS = 120
+SUBSCRIPTIONS = 10_000
+COVERED = 80_000
+SLICES = 5
+
+
+def measure(run: Run) -> Section:
+    """Publication hops with and without a trace, subscription hops with covering, memory."""
+    plain, hops = _publications(run, None)
+    with TemporaryDirectory() as directory:
+        traced, _ = _publications(run, Path(directory))
+    subscribing, subscription_hops = _subscriptions(run)
+    growth, publications = _memory(run)
+    figures = [
+        Figure(
+            "publication hops", plain, "hops/s", at_least(40_000), more_is_better=True,
+        ),
+        Figure(
+            "publication hops, trace to Parquet", traced, "hops/s", at_least(25_000),
+            {"without trace": plain}, more_is_better=True,
+        ),
+        Figure(
+            "subscription hops, active", subscribing, "hops/s", at_least(5_000),
+            more_is_better=True,
+        ),
+        Figure("memory grown over the long run", growth, "MiB", at_most(16)),
+    ]  # fmt: skip
+    sizes = {
+        "brokers": BROKERS,
+        "subscriptions": run.scaled(SUBSCRIPTIONS),
+        "publication hops": hops,
+        "subscriptions, active": run.scaled(COVERED),
+        "subscription hops": subscription_hops,
+        "publications of the long run": publications,
+    }
+    return Section("simulation", TITLE, sizes, figures, [
+        "publications of 100 tickers, one at a time; the best of several slices of one run",
+        "memory: the largest resident size after half of the long run, and at its end",
+    ])  # fmt: skip
+
+
+def _scenario(subscriptions: int, rate: int, covering: str, **workload: Any) -> Scenario:
+    return scenario_of({
+        "name": "bench",
+        "duration_s": 1_000,
+        "warmup_s": 10,
+        "topology": {"kind": "random-tree", "brokers": BROKERS, "degree_max": 4},
+        "network": {"latency_ms": 2},
+        "brokers": {"covering": covering},
+        "workload": {
+            "kind": "stocks",
+            "subscriptions": subscriptions,
+            "subscribers": min(subscriptions, 1_000),
+            "subscribe_for_s": 5,
+            "publishers": 100,
+            "advertise": "symbols",
+            "rate_per_s": rate,
+            **workload,
+        },
+    })  # fmt: skip
+
+
+def _world(scenario: Scenario, trace: TraceWriter | None = None) -> World:
+    world, _ = build(plan_of(scenario, 1), trace)
+    return world
+
+
+def _copies(world: World) -> int:
+    return sum(n.broker.counters.copies for n in world.nodes.values() if n.broker is not None)
+
+
+def _publications(run: Run, directory: Path | None) -> tuple[float, int]:
+    """Publication hops per second in the best slice, and how many there were in all."""
+    what = "publishing" if directory is None else "publishing with a trace"
+    run.step(f"{what}: subscribing first")
+    trace = None if directory is None else TraceWriter(directory, "bench")
+    world = _world(_scenario(run.scaled(SUBSCRIPTIONS), 1_000, "none"), trace)
+    world.run(10_000_000)
+    best = 0.0
+    for number in range(SLICES):
+        run.step(f"{what}: slice {number + 1} of {SLICES}")
+        before, until = _copies(world), 11_000_000 + 1_000_000 * number
+        spent = seconds(lambda until=until: world.run(until))  # type: ignore[misc]
+        best = max(best, (_copies(world) - before) / spent)
+    if trace is not None:
+        trace.close()
+    return best, _copies(world)
+
+
+def _subscriptions(run: Run) -> tuple[float, int]:
+    """(Subscription, broker) pairs per second while 80,000 subscriptions come in."""
+    count = run.scaled(COVERED)
+    run.step(f"subscribing {count:,} with active covering")
+    world = _world(
+        _scenario(
+            count, 1, "active", kind="covering", advertise="any", publishers=10,
+            parameters={"count": count, "degree": 30}, subscribe_for_s=9,
+        )
+    )  # fmt: skip
+    spent = seconds(lambda: world.run(10_000_000))
+    hops = count + sum(
+        n.broker.counters.messages_sent.get("sub", 0)
+        for n in world.nodes.values()
+        if n.broker is not None
+    )
+    return hops / spent, hops
+
+
+def _memory(run: Run) -> tuple[float, int]:
+    """How much the largest resident size grew in the second half of a long run, in MiB."""
+    rate, length_s = 200, run.scaled(600)
+    world = _world(_scenario(run.scaled(2_000), rate, "none"))
+    world.run(10_000_000)
+    sizes = []
+    for half in (1, 2):
+        run.step(f"a long run: half {half}")
+        world.run(10_000_000 + half * length_s * 500_000)
+        sizes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return sizes[1] - sizes[0], rate * length_s

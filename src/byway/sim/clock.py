@@ -1,0 +1,76 @@
+"""The clock: what happens next, in the order of time, then of scheduling.
+
+Two heaps. In the *foreground* is what is under way: when it is empty, the world is at rest. In the
+*background* is what merely comes round: samples, sessions that may end one day, timers. The clock
+knows nothing of what it calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+Happening = tuple[int, int, Callable[[Any], None], Any]
+"""Time, number in the order of scheduling, and the function with its argument."""
+
+
+class Clock:
+    """Time in integer microseconds, and a list of what is to come."""
+
+    __slots__ = ("background", "foreground", "now_us", "order")
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self.foreground: list[Happening] = []
+        self.background: list[Happening] = []
+        self.order = itertools.count().__next__
+
+    def __repr__(self) -> str:
+        return (
+            f"<Clock at {self.now_us / 1e6:.6f} s: {len(self.foreground)} under way, "
+            f"{len(self.background)} in the background>"
+        )
+
+    def at(self, t_us: int, function: Callable[[Any], None], argument: Any = None) -> None:
+        """Call a function at a time that has not passed."""
+        assert t_us >= self.now_us, f"{t_us} us has passed: it is {self.now_us} us"
+        heappush(self.foreground, (t_us, self.order(), function, argument))
+
+    def aside_at(self, t_us: int, function: Callable[[Any], None], argument: Any = None) -> None:
+        """The same in the background: nobody waits for it."""
+        assert t_us >= self.now_us, f"{t_us} us has passed: it is {self.now_us} us"
+        heappush(self.background, (t_us, self.order(), function, argument))
+
+    @property
+    def next_us(self) -> int | None:
+        """When something happens next, if anything does."""
+        heads = [heap[0][0] for heap in (self.foreground, self.background) if heap]
+        return min(heads, default=None)
+
+    def run(self, until_us: int) -> None:
+        """Let happen what is due up to a time, that time included; then it is that time."""
+        self._go(until_us, at_rest=False)
+        self.now_us = max(self.now_us, until_us)
+
+    def run_to_rest(self, until_us: int) -> bool:
+        """The same, but stop when the foreground is empty; whether it is."""
+        self._go(until_us, at_rest=True)
+        return not self.foreground
+
+    def _go(self, until_us: int, *, at_rest: bool) -> None:
+        foreground, background = self.foreground, self.background
+        pop = heappop
+        while True:
+            if foreground and (not background or foreground[0] < background[0]):
+                heap = foreground
+            elif background and not (at_rest and not foreground):
+                heap = background
+            else:
+                return
+            if heap[0][0] > until_us:
+                return
+            happening = pop(heap)
+            self.now_us = happening[0]
+            happening[2](happening[3])

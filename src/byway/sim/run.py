@@ -1,0 +1,104 @@
+"""Running: a scenario and a seed become a result.
+
+A run is a function of the scenario and the seed, but for the time it takes: nothing is kept between
+runs, and scenario and result may be shipped to another process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from byway.sim.metrics import Metrics
+from byway.sim.report import Report
+from byway.sim.scenario.build import build, plan_of
+from byway.sim.scenario.schema import Scenario, microseconds
+from byway.sim.summary import numbers_of, unexpected
+from byway.trace import TraceWriter
+
+Progress = Callable[[int], None]
+"""Called now and then with the simulated time, in microseconds."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to."""
+
+    scenario: str
+    seed: int
+    brokers: int
+    clients: int
+    simulated_s: float
+    """Until nothing was under way any more."""
+    wall_s: float
+    """What it took to simulate that."""
+    metrics: Metrics
+    report: Report
+    disappointments: tuple[str, ...] = ()
+    """What the scenario expected and was not so."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the checkers held, and what was expected came."""
+        return not self.violations
+
+    @property
+    def violations(self) -> list[str]:
+        """What went wrong, in sentences."""
+        return [*self.report.violations, *self.disappointments]
+
+    def facts(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "scenario": self.scenario,
+            "seed": self.seed,
+            "ok": self.ok,
+            **numbers_of(self.metrics, self.report),
+            "violations": self.violations,
+            "brokers": self.brokers,
+            "clients": self.clients,
+            "simulated_s": self.simulated_s,
+            "wall_s": self.wall_s,
+        }
+
+
+def run_scenario(
+    scenario: Scenario,
+    seed: int | None = None,
+    trace_dir: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Run a scenario with a seed (its own unless given) and check all that can be checked.
+
+    Raises `ScenarioError` before anything happens if the scenario does not fit its topology.
+    """
+    seed = scenario.seed if seed is None else seed
+    start = perf_counter()
+    plan = plan_of(scenario, seed)
+    with ExitStack() as stack:
+        trace = None
+        if trace_dir is not None:
+            trace = stack.enter_context(TraceWriter(trace_dir, f"{scenario.name}-{seed}"))
+        world, clients = build(plan, trace)
+        world.run(microseconds(scenario.duration_s), progress)
+        is_quiet = world.quiet(microseconds(scenario.quiet_s))
+        report, metrics = world.check(), world.metrics()
+    received = {name: client.deliveries for name, client in clients.items()}
+    disappointments = list(unexpected(scenario.expect, numbers_of(metrics, report), received))
+    if not is_quiet:
+        disappointments.append(f"something is still under way {scenario.quiet_s:g} s after the end")
+    return Result(
+        scenario=scenario.name,
+        seed=seed,
+        brokers=len(world.topology),
+        clients=len(world.clients),
+        simulated_s=world.now_us / 1_000_000,
+        wall_s=perf_counter() - start,
+        metrics=metrics,
+        report=report,
+        disappointments=tuple(disappointments),
+    )

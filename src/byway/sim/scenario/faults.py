@@ -1,0 +1,153 @@
+"""Faults: those a scenario lists and those it draws, scheduled in a world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
+
+from byway.sim.scenario.check_faults import overlaps
+from byway.sim.scenario.draws import Purpose, stream
+from byway.sim.scenario.places import brokers_of
+from byway.sim.scenario.schema import (
+    Crash,
+    Cut,
+    Delay,
+    Fault,
+    Partition,
+    RandomFaults,
+    Scenario,
+    ScenarioError,
+    Slow,
+    microseconds,
+)
+from byway.sim.scenario.stage import Stage
+from byway.sim.scenario.times import window_of
+from byway.sim.topology import Topology
+from byway.sim.world import World
+
+_TRIES: Final = 100  # to find a time and a place for a fault that no other has
+
+
+def start_faults(stage: Stage, faults: Iterable[Fault]) -> None:
+    """Schedule faults and their ends."""
+    for fault in faults:
+        begin, end = _both_ends(fault, stage.world)
+        stage.world.at(microseconds(fault.at_s), begin)
+        if end is not None:
+            stage.world.at(microseconds(fault.at_s) + microseconds(fault.for_s), end)
+
+
+def faults_of(scenario: Scenario, seed: int, topology: Topology) -> list[Fault]:
+    """The faults listed, then those drawn from the seed."""
+    faults = list(scenario.faults)
+    drawn = scenario.faults_random
+    if drawn is None:
+        return faults
+    dice = _Dice(scenario, drawn, topology, stream(seed, Purpose.FAULTS))
+    for key, count, draw in (
+        ("crashes", drawn.crashes, dice.crash),
+        ("cuts", drawn.cuts, dice.cut),
+        ("partitions", drawn.partitions, dice.partition),
+        ("delays", drawn.delays, dice.delay),
+        ("slows", drawn.slows, dice.slow),
+    ):
+        for _ in range(count):
+            found = _found(draw, faults)
+            if found is None:
+                raise ScenarioError(f"faults_random.{key}", f"there is no room for {count}")
+            faults.append(found)
+    return faults
+
+
+def _found(draw: Callable[[], Fault | None], faults: list[Fault]) -> Fault | None:
+    """A fault that overlaps with none, or None if there seems to be no such."""
+    for _ in range(_TRIES):
+        fault = draw()
+        if fault is not None and not overlaps(fault, faults):
+            return fault
+    return None
+
+
+def _both_ends(fault: Fault, world: World) -> tuple[Callable[[], None], Callable[[], None] | None]:
+    """What begins a fault, and what ends it unless it ends by itself."""
+    until_us = microseconds(fault.at_s) + microseconds(fault.for_s)
+    match fault:
+        case Crash(broker=broker, stored=stored):
+            return lambda: world.crash(broker), lambda: world.restart(broker, stored)
+        case Cut(link=(a, b)):
+            return lambda: world.cut(a, b), lambda: world.mend(a, b)
+        case Partition(brokers=brokers):
+            return lambda: world.partition(brokers), lambda: world.heal(brokers)
+        case Delay(link=(a, b), extra_ms=extra_ms):
+            extra_us = round(extra_ms * 1_000)
+            return lambda: world.delay(a, b, extra_us, until_us), None
+        case Slow(broker=broker, factor=factor):
+            return lambda: world.slow(broker, factor, until_us), None
+
+
+class _Dice:
+    """Draws one fault at a time; None: there is no link for it to happen to."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        drawn: RandomFaults,
+        topology: Topology,
+        rng: np.random.Generator,
+    ) -> None:
+        self._drawn = drawn
+        self._topology = topology
+        self._brokers = brokers_of("faults_random.brokers", drawn.brokers, topology)
+        self._window_us = [microseconds(time_s) for time_s in window_of(drawn, scenario)]
+        self._rng = rng
+
+    def crash(self) -> Crash:
+        at_s, for_s = self._time()
+        by_chance = bool(self._rng.integers(2))
+        stored = by_chance if self._drawn.stored == "random" else self._drawn.stored == "always"
+        return Crash(at_s=at_s, for_s=for_s, broker=self._broker(), stored=stored)
+
+    def slow(self) -> Slow:
+        at_s, for_s = self._time()
+        return Slow(at_s=at_s, for_s=for_s, broker=self._broker(), factor=self._drawn.factor)
+
+    def cut(self) -> Cut | None:
+        at_s, for_s = self._time()
+        link = self._link()
+        return None if link is None else Cut(at_s=at_s, for_s=for_s, link=link)
+
+    def delay(self) -> Delay | None:
+        at_s, for_s = self._time()
+        link, extra_ms = self._link(), self._drawn.extra_ms
+        return None if link is None else Delay(at_s=at_s, for_s=for_s, link=link, extra_ms=extra_ms)
+
+    def partition(self) -> Partition | None:
+        """All that lies beyond a link."""
+        at_s, for_s = self._time()
+        link = self._link()
+        if link is None:
+            return None
+        near, far = link
+        topology = self._topology
+        beyond = tuple(name for name in topology.brokers if far in topology.path(near, name))
+        return Partition(at_s=at_s, for_s=for_s, brokers=beyond)
+
+    def _time(self) -> tuple[float, float]:
+        """When it begins and how long it lasts, in seconds."""
+        from_us, to_us = self._window_us
+        bounds_us = microseconds(self._drawn.for_s_min), microseconds(self._drawn.for_s_max)
+        for_us = int(self._rng.integers(*bounds_us, endpoint=True))
+        at_us = int(self._rng.integers(from_us, to_us - for_us, endpoint=True))
+        return at_us / 1_000_000, for_us / 1_000_000
+
+    def _broker(self) -> str:
+        return self._brokers[int(self._rng.integers(len(self._brokers)))]
+
+    def _link(self) -> tuple[str, str] | None:
+        links = self._topology.links
+        if not links:
+            return None
+        link = links[int(self._rng.integers(len(links)))]
+        return link.a, link.b

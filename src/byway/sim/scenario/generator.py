@@ -1,0 +1,56 @@
+"""Generators: the workload generator that a scenario names, and how publishers share it.
+
+It decides which publisher a generated publication belongs to and what each publisher advertises;
+when and where things happen is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from byway.model import ANY, Filter, parse
+from byway.model.writing import name_text, value_text
+from byway.sim.scenario.schema import ScenarioError, Workload
+from byway.sim.scenario.shape import check_shape
+from byway.workload import CoveringDegree, Generator, Siena, StockQuotes, WorkloadError, Zipf
+from byway.workload.stocks import ATTRIBUTES
+
+GENERATORS: Final[dict[str, type[Generator]]] = {
+    "siena": Siena,
+    "zipf": Zipf,
+    "covering": CoveringDegree,
+    "stocks": StockQuotes,
+}
+
+
+def generator_of(workload: Workload, seed: int) -> Generator:
+    """The generator of a workload, with this seed unless its parameters have one."""
+    kind = GENERATORS[workload.kind]
+    given: dict[str, Any] = {"seed": seed}
+    if kind is CoveringDegree:
+        given["count"] = max(1, workload.subscriptions)
+    check_shape(workload.parameters, kind, "workload.parameters")
+    try:
+        return kind(**{**given, **workload.parameters})
+    except WorkloadError as error:
+        key = f"workload.parameters.{error.parameter}"
+        reason = f"expected {error.expected}, found {error.value}"
+        raise ScenarioError(key, reason) from None
+
+
+def advertisements(workload: Workload, generator: Generator) -> list[Filter]:
+    """What each publisher may publish: anything, or the quotes of its share of the symbols."""
+    if not isinstance(generator, StockQuotes) or workload.advertise == "any":
+        return [ANY] * workload.publishers
+    symbols = generator.symbol_names()
+    return [
+        _quotes_of(symbols[number :: workload.publishers]) for number in range(workload.publishers)
+    ]
+
+
+def _quotes_of(symbols: tuple[str, ...]) -> Filter:
+    """Closed-world: every attribute of a quote is named."""
+    listed = ", ".join(value_text(symbol) for symbol in symbols)
+    terms = ["class = 'STOCK'", f"symbol IN ({listed})"]
+    others = (name for name in ATTRIBUTES if name not in ("class", "symbol"))
+    return parse(" AND ".join([*terms, *(f"EXISTS {name_text(name)}" for name in others)]))

@@ -1,0 +1,68 @@
+"""Publishers: generated clients that advertise first and publish after the warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import msgspec
+
+from byway.model.messages import Body
+from byway.model.values import Value
+from byway.sim.scenario.draws import Purpose, poisson_times_us, regular_times_us
+from byway.sim.scenario.generator import advertisements
+from byway.sim.scenario.schema import Workload, microseconds
+from byway.sim.scenario.stage import Stage
+from byway.workload import Generator, StockQuotes
+
+
+def start_publishers(stage: Stage, workload: Workload, generator: Generator) -> None:
+    """Make the publishers, let them advertise, and schedule the first publication."""
+    clients = stage.clients(
+        "p", workload.publishers, "workload.publishers_at", workload.publishers_at,
+        Purpose.PUBLISHERS, workload.session_ttl_s,
+    )  # fmt: skip
+    for client, filter in zip(clients, advertisements(workload, generator), strict=True):
+        client.advertise(filter, "a")
+    publications, senders = _publications(generator), _senders(stage, workload, generator)
+    encode = msgspec.msgpack.Encoder().encode
+    payload = bytes(workload.payload_bytes)
+
+    def publish() -> None:
+        attributes = next(publications)
+        clients[next(senders)].publish_body(encode(Body(attributes, payload)), attributes)
+
+    stage.follow(_times_us(stage, workload), publish)
+
+
+def _times_us(stage: Stage, workload: Workload) -> Iterator[int]:
+    rate_per_s = workload.rate_per_s or 0.0
+    if workload.rate_per_publisher_per_s is not None:
+        rate_per_s = workload.rate_per_publisher_per_s * workload.publishers
+    from_us = microseconds(stage.scenario.warmup_s)
+    if not workload.publishers:
+        return iter(())
+    if workload.arrivals == "regular":
+        return regular_times_us(rate_per_s, from_us, stage.end_us)
+    return poisson_times_us(rate_per_s, from_us, stage.end_us, stage.rng(Purpose.ARRIVALS))
+
+
+def _publications(generator: Generator) -> Iterator[dict[str, Value]]:
+    for chunk in count():
+        yield from generator.publications(chunk).publications()
+
+
+def _senders(stage: Stage, workload: Workload, generator: Generator) -> Iterator[int]:
+    """Who publishes the next row: whose symbol it is, the next in turn, or anyone."""
+    publishers = workload.publishers
+    if workload.advertise == "symbols":
+        assert isinstance(generator, StockQuotes)
+        for row in count():
+            yield row % generator.symbols % publishers
+    elif workload.arrivals == "regular":
+        for row in count():
+            yield row % publishers
+    else:
+        rng = stage.rng(Purpose.SENDERS)
+        while True:
+            yield from rng.integers(publishers, size=1_024).tolist()

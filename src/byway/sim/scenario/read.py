@@ -1,0 +1,135 @@
+"""Reading: a TOML file, and settings of the command line over it, become a `Scenario`.
+
+It decides how files and settings are read and whom a fault is blamed on. What keys there are is in
+`schema`, how they are checked in `shape` and `check`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from byway.sim.scenario.check import check_scenario
+from byway.sim.scenario.schema import Scenario, ScenarioError
+from byway.sim.scenario.shape import check_shape, joined
+
+FILE_BYTES_MAX: Final = 16_777_216
+
+_BARE_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_NOT_WORDS: Final = ("true", "false", "inf", "nan")
+
+
+class Setting(NamedTuple):
+    """`key=value` of the command line: a path into the file, and a TOML value."""
+
+    text: str
+    path: tuple[str, ...]
+    value: Any
+
+    def __str__(self) -> str:
+        return f"--set {self.text}"
+
+
+def read_scenario(path: str | os.PathLike[str], settings: Sequence[str] = ()) -> Scenario:
+    """The scenario in a file, changed by settings such as `network.latency_ms=5`.
+
+    Raises `ScenarioError`, which says whether the file or a setting is at fault.
+    """
+    changes = [parse_setting(text) for text in settings]
+    data = _load(Path(path))
+    for change in changes:
+        _apply(data, change)
+    try:
+        return scenario_of(data)
+    except ScenarioError as error:
+        raise error.said_by(source_of(error.key, str(path), changes)) from None
+
+
+def scenario_of(data: dict[str, Any]) -> Scenario:
+    """The scenario that plain data describes, checked as far as it can be without a seed."""
+    check_shape(data, Scenario)
+    scenario = msgspec.convert(data, Scenario)
+    check_scenario(scenario)
+    return scenario
+
+
+def source_of(key: str, path: str, settings: Sequence[Setting]) -> str:
+    """Who said what stands at a key: the last setting above or below it, or else the file."""
+    at = tuple(key.split("."))
+    for setting in reversed(settings):
+        shared = min(len(at), len(setting.path))
+        if at[:shared] == setting.path[:shared]:
+            return str(setting)
+    return path
+
+
+def parse_setting(text: str) -> Setting:
+    """`key=value` with a TOML value; a plain word need not be quoted."""
+    key, equals, value = text.partition("=")
+    path = tuple(part.strip() for part in key.split("."))
+    if not equals or not all(path):
+        raise ScenarioError("", "expected key=value, such as network.latency_ms=5", f"--set {text}")
+    return Setting(text, path, _value(value.strip(), text))
+
+
+def _value(text: str, setting: str) -> Any:
+    if _BARE_WORD.fullmatch(text) and text not in _NOT_WORDS:
+        return text
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        parsed = {}
+    if list(parsed) != ["value"]:
+        reason = 'expected a TOML value after =: a number, true, "text", [1, 2] or a word'
+        raise ScenarioError("", reason, f"--set {setting}")
+    return parsed["value"]
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes() if path.stat().st_size <= FILE_BYTES_MAX else None
+    except OSError as error:
+        raise ScenarioError("", f"cannot be read: {error.strerror}", str(path)) from None
+    if data is None:
+        raise ScenarioError("", f"larger than {FILE_BYTES_MAX} bytes", str(path))
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError("", f"not TOML: {error}", str(path)) from None
+
+
+def _apply(data: dict[str, Any], setting: Setting) -> None:
+    """Put the value where the path leads; tables on the way are made, members of arrays are not."""
+    place: Any = data
+    walked = ""
+    for part in setting.path[:-1]:
+        place = _below(place, part, walked, setting)
+        walked = joined(walked, part)
+    last = setting.path[-1]
+    if isinstance(place, list):
+        place[_position(place, last, walked, setting)] = setting.value
+    else:
+        place[last] = setting.value
+
+
+def _below(place: Any, part: str, walked: str, setting: Setting) -> Any:
+    if isinstance(place, list):
+        found = place[_position(place, part, walked, setting)]
+    else:
+        found = place.setdefault(part, {})
+    if not isinstance(found, dict | list):
+        raise ScenarioError(joined(walked, part), "is no table", str(setting))
+    return found
+
+
+def _position(array: list[Any], part: str, walked: str, setting: Setting) -> int:
+    if not part.isdecimal() or int(part) >= len(array):
+        reason = f"expected the number of one of its {len(array)} members, counted from 0"
+        raise ScenarioError(joined(walked, part), reason, str(setting))
+    return int(part)

@@ -1,0 +1,193 @@
+"""Subscribers: generated clients that share the subscriptions of a workload.
+
+They subscribe over a span of time, change their minds at random times, unsubscribe in bursts, and
+vanish and return. Who does what is drawn from the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from byway.matching import MatchIndex, Vocabulary
+from byway.model import Filter
+from byway.sim.scenario.draws import Purpose, poisson_times_us
+from byway.sim.scenario.schema import Churn, UnsubscribeBurst, Workload, microseconds
+from byway.sim.scenario.stage import Stage
+from byway.sim.scenario.times import window_of
+from byway.workload import Generator
+
+
+class Subscription(NamedTuple):
+    """One that is in force: the place of its client among the subscribers, and its filter."""
+
+    client: int
+    filter: Filter
+
+
+class Drawable:
+    """Numbers of which any can be drawn, all alike, and any can be taken out."""
+
+    def __init__(self) -> None:
+        self._members: list[int] = []
+        self._places: dict[int, int] = {}
+
+    def add(self, member: int) -> None:
+        self._places[member] = len(self._members)
+        self._members.append(member)
+
+    def remove(self, member: int) -> None:
+        place, last = self._places.pop(member), self._members.pop()
+        if last != member:
+            self._members[place] = last
+            self._places[last] = place
+
+    def draw(self, rng: np.random.Generator) -> int | None:
+        """Any of them; None if there is none."""
+        return self._members[int(rng.integers(len(self._members)))] if self._members else None
+
+
+class Subscribers:
+    """The clients that share the generated subscriptions, and what is in force.
+
+    A subscription is called by its number, counted up in order of arrival. What a client does
+    while it is away it says when it is back.
+    """
+
+    def __init__(self, stage: Stage, workload: Workload, generator: Generator) -> None:
+        number = workload.subscriptions if workload.subscribers is None else workload.subscribers
+        self._stage = stage
+        self._workload = workload
+        self._filters = _filters(stage, workload, generator)
+        self._clients = stage.clients(
+            "s", number, "workload.subscribers_at", workload.subscribers_at,
+            Purpose.SUBSCRIBERS, workload.session_ttl_s,
+        )  # fmt: skip
+        self._burst_rng = stage.rng(Purpose.BURSTS)
+        self._subscribed = 0
+        self._in_force: dict[int, Subscription] = {}
+        self._drawable = Drawable()  # those in force
+        self._present = Drawable()  # clients
+        for place in range(number):
+            self._present.add(place)
+
+    def start(self) -> None:
+        """Schedule the first of everything that subscribers do."""
+        self._stage.follow(_arrivals_us(self._workload), self._subscribe_next)
+        churn = self._stage.scenario.churn
+        if churn is not None:
+            self._start_churn(churn)
+        for burst in self._stage.scenario.unsubscribe:
+            self._stage.world.at(microseconds(burst.at_s), partial(self._start_burst, burst))
+
+    def _subscribe_next(self) -> None:
+        self._subscribe(self._subscribed % len(self._clients))
+
+    def _subscribe(self, client: int) -> None:
+        number, filter = self._subscribed, next(self._filters)
+        self._subscribed += 1
+        self._in_force[number] = Subscription(client, filter)
+        self._drawable.add(number)
+        self._clients[client].subscribe(filter, str(number))
+
+    def _unsubscribe(self, number: int) -> None:
+        client = self._in_force.pop(number).client
+        self._drawable.remove(number)
+        self._clients[client].unsubscribe(str(number))
+
+    # --- churn
+
+    def _start_churn(self, churn: Churn) -> None:
+        from_s, to_s = window_of(churn, self._stage.scenario)
+        span = microseconds(from_s), microseconds(to_s)
+        for rate_per_s, purpose, act in (
+            (churn.subscribe_per_s, Purpose.CHURN_SUBSCRIBE, self._subscribe_any),
+            (churn.unsubscribe_per_s, Purpose.CHURN_UNSUBSCRIBE, self._unsubscribe_any),
+            (churn.vanish_per_s, Purpose.CHURN_VANISH, partial(self._vanish_any, churn)),
+        ):
+            rng = self._stage.rng(purpose)
+            times_us = poisson_times_us(rate_per_s, *span, rng.spawn(1)[0])
+            self._stage.follow(times_us, partial(act, rng))
+
+    def _subscribe_any(self, rng: np.random.Generator) -> None:
+        client = self._present.draw(rng)
+        if client is not None:
+            self._subscribe(client)
+
+    def _unsubscribe_any(self, rng: np.random.Generator) -> None:
+        number = self._drawable.draw(rng)
+        if number is not None:
+            self._unsubscribe(number)
+
+    def _vanish_any(self, churn: Churn, rng: np.random.Generator) -> None:
+        client = self._present.draw(rng)
+        if client is None:
+            return
+        bounds_us = microseconds(churn.away_s_min), microseconds(churn.away_s_max)
+        away_us = int(rng.integers(*bounds_us, endpoint=True))
+        self._present.remove(client)
+        self._clients[client].vanish()
+        back_us = min(self._stage.world.now_us + away_us, self._stage.end_us)
+        self._stage.world.at(back_us, partial(self._return, client))
+
+    def _return(self, client: int) -> None:
+        self._present.add(client)
+        self._clients[client].come_back()
+
+    # --- bursts
+
+    def _start_burst(self, burst: UnsubscribeBurst) -> None:
+        chosen = self._broadest() if burst.which == "broadest" else self._shuffled()
+        targets = iter(chosen[: burst.count])
+        gap_us, from_us = microseconds(burst.gap_s), self._stage.world.now_us
+        times_us = (from_us + number * gap_us for number in range(min(burst.count, len(chosen))))
+        self._stage.follow(times_us, lambda: self._unsubscribe_if_in_force(next(targets)))
+
+    def _unsubscribe_if_in_force(self, number: int) -> None:
+        if number in self._in_force:
+            self._unsubscribe(number)
+
+    def _shuffled(self) -> list[int]:
+        numbers: list[int] = self._burst_rng.permutation(list(self._in_force)).tolist()
+        return numbers
+
+    def _broadest(self) -> list[int]:
+        """Those in force, by how many of the others each covers; the older first."""
+        index = MatchIndex(Vocabulary())
+        for number, subscription in self._in_force.items():
+            index.add(number, subscription.filter)
+        covered = {
+            number: len(index.covered_by(subscription.filter))
+            for number, subscription in self._in_force.items()
+        }
+        return sorted(covered, key=lambda number: (-covered[number], number))
+
+
+def _arrivals_us(workload: Workload) -> Iterator[int]:
+    """When the first subscriptions come: evenly over their span."""
+    from_us, span_us = microseconds(workload.subscribe_at_s), microseconds(workload.subscribe_for_s)
+    for number in range(workload.subscriptions):
+        yield from_us + number * span_us // workload.subscriptions
+
+
+def _filters(stage: Stage, workload: Workload, generator: Generator) -> Iterator[Filter]:
+    """The workload's subscriptions in order of arrival, and those after them without end.
+
+    A generator that ends begins again.
+    """
+    first = generator.take_filters(workload.subscriptions)
+    if workload.order == "shuffled":
+        order = stage.rng(Purpose.ORDER).permutation(len(first)).tolist()
+        first = [first[place] for place in order]
+    yield from first
+    del first
+    row = workload.subscriptions
+    available = generator.subscription_count()
+    while True:
+        chunk, start = divmod(row if available is None else row % available, generator.ROWS)
+        found = generator.subscriptions(chunk).filters()[start:]
+        yield from found
+        row += len(found)

@@ -1,0 +1,191 @@
+"""Service: how long a broker is busy with what it takes in.
+
+A profile gives each kind of message a time that grows with the subscription table. It decides times
+only; who waits for whom is the node's business. `docs/reference/service-times.md` tells where the
+numbers of the profiles come from.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+
+from byway.core.inputs import ClientRequested, FrameReceived, Input
+from byway.model.errors import BywayError, shortened
+from byway.model.messages import (
+    Advertise,
+    AdvertiseRequest,
+    Batch,
+    Publish,
+    PublishRequest,
+    Subscribe,
+    SubscribeRequest,
+    Unadvertise,
+    UnadvertiseRequest,
+    Unsubscribe,
+    UnsubscribeRequest,
+)
+
+_KIND: Final[dict[type, str]] = {
+    Publish: "publication",
+    PublishRequest: "publication",
+    Subscribe: "subscribe",
+    SubscribeRequest: "subscribe",
+    Unsubscribe: "unsubscribe",
+    UnsubscribeRequest: "unsubscribe",
+    Advertise: "advertise",
+    AdvertiseRequest: "advertise",
+    Unadvertise: "unadvertise",
+    UnadvertiseRequest: "unadvertise",
+}
+
+
+class ProfileError(BywayError):
+    """A service profile that does not exist or cannot be read."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"service profile {shortened(name)!r}: {reason}")
+
+
+class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The time of one message: a base, and so much for each entry of the subscription table."""
+
+    base_us: float = 0.0
+    per_entry_us: float = 0.0
+
+    def __post_init__(self) -> None:
+        for value in (self.base_us, self.per_entry_us):
+            if not 0 <= value < 1e12:
+                raise ValueError(f"a time of {value:g} us: expected 0 up")
+
+    def plus(self, other: Cost) -> Cost:
+        """Both one after the other."""
+        return Cost(self.base_us + other.base_us, self.per_entry_us + other.per_entry_us)
+
+
+class PolicyCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What differs under one covering policy; None: as the profile says."""
+
+    publication: Cost | None = None
+    subscribe: Cost | None = None
+    unsubscribe: Cost | None = None
+    covering: Cost | None = None
+
+
+class ServiceProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times by kind of message. An unsubscription counts for each subscription it names."""
+
+    name: str
+    about: str = ""
+    pickup_us: int = 0
+    """A broker at rest looks at its input so long after the first message came, and takes all that
+    has come by then."""
+    batch_us: float = 0.0
+    """For each batch that is taken, whatever is in it."""
+    publication: Cost = Cost()
+    subscribe: Cost = Cost()
+    unsubscribe: Cost = Cost()
+    advertise: Cost = Cost()
+    unadvertise: Cost = Cost()
+    other: Cost = Cost()
+    """Settlements, comparisons of tables, loads; link acknowledgements cost nothing."""
+    covering: Cost = Cost()
+    """On top of each subscription, where the policy looks for covering ones."""
+    policies: dict[str, PolicyCosts] = msgspec.field(default_factory=dict)
+    """By covering policy, what differs there."""
+
+    def times(self, policy: str) -> ServiceTimes:
+        """The times of a broker with this covering policy."""
+        own = self.policies.get(policy, PolicyCosts())
+        subscribe = own.subscribe or self.subscribe
+        if policy != "none":
+            subscribe = subscribe.plus(own.covering or self.covering)
+        costs = {
+            "publication": own.publication or self.publication,
+            "subscribe": subscribe,
+            "unsubscribe": own.unsubscribe or self.unsubscribe,
+            "advertise": self.advertise,
+            "unadvertise": self.unadvertise,
+        }
+        return ServiceTimes(self.batch_us, costs, self.other)
+
+
+class ServiceTimes:
+    """The times of one broker."""
+
+    __slots__ = ("_batch_us", "_costs", "_other", "instant")
+
+    def __init__(self, batch_us: float, costs: dict[str, Cost], other: Cost) -> None:
+        self._batch_us = batch_us
+        self._costs = {
+            kind: (costs[word].base_us, costs[word].per_entry_us) for kind, word in _KIND.items()
+        }
+        self._other = (other.base_us, other.per_entry_us)
+        self.instant = not batch_us and not any(
+            base or per_entry for base, per_entry in (*self._costs.values(), self._other)
+        )
+
+    def of(self, events: Sequence[Input], entries: int) -> float:
+        """How long a batch takes, in microseconds, with so many entries in the table."""
+        total = 0.0
+        messages = 0
+        for event in events:
+            for message in _messages(event):
+                messages += 1
+                base, per_entry = self._costs.get(type(message), self._other)
+                times = _weight(message)
+                total += times * (base + per_entry * entries)
+        return total + self._batch_us if messages else 0.0
+
+
+def _messages(event: Input) -> Sequence[Any]:
+    if type(event) is FrameReceived:
+        return event.frame.messages if type(event.frame) is Batch else ()
+    return event.requests if type(event) is ClientRequested else ()
+
+
+def _weight(message: Any) -> int:
+    if type(message) is Unsubscribe:
+        return len(message.ids)
+    return len(message.names) if type(message) is UnsubscribeRequest else 1
+
+
+# --- profiles -------------------------------------------------------------------------------------
+
+INSTANT: Final = ServiceProfile(name="instant", about="no time at all")
+
+
+def profile_names() -> tuple[str, ...]:
+    """The profiles that `load_profile` knows, sorted."""
+    files = (file.name for file in _directory().iterdir())
+    stored = (name.removesuffix(".toml") for name in files if name.endswith(".toml"))
+    return tuple(sorted([INSTANT.name, *stored]))
+
+
+@cache
+def load_profile(name: str) -> ServiceProfile:
+    """The profile of that name."""
+    if name == INSTANT.name:
+        return INSTANT
+    if name not in profile_names():
+        raise ProfileError(name, f"expected one of {', '.join(profile_names())}")
+    return read_profile(name, (_directory() / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def read_profile(name: str, text: str) -> ServiceProfile:
+    """The profile that a TOML text describes."""
+    try:
+        return msgspec.convert({"name": name, **tomllib.loads(text)}, ServiceProfile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ProfileError(name, str(error)) from error
+
+
+def _directory() -> Any:
+    return resources.files("byway.sim") / "profiles"

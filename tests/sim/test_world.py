@@ -1,0 +1,439 @@
+"""Worlds small enough that every number can be computed by hand."""
+
+import pytest
+
+from byway.core.config import BrokerConfig
+from byway.sim.network import NetworkOptions, UplinkOptions, WayOptions
+from byway.sim.outbox import WINDOW
+from byway.sim.seed_trees import seed_topology
+from byway.sim.service import Cost, ServiceProfile
+from byway.sim.shapes import chain, star
+from byway.sim.world import World
+from byway.trace import TraceWriter, read_trace
+
+pytestmark = pytest.mark.sim
+
+SECOND = 1_000_000
+BODY_BYTES = 7  # of {"p": 1}, encoded, without data
+
+
+def make(topology=None, **options):
+    options.setdefault("config", BrokerConfig())
+    return World(topology or chain(3), seed=1, **options)
+
+
+def pair(world, publisher="B1", subscriber="B3", ttl_us=0, source_ttl_us=0):
+    """A publisher of everything and a subscriber to everything, settled."""
+    source = world.client("source", publisher, source_ttl_us)
+    sink = world.client("sink", subscriber, ttl_us)
+    source.advertise("ANY")
+    sink.subscribe("TRUE")
+    assert world.quiet(100 * SECOND)
+    return source, sink
+
+
+def finish(world):
+    """All comes to rest, and all is well; the metrics."""
+    assert world.quiet(1_000 * SECOND)
+    report = world.check()
+    assert report.violations == ()
+    assert report.ok
+    assert report.tables_compared
+    return world.metrics()
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def test_latencies_add_up():
+    world = make(network=NetworkOptions(ways={("B1", "B2"): WayOptions(latency_us=250)}))
+    source, sink = pair(world)
+    source.publish({"p": 1})
+    metrics = finish(world)
+    assert sink.deliveries == 1
+    assert (metrics.publications, metrics.deliveries, metrics.mean_hops) == (1, 1, 2.0)
+    assert metrics.mean_delay_ms == 1.25
+    assert metrics.bytes_sent is None
+    assert (metrics.matched_brokers, metrics.pure_forwarders, metrics.yield_) == (1, 1, 0.5)
+    assert metrics.messages["pub"] == metrics.publication_hops == 2
+
+
+def test_a_frame_takes_its_size_over_the_bandwidth():
+    network = NetworkOptions(bandwidth_bytes_per_s=1_000, latency_us=0)
+    world = make(network=network)
+    source, _ = pair(world)
+    before = world.metrics().bytes_sent
+    source.publish({"p": 1}, data=bytes(60 - BODY_BYTES))  # 100 bytes with the header: 100 ms
+    metrics = finish(world)
+    assert metrics.mean_delay_ms == 200.0
+    assert metrics.bytes_sent - before == 200
+
+
+def test_an_uplink_is_shared():
+    world = make(star(3), network=NetworkOptions(uplinks={"B1": UplinkOptions(messages_per_s=100)}))
+    source, _ = pair(world, "B1", "B2")
+    world.client("other", "B3").subscribe("TRUE")
+    world.quiet(SECOND)
+    source.publish({"p": 1})
+    metrics = finish(world)
+    # 10 ms for the copy to B2, then 10 ms for that to B3, each 1 ms on its way
+    assert (metrics.mean_delay_ms, metrics.delay_ms_max) == (16.0, 21.0)
+
+
+def test_service_times_come_on_top():
+    profile = ServiceProfile(name="test", publication=Cost(100, 10))
+    world = make(profile=profile)
+    source, _ = pair(world)
+    source.publish({"p": 1})
+    # B1 takes 110 us before the publication counts as published; B2 and B3 the same after 1 ms each
+    assert finish(world).mean_delay_ms == 2.22
+
+
+def test_a_slow_broker_takes_longer_for_a_time():
+    world = make(profile=ServiceProfile(name="test", publication=Cost(100)))
+    source, _ = pair(world)
+    world.slow("B2", 30, world.now_us + 50_000)
+    source.publish({"p": 1})
+    world.quiet(SECOND)
+    assert world.metrics().mean_delay_ms == 2 + 0.1 * 31
+    world.run(world.now_us + 100_000)
+    source.publish({"p": 2})
+    world.quiet(SECOND)
+    assert finish(world).mean_delay_ms == pytest.approx(2 + 0.1 * (31 + 2) / 2)
+
+
+def test_messages_queue_for_a_busy_broker():
+    world = make(profile=ServiceProfile(name="test", publication=Cost(1_000)))
+    source, _ = pair(world)
+    for number in range(200):
+        source.publish({"p": number})
+    world.run(world.now_us)
+    assert world.nodes["B1"].waiting == 200 - 64  # a batch is served
+    world.run(world.now_us + 64_000)
+    assert world.nodes["B1"].waiting == 200 - 128
+    metrics = finish(world)
+    assert metrics.peak_queue == 200
+    assert metrics.deliveries == 200
+    # batch by batch: each is sent on when all of it is served, so B2 and B3 work on whole batches
+    assert metrics.delay_ms_max >= 2 + 2 * 64
+
+
+def test_a_broker_at_rest_looks_at_its_inbox_after_a_while():
+    world = make(profile=ServiceProfile(name="test", pickup_us=400))
+    source, _ = pair(world)
+    source.publish({"p": 1})
+    world.run(world.now_us + 300)
+    source.publish({"p": 2})
+    metrics = finish(world)
+    assert metrics.publications == 2
+    assert metrics.mean_delay_ms == 2 + 2 * 0.4  # both are taken together
+
+
+def test_a_delay_spike_holds_up_what_comes_behind_it():
+    world = make(chain(2))
+    source, _ = pair(world, "B1", "B2")
+    world.delay("B2", "B1", 50_000, world.now_us + 10)
+    source.publish({"p": 1})
+    world.run(world.now_us + 100)
+    source.publish({"p": 2})
+    metrics = finish(world)
+    assert metrics.delay_ms_max == 51.0
+    assert metrics.mean_delay_ms == pytest.approx((51.0 + 50.9) / 2)
+
+
+def test_progress_is_told_and_time_runs_out():
+    world, seen = make(), []
+    world.run(SECOND, seen.append)
+    assert seen[-1] == SECOND
+    assert seen == sorted(seen)
+    assert 10 < len(seen) < 1_000
+    pair(world)
+    world.clients["source"].publish({"p": 1})
+    assert not world.quiet(1_500)  # two hops need two milliseconds, and as long to be confirmed
+    assert world.now_us <= SECOND + 10_000
+    assert world.quiet(SECOND)
+
+
+def test_periodic_messages_do_not_keep_a_world_busy():
+    world = make(config=BrokerConfig(load_interval_us=100_000), sample_us=50_000)
+    source, _ = pair(world)
+    for number in range(200):
+        source.publish({"p": number})
+    world.run(SECOND)
+    metrics = finish(world)
+    assert metrics.messages["load"] >= 4 * 9
+    known = world.nodes["B3"].broker.behaviours["load"].neighbourhood
+    assert [(load.broker, load.hops) for load in known] == [("B2", 1), ("B1", 2)]
+
+
+def test_the_worked_case_of_pure_forwarders():
+    """CASES 25: thirteen sends, eight pure forwarders."""
+    topology = seed_topology("case-t21")
+    world = make(topology)
+    publisher = world.client("p", "3")
+    publisher.advertise("ANY")
+    for home in topology.role("subscribers"):
+        world.client(f"s{home}", home).subscribe("TRUE")
+    world.quiet(SECOND)
+    publisher.publish({"p": 1})
+    metrics = finish(world)
+    assert (metrics.messages["pub"], metrics.pure_forwarders, metrics.matched_brokers) == (13, 8, 5)
+    assert metrics.yield_ == 5 / 13
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+
+def test_publications_beyond_the_window_wait_in_the_client():
+    world = make()
+    source, sink = pair(world)
+    for number in range(3 * WINDOW):
+        source.publish({"p": number})
+    assert source.unconfirmed == WINDOW
+    assert finish(world).deliveries == sink.deliveries == 3 * WINDOW
+    assert source.unconfirmed == 0
+
+
+def test_what_is_refused_is_not_published():
+    world = make()
+    source = world.client("source", "B1")
+    source.advertise("p > 0", "mine")
+    source.advertise("p > 5", "mine")
+    source.unsubscribe("nothing")
+    source.publish({"p": -1})
+    source.publish({"p": 1, "q": 1})
+    source.publish({"p": 1})
+    assert finish(world).publications == 1
+    assert [refusal.subject for refusal in source.refusals] == ["mine", "nothing", "1", "2"]
+
+
+def test_a_filter_is_replaced_in_place():
+    world = make()
+    source, sink = pair(world)
+    sink.subscribe("p > 5", "narrow")
+    world.quiet(SECOND)
+    sink.unsubscribe("s1")
+    sink.subscribe("p > 7", "narrow")
+    world.quiet(SECOND)
+    for number in range(10):
+        source.publish({"p": number})
+    finish(world)
+    assert sink.deliveries == 2
+    assert sink.subscriptions == ("narrow",)
+
+
+def test_names_are_of_one_thing():
+    world = make()
+    client = world.client("c", "B1")
+    assert client.subscribe("TRUE") == "s1"
+    assert client.advertise("ANY") == "a2"
+    with pytest.raises(ValueError, match="client c: 's1' names something else already"):
+        client.advertise("ANY", "s1")
+    with pytest.raises(ValueError, match="there is a client 'c' already"):
+        world.client("c", "B2")
+
+
+def test_a_client_that_left_says_nothing_more():
+    world = make()
+    source, sink = pair(world)
+    source.publish({"p": 1})
+    source.leave()
+    sink.leave()
+    assert finish(world).publications == 1
+    assert all(len(node.broker.subscriptions) == 0 for node in world.nodes.values())
+    assert all(len(node.broker.advertisements) == 0 for node in world.nodes.values())
+    for act in (lambda: source.publish({"p": 2}), lambda: sink.subscribe("TRUE"), sink.come_back):
+        with pytest.raises(ValueError, match="has left"):
+            act()
+
+
+def test_a_session_is_kept_for_its_time():
+    world = make()
+    source, sink = pair(world, ttl_us=SECOND)
+    sink.vanish()
+    source.publish({"p": 1})
+    world.run(world.now_us + SECOND // 2)
+    assert sink.deliveries == 0
+    sink.come_back()
+    finish(world)
+    assert (sink.deliveries, sink.incarnation) == (1, 1)
+
+
+def test_a_session_that_is_over_starts_anew():
+    world = make()
+    source, sink = pair(world, ttl_us=SECOND)
+    sink.vanish()
+    source.publish({"p": 1})
+    world.run(world.now_us + SECOND + 5_000)  # and as long as it takes to unsubscribe
+    assert all(len(node.broker.subscriptions) == 0 for node in world.nodes.values())
+    sink.come_back()
+    world.quiet(SECOND)
+    source.publish({"p": 2})
+    finish(world)
+    assert (sink.deliveries, sink.incarnation) == (1, 2)
+
+
+def test_a_full_session_loses_the_oldest():
+    world = make(config=BrokerConfig(session_messages_max=3))
+    source, sink = pair(world, ttl_us=SECOND)
+    sink.vanish()
+    for number in range(10):
+        source.publish({"p": number})
+    world.quiet(SECOND)
+    sink.come_back()
+    metrics = finish(world)
+    assert (sink.deliveries, metrics.lost_in_sessions) == (3, 7)
+
+
+def test_requests_that_were_not_read_are_said_again():
+    world = make(profile=ServiceProfile(name="test", other=Cost(10), publication=Cost(500)))
+    source, sink = pair(world, source_ttl_us=SECOND)
+    for number in range(100):
+        source.publish({"p": number})
+    source.unadvertise("a1")
+    world.run(world.now_us + 100)  # the first batch is being served
+    source.vanish()
+    source.come_back()
+    finish(world)
+    assert (sink.deliveries, source.incarnation) == (100, 1)
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+def test_what_was_on_a_broken_link_is_sent_again():
+    world = make(network=NetworkOptions(reconnect_us=5_000))
+    source, sink = pair(world)
+    source.publish({"p": 1})
+    begin_us = world.now_us
+    world.at(begin_us + 1_500, lambda: world.cut("B3", "B2"))
+    world.at(begin_us + 10_000, lambda: world.mend("B2", "B3"))
+    metrics = finish(world)
+    assert sink.deliveries == 1
+    assert metrics.mean_delay_ms == 10 + 5 + 1
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_inner_broker_that_crashes_loses_nothing(stored):
+    world = make(network=NetworkOptions(reconnect_us=5_000))
+    source, sink = pair(world)
+    source.publish({"p": 1})
+    world.run(world.now_us + 500)
+    world.crash("B2")
+    world.crash("B2")
+    source.publish({"p": 2})
+    world.run(world.now_us + 10_000)
+    assert sink.deliveries == 0
+    world.restart("B2", stored)
+    world.restart("B2", stored)
+    finish(world)
+    assert sink.deliveries == 2
+    assert world.nodes["B2"].broker.context.incarnation == (1 if stored else 2)
+
+
+def test_clients_of_a_broker_without_its_state_start_anew():
+    world = make()
+    source, sink = pair(world)
+    source.publish({"p": 1})
+    world.crash("B3")
+    source.publish({"p": 2})
+    world.run(world.now_us + 10_000)
+    world.restart("B3", stored=False)
+    world.quiet(SECOND)
+    source.publish({"p": 3})
+    finish(world)
+    assert sink.incarnation == 2
+    assert sink.deliveries >= 1  # the first two had no claim any more
+
+
+def test_a_publisher_goes_on_after_its_broker_was_restored():
+    world = make()
+    source, sink = pair(world)
+    for number in range(5):
+        source.publish({"p": number})
+    world.crash("B1")
+    for number in range(5):
+        source.publish({"p": number})
+    world.run(world.now_us + 10_000)
+    world.restart("B1", stored=True)
+    finish(world)
+    assert (sink.deliveries, source.incarnation) == (10, 1)
+
+
+def test_a_partition_ends():
+    world = make(chain(4))
+    source, sink = pair(world, "B1", "B4")
+    world.partition(["B1", "B3"])
+    source.publish({"p": 1})
+    world.run(world.now_us + SECOND)
+    assert sink.deliveries == 0
+    report_before = world.quiet(SECOND)
+    assert report_before  # nothing can move
+    world.partition(["B1"])
+    world.heal(["B1", "B3"])
+    world.run(world.now_us + SECOND)
+    assert sink.deliveries == 0  # the other partition stands
+    world.heal()
+    finish(world)
+    assert sink.deliveries == 1
+
+
+def test_claims_end_when_a_broker_without_state_stops_waiting():
+    world = make(config=BrokerConfig(agreement_wait_us=SECOND))
+    source, sink = pair(world)
+    world.crash("B2")
+    world.cut("B2", "B3")
+    source.publish({"p": 1})
+    world.restart("B2", stored=False)
+    begin_us = world.now_us
+    world.run(world.now_us + 2 * SECOND)
+    source.publish({"p": 2})
+    world.run(world.now_us + SECOND)
+    assert source.unconfirmed == 0
+    world.mend("B2", "B3")
+    world.quiet(10 * SECOND)
+    source.publish({"p": 3})
+    world.quiet(10 * SECOND)
+    report = world.check()
+    assert report.ok
+    assert report.tables_compared
+    assert report.judged_until_us == begin_us + SECOND
+    assert sink.deliveries == 1
+
+
+def test_a_world_that_is_not_whole_is_not_compared():
+    world = make()
+    source, _ = pair(world)
+    world.cut("B1", "B2")
+    source.publish({"p": 1})
+    world.quiet(SECOND)
+    report = world.check()
+    assert report.ok
+    assert not report.tables_compared
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+def test_samples_tell_queues_and_tables(tmp_path):
+    with TraceWriter(tmp_path, "run") as writer:
+        world = make(trace=writer, sample_us=1_000, profile=ServiceProfile(
+            name="test", publication=Cost(1_000)
+        ))  # fmt: skip
+        source, sink = pair(world)
+        for number in range(100):
+            source.publish({"p": number})
+        world.quiet(SECOND)
+        sink.unsubscribe("s1")
+        metrics = finish(world)
+    assert (metrics.table_entries, metrics.table_entries_peak) == (0, 3)
+    rows = read_trace(tmp_path).to_pylist()
+    queued = [row["count"] for row in rows if row["event"] == 6 and row["kind"] == "input"]
+    assert 100 - 64 <= max(queued) <= metrics.peak_queue == 100
+    tables = {
+        (row["broker"], row["count"])
+        for row in rows
+        if row["event"] == 7 and row["kind"] == "subscriptions"
+    }
+    assert tables == {(broker, count) for broker in ("B1", "B2", "B3") for count in (0, 1)}
+    assert sum(row["event"] == 4 for row in rows) == 100

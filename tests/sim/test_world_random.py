@@ -1,0 +1,123 @@
+"""Random trees, clients, operations and faults: whatever happens, nothing is lost, doubled or out
+of order, and when all is quiet the tables are those of a fresh network."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from byway.core.config import BrokerConfig
+from byway.sim.shapes import star
+from byway.sim.world import World
+from byway.trace import TraceWriter
+from tests.sim.world_runs import RandomRun, run_seeds
+
+pytestmark = pytest.mark.sim
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_fixed_seeds(part):
+    assert run_seeds(range(75 * part, 75 * part + 75)) > 1_000
+
+
+def test_stormy_seeds():
+    assert run_seeds(range(2_000, 2_030), storm=True) > 1_000
+
+
+def test_calm_seeds():
+    assert run_seeds(range(1_000, 1_050), faults=False) > 500
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("part", range(8))
+def test_thousands_of_seeds(part):
+    assert run_seeds(range(10_000 + 500 * part, 10_500 + 500 * part), storm=part % 2 == 1) > 5_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_fresh_seeds():
+    fresh = int.from_bytes(os.urandom(4), "big")
+    print(f"fresh seeds from {fresh}")
+    assert run_seeds(range(fresh, fresh + 500)) > 5_000
+
+
+def test_nothing_grows_with_the_length_of_a_run():
+    """Clients come and go, publish and unsubscribe; after each round all is as small as before."""
+    world = World(star(4), seed=1, config=BrokerConfig(covering="active"), sample_us=10_000)
+    source = world.client("source", "B2")
+    source.advertise("ANY")
+    sizes = []
+    sinks = [world.client(f"sink{n}", f"B{n}", 20_000 * (n % 2)) for n in range(1, 5)]
+    for number in range(60):
+        for sink in sinks:
+            sink.subscribe("p > 3")
+            sink.subscribe("p > 1")
+        world.quiet(1_000_000)
+        for value in range(20):
+            source.publish({"p": value})
+        sinks[number % 4].vanish()
+        world.run(world.now_us + 30_000)
+        sinks[number % 4].come_back()
+        source.vanish()
+        source.come_back()
+        for sink in sinks:
+            sink.unsubscribe(*sink.subscriptions)
+        world.quiet(1_000_000)
+        sizes.append(_size(world))
+    assert len(set(sizes[10:])) <= 4  # it depends on who vanished, and on nothing else
+    assert world.check().ok
+    assert world.metrics().deliveries > 1_000
+
+
+def _size(world):
+    account, clock = world._account, world._clock
+    clients = world.clients.values()
+    return (
+        account.unconfirmed,
+        len(account._by_key),
+        len(account._orphans),
+        len(clock.foreground),
+        len(clock.background),
+        sum(len(client.last) + len(client.held) + len(client.owed) for client in clients),
+        sum(len(client._outbox) + client.unconfirmed for client in clients),
+        sum(len(node.timers) for node in world.nodes.values()),
+    )
+
+
+# --- same seed, same bytes ------------------------------------------------------------------------
+
+
+def write_traces(directory):
+    """Traces and metrics of a few seeds; run in another process by the test below."""
+    for seed in range(6):
+        with TraceWriter(Path(directory) / str(seed), f"seed {seed}") as writer:
+            run = RandomRun(seed, trace=writer)
+            report = run.run()
+        found = msgspec.json.encode((report, run.world.metrics()))
+        (Path(directory) / f"{seed}.json").write_bytes(found)
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path):
+    found = []
+    for hash_seed in ("1", "4242"):
+        directory = tmp_path / hash_seed
+        directory.mkdir()
+        code = "import sys; from tests.sim.test_world_random import *; write_traces(sys.argv[1])"
+        subprocess.run(
+            [sys.executable, "-c", code, str(directory)],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            check=True,
+            timeout=110,
+        )
+        files = sorted(path for path in directory.rglob("*") if path.is_file())
+        found.append({str(path.relative_to(directory)): path.read_bytes() for path in files})
+    assert found[0] == found[1]
+    assert sum(map(len, found[0].values())) > 20_000

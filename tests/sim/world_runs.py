@@ -1,0 +1,202 @@
+"""One random run of a world: a tree, clients that do things, faults that end, then the checks."""
+
+import random
+
+from byway.core.config import BrokerConfig
+from byway.sim.network import NetworkOptions, WayOptions
+from byway.sim.service import INSTANT, Cost, ServiceProfile
+from byway.sim.topology import LinkSpec, Topology
+from byway.sim.world import World
+
+FILTERS = ("p > 0", "p > 2", "p < 3", "p = 2", "p > 1 AND q > 1", "q < 3", "TRUE", "p > 9")
+ADVERTS = ("p > 0", "p < 3", "p > 0 AND q > 0", "ANY", "q > 0")
+BUSY = ServiceProfile(
+    name="busy",
+    batch_us=20,
+    publication=Cost(30, 1),
+    subscribe=Cost(50, 2),
+    unsubscribe=Cost(20, 1),
+    advertise=Cost(30),
+    unadvertise=Cost(30),
+    other=Cost(10),
+    covering=Cost(40, 3),
+)
+LAZY = ServiceProfile(name="lazy", pickup_us=700)
+LENGTH_US = 2_000_000
+OPERATIONS = (
+    "advertise", "subscribe", "publish", "unsubscribe", "unadvertise", "replace", "again", "away"
+)  # fmt: skip
+WEIGHTS = (4, 6, 20, 3, 1, 1, 1, 2)
+FAULTS = ("crash", "cut", "partition", "delay", "slow")
+
+
+class RandomRun:
+    """A world and the chances of one seed."""
+
+    def __init__(self, seed, *, faults=True, storm=False, trace=None):
+        self.rng = rng = random.Random(seed)
+        self.world = World(
+            self.tree(),
+            seed=seed,
+            config=self.configs(),
+            profile=rng.choice((INSTANT, INSTANT, BUSY, LAZY)),
+            network=self.network,
+            trace=trace,
+            sample_us=100_000,
+        )
+        self.brokers = self.world.topology.brokers
+        for number in range(rng.randint(3, 7)):
+            ttl_us = rng.choice((0, 0, 150_000, 20_000_000))
+            self.world.client(f"c{number}", rng.choice(self.brokers), ttl_us)
+        for _ in range(rng.randint(20, 160) + 300 * storm):
+            self.world.at(self.time_us(), self.operate)
+        if faults:
+            for _ in range(rng.randint(5, 14) if storm else rng.randint(0, 4)):
+                self.plan_fault(rng.choice(FAULTS))
+
+    def time_us(self):
+        return self.rng.randrange(LENGTH_US)
+
+    def tree(self):
+        rng = self.rng
+        count = rng.randint(2, 8)
+        latency_us = rng.choice((0, 1_000, None))
+        links = [
+            LinkSpec(
+                f"B{rng.randrange(number)}",
+                f"B{number}",
+                rng.randint(0, 8_000) if latency_us is None else latency_us,
+            )
+            for number in range(1, count)
+        ]
+        return Topology(tuple(f"B{number}" for number in range(count)), tuple(links))
+
+    def configs(self):
+        rng = self.rng
+        policies = rng.choice((("none",), ("active",), ("none", "active")))
+        return {
+            f"B{number}": BrokerConfig(
+                covering=rng.choice(policies),
+                data_window=rng.choice((1, 3, 65_536)),
+                session_messages_max=rng.choice((2, 10_000)),
+                load_interval_us=rng.choice((0, 0, 300_000)),
+            )
+            for number in range(8)
+        }
+
+    @property
+    def network(self):
+        rng = self.rng
+        return NetworkOptions(
+            bandwidth_bytes_per_s=rng.choice((None, None, 20_000)),
+            uplink_messages_per_s=rng.choice((None, None, 2_000)),
+            ways={("B0", "B1"): WayOptions(latency_us=rng.choice((0, 3_000)))},
+            reconnect_us=rng.choice((0, 1_000, 100_000)),
+            reattach_us=rng.choice((0, 1_000, 100_000)),
+        )
+
+    # --- what clients do -----------------------------------------------------------------------
+
+    def operate(self):
+        rng = self.rng
+        staying = [client for client in self.world.clients.values() if not client.has_left]
+        if not staying:
+            return
+        client = rng.choice(staying)
+        match rng.choices(OPERATIONS, WEIGHTS)[0]:
+            case "advertise":
+                client.advertise(rng.choice(ADVERTS))
+            case "subscribe":
+                client.subscribe(rng.choice(FILTERS))
+            case "publish":
+                for _ in range(rng.choice((1, 1, 1, 4))):
+                    client.publish(self.attributes())
+            case "unsubscribe" if client.subscriptions:
+                client.unsubscribe(rng.choice(client.subscriptions))
+            case "unadvertise" if client.advertisements:
+                client.unadvertise(rng.choice(client.advertisements))
+            case "replace" if client.subscriptions:
+                client.subscribe(rng.choice(FILTERS), rng.choice(client.subscriptions))
+            case "again" if client.subscriptions:
+                name = rng.choice(client.subscriptions)
+                client.unsubscribe(name)
+                client.subscribe(rng.choice(FILTERS), name)
+            case "away":
+                self.go_away(client)
+
+    def attributes(self):
+        attributes = {"p": self.rng.randint(-1, 4)}
+        if self.rng.random() < 0.5:
+            attributes["q"] = self.rng.randint(0, 4)
+        return attributes
+
+    def go_away(self, client):
+        if not client.here:
+            return
+        if self.rng.random() < 0.15:
+            client.leave()
+            return
+        client.vanish()
+        if self.rng.random() < 0.9:
+            away_us = self.rng.choice((0, 1_000, 100_000, 400_000))
+            self.world.at(self.world.now_us + away_us, lambda: self.come_back(client))
+
+    def come_back(self, client):
+        if not client.has_left:
+            client.come_back()
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def plan_fault(self, kind):
+        world, rng = self.world, self.rng
+        begin_us = self.time_us()
+        end_us = begin_us + rng.choice((1, 1_000, 50_000, 500_000))
+        broker = rng.choice(self.brokers)
+        link = rng.choice(world.topology.links)
+        match kind:
+            case "crash":
+                self.plan_crash(broker, begin_us, end_us, rng.random() < 0.5)
+            case "cut":
+                world.at(begin_us, lambda: world.cut(link.a, link.b))
+                world.at(end_us, lambda: world.mend(link.a, link.b))
+            case "partition":
+                group = [name for name in self.brokers if rng.random() < 0.5]
+                world.at(begin_us, lambda: world.partition(group))
+                world.at(end_us, lambda: world.heal(group))
+            case "delay":
+                extra_us = rng.randint(1, 50_000)
+                world.at(begin_us, lambda: world.delay(link.a, link.b, extra_us, end_us))
+            case "slow":
+                world.at(begin_us, lambda: world.slow(broker, 20.0, end_us))
+
+    def plan_crash(self, broker, begin_us, end_us, stored):
+        def crash():
+            if self.world.nodes[broker].broker is not None:
+                self.world.crash(broker)
+                self.world.at(end_us, lambda: self.world.restart(broker, stored))
+
+        self.world.at(begin_us, crash)
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def run(self):
+        """Run, wait until all is quiet, and check; the report."""
+        self.world.run(LENGTH_US + 600_000)
+        assert self.world.quiet(120_000_000), "it does not come to rest"
+        return self.world.check()
+
+
+def run_seeds(seeds, **options):
+    """Run many seeds; how many deliveries there were. The first that fails is named."""
+    deliveries = 0
+    for seed in seeds:
+        try:
+            run = RandomRun(seed, **options)
+            report = run.run()
+            assert report.tables_compared
+            assert report.violations == ()
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+        deliveries += run.world.metrics().deliveries
+    return deliveries

@@ -1,0 +1,189 @@
+"""Ways and transmitters: when frames arrive, in which order, and what is lost."""
+
+import pytest
+
+from byway.model import parse
+from byway.model.messages import (
+    Acknowledge,
+    Batch,
+    EntryId,
+    Lane,
+    Publish,
+    Subscribe,
+    SubscriptionsSettled,
+)
+from byway.sim.clock import Clock
+from byway.sim.network import (
+    NetworkOptions,
+    Transmitter,
+    UplinkOptions,
+    Way,
+    WayOptions,
+    frame_bytes,
+)
+
+ID = EntryId("c", "s", 1)
+CONTROL = Batch(Lane.CONTROL, 1, (SubscriptionsSettled((ID,)),))
+ACK = Acknowledge(1, 0, 0)
+
+
+def data(body_bytes=60, count=1):
+    return Batch(Lane.DATA, 1, (Publish("p", 1, 1, 0, 0, 0, 0, bytes(body_bytes)),) * count)
+
+
+class Wire:
+    """A way and what arrived on it, with the time."""
+
+    def __init__(self, latency_us=1_000, bandwidth=None, uplink=None, clock=None):
+        self.clock = clock or Clock()
+        self.arrived = []
+        self.way = Way(self.clock, "A", self.receive, latency_us, bandwidth, uplink)
+
+    def receive(self, link, frame):
+        assert link == "A"
+        self.arrived.append((self.clock.now_us, frame))
+
+
+def test_sizes():
+    assert frame_bytes(data(60, 3)) == 3 * (60 + 40)
+    assert frame_bytes(ACK) == 0
+    subscribe = Batch(Lane.CONTROL, 1, (Subscribe(ID, parse("x > 1")),))
+    assert frame_bytes(subscribe) > frame_bytes(CONTROL) > 10
+
+
+def test_without_limits_only_latency_counts():
+    wire = Wire(latency_us=700)
+    wire.way.send(data(10_000))
+    wire.clock.run(100)
+    wire.way.send(CONTROL)
+    wire.clock.run(10_000)
+    assert wire.arrived == [(700, data(10_000)), (800, CONTROL)]
+    assert wire.way.bytes_sent == 0  # nobody asked
+
+
+def test_a_frame_waits_for_the_wire_and_then_travels():
+    wire = Wire(latency_us=1_000, bandwidth=100_000)  # 100 bytes take 1 ms
+    for _ in range(3):
+        wire.way.send(data())
+    assert (wire.way.waiting, wire.way.waiting_bytes) == (3, 300)
+    wire.clock.run(1_500)
+    assert (wire.way.waiting, wire.way.waiting_bytes) == (2, 200)
+    wire.clock.run(10_000)
+    assert [t for t, _ in wire.arrived] == [2_000, 3_000, 4_000]
+    assert (wire.way.waiting, wire.way.bytes_sent) == (0, 300)
+
+
+def test_control_goes_before_waiting_data_and_acknowledgements_are_free():
+    wire = Wire(latency_us=0, bandwidth=100_000)
+    wire.way.send(data())
+    wire.way.send(data())
+    wire.way.send(CONTROL)
+    wire.way.send(ACK)
+    wire.clock.run(100_000)
+    control_us = 1_000 + frame_bytes(CONTROL) * 10
+    assert wire.arrived == [
+        (1_000, data()),
+        (control_us, CONTROL),
+        (control_us, ACK),
+        (control_us + 1_000, data()),
+    ]
+
+
+def test_an_uplink_is_shared_by_all_ways():
+    clock = Clock()
+    uplink = Transmitter(clock, 100_000)
+    near, far = Wire(10, None, uplink, clock), Wire(500, None, uplink, clock)
+    near.way.send(data())
+    far.way.send(data())
+    near.way.send(data())
+    clock.run(100_000)
+    assert [t for t, _ in near.arrived] == [1_010, 3_010]
+    assert [t for t, _ in far.arrived] == [2_500]
+    assert uplink.busy_us == 3_000
+
+
+def test_an_uplink_may_be_limited_in_messages():
+    clock = Clock()
+    wire = Wire(0, None, Transmitter(clock, None, 1_000), clock)  # 1 ms a message
+    wire.way.send(data(count=5))
+    clock.run(100_000)
+    assert [t for t, _ in wire.arrived] == [5_000]
+
+
+def test_the_longer_of_two_limits_counts_and_the_wire_comes_after_the_uplink():
+    clock = Clock()
+    wire = Wire(0, 50_000, Transmitter(clock, 100_000, 10_000), clock)
+    wire.way.send(data())  # 1 ms by bytes (0.1 ms by messages), then 2 ms on the wire
+    wire.way.send(data())
+    clock.run(100_000)
+    assert [t for t, _ in wire.arrived] == [3_000, 5_000]
+
+
+def test_times_are_rounded_up():
+    wire = Wire(0, 3e6)
+    wire.way.send(data(0))  # 40 bytes: 13.3 us
+    wire.clock.run(1_000)
+    assert [t for t, _ in wire.arrived] == [14]
+
+
+def test_a_delay_spike_does_not_let_frames_overtake():
+    wire = Wire(latency_us=100)
+    wire.way.extra_us = 5_000
+    wire.way.send(data())
+    wire.clock.run(50)
+    wire.way.extra_us = 0
+    wire.way.send(CONTROL)
+    wire.clock.run(100_000)
+    assert wire.arrived == [(5_100, data()), (5_100, CONTROL)]
+
+
+def test_a_closed_way_loses_what_is_on_it_and_frees_the_uplink():
+    clock = Clock()
+    uplink = Transmitter(clock, 100_000)
+    broken, other = Wire(0, None, uplink, clock), Wire(0, None, uplink, clock)
+    broken.way.send(data())
+    broken.way.send(data())
+    other.way.send(data())
+    clock.run(500)
+    broken.way.open = False
+    clock.run(100_000)
+    assert broken.arrived == []
+    assert [t for t, _ in other.arrived] == [2_000]  # what was being sent is sent in vain
+
+
+@pytest.mark.parametrize(
+    ("options", "way", "uplink"),
+    [
+        (NetworkOptions(), (7, None), UplinkOptions()),
+        (NetworkOptions(latency_us=9), (9, None), UplinkOptions()),
+        (
+            NetworkOptions(
+                latency_us=9,
+                bandwidth_bytes_per_s=5.0,
+                ways={("A", "B"): WayOptions(latency_us=0)},
+                uplink_bytes_per_s=3.0,
+                uplinks={"A": UplinkOptions(messages_per_s=2.0)},
+            ),
+            (0, 5.0),
+            UplinkOptions(messages_per_s=2.0),
+        ),
+    ],
+)
+def test_options_of_one_way_and_one_broker(options, way, uplink):
+    assert options.way("A", "B", 7) == way
+    assert options.uplink("A") == uplink
+
+
+@pytest.mark.parametrize(
+    ("options", "is_limited"),
+    [
+        (NetworkOptions(latency_us=1), False),
+        (NetworkOptions(bandwidth_bytes_per_s=1.0), True),
+        (NetworkOptions(uplink_messages_per_s=1.0), True),
+        (NetworkOptions(uplinks={"A": UplinkOptions(bytes_per_s=1.0)}), True),
+        (NetworkOptions(ways={("A", "B"): WayOptions(bandwidth_bytes_per_s=1.0)}), True),
+        (NetworkOptions(ways={("A", "B"): WayOptions(latency_us=1)}), False),
+    ],
+)
+def test_bytes_are_counted_where_something_is_limited(options, is_limited):
+    assert options.is_limited is is_limited
