@@ -29,8 +29,9 @@ def start_publishers(stage: Stage, workload: Workload, generator: Generator) -> 
     payload = bytes(workload.payload_bytes)
 
     def publish() -> None:
-        attributes = next(publications)
-        clients[next(senders)].publish_body(encode(Body(attributes, payload)), attributes)
+        for _ in range(workload.burst):
+            attributes = next(publications)
+            clients[next(senders)].publish_body(encode(Body(attributes, payload)), attributes)
 
     stage.follow(_times_us(stage, workload), publish)
 
@@ -39,6 +40,7 @@ def _times_us(stage: Stage, workload: Workload) -> Iterator[int]:
     rate_per_s = workload.rate_per_s or 0.0
     if workload.rate_per_publisher_per_s is not None:
         rate_per_s = workload.rate_per_publisher_per_s * workload.publishers
+    rate_per_s /= workload.burst
     from_us = microseconds(stage.scenario.warmup_s)
     if not workload.publishers:
         return iter(())

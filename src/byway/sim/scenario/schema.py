@@ -124,6 +124,8 @@ class Workload(_Table, frozen=True, kw_only=True):
     """Publications of all publishers together."""
     rate_per_publisher_per_s: Rate | None = None
     arrivals: Literal["regular", "poisson"] = "regular"
+    burst: Quantity = 1
+    """Publications that come at the same time, as when a market ticks; the rate stays the same."""
     payload_bytes: Annotated[int, Meta(ge=0, le=1_048_576)] = 0
 
 
