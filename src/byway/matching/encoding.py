@@ -54,7 +54,9 @@ _VALUE_NAN: Final = _VALUE_BASE | lay.NAN << 32
 
 
 class Atoms:
-    """The atoms of one conjunction, ready for a kernel. Reused from call to call."""
+    """The atoms of one conjunction, ready for a kernel. Reused from call to call, and left as they
+    are when the same conjunction is asked for again, as when a broker stores a filter, looks for
+    what covers it and for what it covers."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -63,16 +65,25 @@ class Atoms:
         self.set_nums: list[float] = []
         self.set_res: list[int] = []
         self.extended: list[int] = []  # fields that may need grid or text lists
+        self._filled: Conjunction | None = None
+        self._arrays: tuple[Array, Array, Array, Array] | None = None
 
     def fill(self, conjunction: Conjunction, attribute_of: Callable[[str], int]) -> None:
         """Encode `conjunction`; `attribute_of` numbers names (-1: unknown, in queries)."""
+        if conjunction is self._filled:
+            return
+        self._filled = conjunction
+        self._arrays = None
         self.codes = []
         self.nums = []
         self.set_nums = []
         self.set_res = []
         self.extended = []
         for name, constraint in conjunction.terms:
-            _ENCODERS[type(constraint)](self, attribute_of(name), constraint)
+            attribute = attribute_of(name)
+            if attribute < 0:
+                self._filled = None  # it may get a number later
+            _ENCODERS[type(constraint)](self, attribute, constraint)
 
     def put(self, attribute: int, op: int, kind: int, num: float, res: int = 0) -> None:
         """One atom."""
@@ -100,6 +111,11 @@ class Atoms:
 
     def arrays(self) -> tuple[Array, Array, Array, Array]:
         """Codes and numbers of the atoms, numbers and lost roundings of set members."""
+        if self._arrays is None:
+            self._arrays = self._make_arrays()
+        return self._arrays
+
+    def _make_arrays(self) -> tuple[Array, Array, Array, Array]:
         if not self.codes:
             return _NO_INTS, _NO_NUMS, _NO_NUMS, _NO_INTS
         codes, nums = array("q", self.codes), array("d", self.nums)
