@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from byway.core import snapshot
-from byway.core.actions import Action, CloseLink, OpenLink, Send, Tell, Timer
+from byway.core.actions import Action, CloseLink, OpenLink, Send, SetTimer, Tell, Timer
 from byway.core.advertisements import Advertisements
 from byway.core.agreement import STRANGERS, Agreement, Missing
 from byway.core.agreement import TIMER as AGREEMENT_TIMER
@@ -19,7 +19,7 @@ from byway.core.behaviours import BEHAVIOURS, Behaviour, LoadExchange, Surroundi
 from byway.core.bodies import Bodies
 from byway.core.clients import Clients
 from byway.core.config import BrokerConfig
-from byway.core.context import HEIRS_TIMER, Context, Counters, Pending
+from byway.core.context import HEIRS_TIMER, HEIRS_WAIT_US, Context, Counters, Pending
 from byway.core.cycles import Cycles
 from byway.core.inputs import (
     ClientAttached,
@@ -263,6 +263,8 @@ class Broker:
         del event
         self.agreement.started()
         self.clients.started()
+        if self.advertisements.taken_back or self.subscriptions.taken_back:
+            self.context.out.do(SetTimer(HEIRS_TIMER, self.context.now_us + HEIRS_WAIT_US))
         for link in self.context.ends:
             self.context.out.do(OpenLink(link))
         for behaviour in self.behaviours.values():
@@ -372,7 +374,7 @@ class Broker:
         link, context = event.link, self.context
         try:
             end = self._end(link)
-            meeting = end.meet(event.hello)
+            meeting = end.meet(event.hello, event.said)
         except RemoteProtocolError as error:
             self._distrust(link, error)
             return
@@ -404,6 +406,7 @@ class Broker:
         self._link_is_down(event.link, LinkChange.LOST)
 
     def _link_is_down(self, link: str, change: LinkChange) -> None:
+        self._cycles.link_down(link)
         self.context.trace.link_changed(self.context.now_us, link, change)
         for behaviour in self.behaviours.values():
             behaviour.link_down(link)

@@ -5,7 +5,7 @@ passes on to its other neighbours, with the way it came. One that comes back nam
 cycle, and all of them would cut the same link: the last one by name. The cycle is told round until
 it meets an end of that link, and its ends part with each other. A probe that meets another cycle
 ends there, so nothing goes round for ever. Probes tell of links that are up: they do not wait for
-one that is down, and only the last one sent counts.
+one that is down, and only the last one sent over a link counts.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ class Cycles:
         self._context = context
         self._part_with = part_with
         self._number = 0
+        self._sent: dict[str, int] = {}
+        """By link, the number of the last probe over it."""
 
     def link_up(self, link: str) -> None:
         """See whether a link closes a cycle."""
         if self._context.config.probe_cycles:
             self._number += 1
+            self._sent[link] = self._number
             probe = LinkProbe((self._context.name,), self._context.incarnation, self._number)
             self._context.out.send(link, probe)
 
@@ -38,12 +41,22 @@ class Cycles:
         if len(path) > 1 and path[0] == path[-1]:
             self._found(message)
         elif path and path[0] == context.name:
-            if (message.incarnation, message.number) == (context.incarnation, self._number):
+            if self._is_fresh(message):
                 self._found(_extended(message, context.name))
         elif context.name not in path and len(path) <= context.config.hops_max:
             for other, end in context.ends.items():
                 if other != link and end.up:
                     context.out.send(other, _extended(message, context.name))
+
+    def link_down(self, link: str) -> None:
+        """What probes over it would tell is no longer so."""
+        self._sent.pop(link, None)
+
+    def _is_fresh(self, message: LinkProbe) -> bool:
+        """Whether it is the last one sent over its link, and the link is still up."""
+        first = message.path[1] if len(message.path) > 1 else ""
+        last = self._sent.get(first)
+        return (message.incarnation, message.number) == (self._context.incarnation, last)
 
     def _found(self, message: LinkProbe) -> None:
         """This is a cycle: part with the peer if its last link by name ends here, else tell the

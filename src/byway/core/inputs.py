@@ -20,10 +20,12 @@ class FrameReceived(msgspec.Struct, frozen=True):
 
 
 class LinkUp(msgspec.Struct, frozen=True):
-    """A connection to a neighbour was made; this is what it said first."""
+    """A connection to a neighbour was made; this is what it said first, and what was said to it
+    over the same connection (a driver that greets and hears at one instant need not tell)."""
 
     link: str
     hello: Hello
+    said: Hello | None = None
 
 
 class LinkDown(msgspec.Struct, frozen=True):

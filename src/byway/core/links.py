@@ -129,7 +129,6 @@ class LinkEnd:
         self.arrived = [0, 0]  # numbers received, by lane
         self.told = [0, 0]  # of these, what the peer knows
         self.window = Window()
-        self._greeted: tuple[int, int] | None = None  # what our last greeting said
 
     def __repr__(self) -> str:
         control, data = self.sent
@@ -146,7 +145,6 @@ class LinkEnd:
         """What this end says when a connection to the peer is made."""
         control, data = self.arrived
         confirmed = self.window.finished_up_to
-        self._greeted = (self.peer_incarnation, self.epoch)
         return Hello(
             self.broker,
             self.incarnation,
@@ -157,9 +155,12 @@ class LinkEnd:
             self.epoch,
         )
 
-    def meet(self, hello: Hello) -> Meeting:
-        """The peer's greeting has come: go on, or start anew."""
+    def meet(self, hello: Hello, said: Hello | None = None) -> Meeting:
+        """The peer's greeting has come: go on, or start anew. `said` is our own greeting, which the
+        peer goes by: if numbers were lost since, neither may go on."""
         self._check(hello)
+        if said is not None and (said.knows, said.epoch) != (self.peer_incarnation, self.epoch):
+            raise RemoteProtocolError(self.peer, "was greeted with numbers that are gone")
         known = hello.incarnation == self.peer_incarnation and hello.knows == self.incarnation
         if known and hello.epoch == self.epoch:
             received = (hello.control, hello.data)
@@ -191,8 +192,6 @@ class LinkEnd:
             raise RemoteProtocolError(self.peer, f"says it is {hello.broker!r}")
         if hello.incarnation < 1:
             raise RemoteProtocolError(self.peer, f"has incarnation {hello.incarnation}")
-        if self._greeted not in (None, (self.peer_incarnation, self.epoch)):
-            raise RemoteProtocolError(self.peer, "was greeted with numbers that are gone")
 
     def _check_numbers(self, received: tuple[int, int]) -> None:
         """Only what the peer acknowledged was forgotten, so it cannot lack older messages."""
