@@ -6,6 +6,7 @@ times longer, with fresh ones (add `--timeout=0`). A failure prints the blob tha
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -23,3 +24,9 @@ settings.register_profile(
     derandomize=False,
 )
 settings.load_profile(os.environ.get("BYWAY_HYPOTHESIS", "default"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite-golden", action="store_true", help="write the golden files of tests/golden anew"
+    )

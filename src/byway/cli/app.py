@@ -9,19 +9,25 @@ import typer
 
 def new_app(**settings: Any) -> typer.Typer:
     """A Typer app with the house's settings; `settings` are Typer's own."""
-    return typer.Typer(
-        add_completion=False,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        **settings,
-    )
+    defaults = {
+        "add_completion": False,
+        "no_args_is_help": True,
+        "pretty_exceptions_enable": False,
+        "rich_markup_mode": None,
+    }
+    return typer.Typer(**{**defaults, **settings})
 
 
 def refuse(reason: object) -> NoReturn:
     """End with `reason` on stderr and exit code 2: the input cannot be understood."""
     typer.echo(reason, err=True)
     raise typer.Exit(2)
+
+
+def fail(reason: object) -> NoReturn:
+    """End with `reason` on stderr and exit code 1: it was understood, but it cannot be done."""
+    typer.echo(reason, err=True)
+    raise typer.Exit(1)
 
 
 def answer(verdict: bool, *, yes: str, no: str) -> NoReturn:

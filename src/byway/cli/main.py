@@ -17,9 +17,13 @@ from byway._version import __version__
 from byway.cli.app import new_app
 
 VERBS = {
+    "broker": "Run a broker.",
+    "config": "Check a broker's settings.",
     "demo": "Show byway at work.",
     "filter": "Check, try and compare filters without a network.",
+    "pub": "Publish lines of JSON.",
     "simulate": "Run a scenario file in the simulator.",
+    "sub": "Subscribe, and print what comes.",
 }
 
 

@@ -219,6 +219,12 @@ class NotAcceptedError(NotInTimeError):
     expected = "accepted by the broker"
 
 
+class NotToldError(NotInTimeError):
+    """The broker has not answered a question."""
+
+    expected = "told"
+
+
 class NotConfirmedError(NotInTimeError):
     """Not every copy of a publication is known to have arrived."""
 

@@ -433,6 +433,17 @@ class HoldDeliveries(msgspec.Struct, frozen=True, array_like=True, tag="c-hold")
     hold: bool
 
 
+class StatusRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-how"):
+    """A client asks its broker how it is. One answer may be to several questions."""
+
+
+class Status(msgspec.Struct, frozen=True, array_like=True, tag="c-status"):
+    """How a broker is, and what it knows of its neighbourhood."""
+
+    facts: bytes
+    """One JSON object, so that facts can be added."""
+
+
 class KeepAlive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
     """Says nothing but that its sender is there."""
 
@@ -452,6 +463,8 @@ AnyFrame = (
     | Requests
     | Replies
     | HoldDeliveries
+    | StatusRequest
+    | Status
     | KeepAlive
     | Goodbye
 )

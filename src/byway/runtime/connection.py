@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from byway.model.errors import FrameError
-from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Goodbye, KeepAlive, Preamble
+from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Goodbye, Hello, KeepAlive, Preamble
 from byway.wire import FrameReader, decode, encode, encode_all
 
 WRITE_HIGH_BYTES: Final = 262_144
 """Data waits here, not in the transport, when so much is unwritten."""
 FRAME_BYTES_LEAST: Final = 2_097_152
 """A peer that reads no frames of this length cannot take every publication."""
+CLOSE_S: Final = 2.0
+"""How long what was written may take to go out when a connection is closed."""
 
 
 class Owner(Protocol):
@@ -54,14 +56,24 @@ class Connection(asyncio.Protocol):
         """Data frames that wait for the peer to read, and the messages in each."""
         self.waiting_bytes = self.waiting_messages = 0
         self.blocked_since: float | None = None
-        """When the peer stopped reading, if it did."""
+        """When the peer stopped reading, or said that it wants no data for now, if it did."""
+        self._is_paused = self._is_held = False
         self.goodbye: Goodbye | None = None
         """What the peer said last, if it closes."""
+        self.said: Hello | None = None
+        """What a broker greeted its neighbour with."""
         self.was_up = False
         """Whether it has served as a link."""
+        self.is_new = False
+        """Whether its peer was no neighbour before."""
+        self.expects = ""
+        """The name that its peer must have, if that is known."""
         self.when_lost: asyncio.Future[None] | None = None
+        self.began = 0.0
+        """When it was made."""
         self._reason = ""
         self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.TimerHandle | None = None
         self._reader = FrameReader(own.frame_bytes_max)
         self._loop = asyncio.get_running_loop()
 
@@ -69,12 +81,16 @@ class Connection(asyncio.Protocol):
         who = "?" if self.peer is None else f"{self.peer.role} {self.peer.name}"
         return f"<Connection to {who} at {self.address}, {self.waiting_messages} messages wait>"
 
+    @property
+    def blocked_s(self) -> float:
+        """For how long the peer has not been reading."""
+        return 0.0 if self.blocked_since is None else self._loop.time() - self.blocked_since
+
     # --- the transport's calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say who we are."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by type
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_HIGH_BYTES // 4)
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
@@ -83,7 +99,7 @@ class Connection(asyncio.Protocol):
         if isinstance(address, tuple):
             self.address = f"{address[0]}:{address[1]}"
         self.open = True
-        self.last_in = self.last_out = self._loop.time()
+        self.began = self.last_in = self.last_out = self._loop.time()
         self.send(self.own)
 
     def data_received(self, data: bytes) -> None:
@@ -125,10 +141,29 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The peer does not read as fast as we write."""
-        self.blocked_since = self._loop.time()
+        self._is_paused = True
+        self._block()
 
     def resume_writing(self) -> None:
         """The peer reads again."""
+        self._is_paused = False
+        self._unblock()
+
+    def hold(self, is_held: bool) -> None:
+        """The peer wants no data for now, or wants it again."""
+        self._is_held = is_held
+        if is_held:
+            self._block()
+        else:
+            self._unblock()
+
+    def _block(self) -> None:
+        if self.blocked_since is None:
+            self.blocked_since = self._loop.time()
+
+    def _unblock(self) -> None:
+        if self._is_paused or self._is_held:
+            return
         self.blocked_since = None
         while self.waiting and self.blocked_since is None:
             data, messages = self.waiting.popleft()
@@ -141,6 +176,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner, once."""
         self.open = False
+        if self._closing is not None:
+            self._closing.cancel()
         self.waiting.clear()
         self.waiting_bytes = self.waiting_messages = 0
         self.owner.lost(self, self._reason or (str(exc) if exc else "the peer closed it"))
@@ -185,11 +222,12 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
 
     def keep_alive(self, now: float, silence_s: float) -> None:
-        """Say that we are here, or give up a peer that has been silent for too long."""
-        if not self.open:
+        """Say that we are here. Give up a peer that has been silent for too long, unless it is not
+        listened to."""
+        if not self.open or self._transport is None:
             return
-        if now - self.last_in > silence_s:
-            self.close(f"silent for {silence_s:g} s")
+        if self._transport.is_reading() and now - self.last_in > silence_s:
+            self.close(f"silent for {silence_s:.3g} s")
         else:
             self.send(KeepAlive())
 
@@ -201,10 +239,11 @@ class Connection(asyncio.Protocol):
     def resume_reading(self) -> None:
         """Take from the peer again."""
         if self._transport is not None and self.open and not self._transport.is_reading():
+            self.last_in = self._loop.time()
             self._transport.resume_reading()
 
     def close(self, reason: str, for_good: bool = False) -> None:
-        """Say why, and close. What was written before still goes out."""
+        """Say why, and close. What was written before still goes out, if the peer reads."""
         if not self.open:
             return
         self.send(Goodbye(reason, for_good))
@@ -212,6 +251,7 @@ class Connection(asyncio.Protocol):
         self._reason = self._reason or reason
         assert self._transport is not None
         self._transport.close()
+        self._closing = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     def abort(self, reason: str) -> None:
         """Drop the connection as it is."""

@@ -67,8 +67,12 @@ class Driver:
     def __init__(self, broker: Broker, hands: Hands, journal: Journal | None = None) -> None:
         self.broker = broker
         self.turns = 0
+        self.busy_ns = 0
+        """Time spent in the broker."""
         self.holding = False
         """No publications are taken: someone is too slow, and must not lose anything."""
+        self.draining = False
+        """No publications are taken any more: the broker is about to stop."""
         self._hands = hands
         self._journal = journal
         self._loop = asyncio.get_running_loop()
@@ -78,7 +82,7 @@ class Driver:
         self._requests: dict[str, deque[ClientRequested]] = {}
         """By client, requests in order."""
         self._waiting = 0
-        self._scheduled = False
+        self._scheduled = self._stopped = False
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._doers: dict[type, Callable[[Any], None]] = {
             Send: lambda action: hands.send(action.link, action.frame),
@@ -93,6 +97,11 @@ class Driver:
     def waiting(self) -> int:
         """Messages that wait for their turn."""
         return self._waiting + len(self._control)
+
+    @property
+    def has_control(self) -> bool:
+        """Whether something waits that is taken though the broker is about to stop."""
+        return bool(self._control)
 
     def waiting_from(self, client: str) -> int:
         """Requests of a client that wait for their turn."""
@@ -163,7 +172,7 @@ class Driver:
         """What may be read now, a share from everyone."""
         if not self._waiting:
             return []
-        if self.holding:
+        if self.holding or self.draining:
             return self._take_all_requests(False)
         taken = self._take_all_requests(self.broker.reads_data_from(None))
         room = TURN_MESSAGES
@@ -208,12 +217,15 @@ class Driver:
         return count
 
     def _handle(self, events: list[Input]) -> None:
-        if not events:
+        if not events or self._stopped:
             return
         at_us = now_us()
         if self._journal is not None:
             self._journal.keep(at_us, events)
-        self.do(self.broker.handle_batch(at_us, events))
+        began_ns = monotonic_ns()
+        actions = self.broker.handle_batch(at_us, events)
+        self.busy_ns += monotonic_ns() - began_ns
+        self.do(actions)
 
     def do(self, actions: list[Action]) -> None:
         """Have actions done, in their order."""
@@ -239,7 +251,8 @@ class Driver:
         self.control(TimerFired(timer))
 
     def stop(self) -> None:
-        """No more timers."""
+        """Nothing happens to the broker any more."""
+        self._stopped = True
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()

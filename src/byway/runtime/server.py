@@ -22,6 +22,7 @@ from byway.core.inputs import (
     LinkUp,
     LoadSampled,
     NeighbourAdded,
+    NeighbourRemoved,
     Started,
 )
 from byway.model.messages import (
@@ -29,25 +30,39 @@ from byway.model.messages import (
     AnyFrame,
     Batch,
     ClientHello,
+    DeliveriesReceived,
     Delivery,
     Frame,
     Goodbye,
     Hello,
+    HoldDeliveries,
     Lane,
     Preamble,
+    Publish,
     Replies,
     Reply,
     Requests,
+    Status,
+    StatusRequest,
+    SubscribeRequest,
+    UnsubscribeRequest,
     Welcome,
 )
 from byway.model.messages import Acknowledge as Acknowledgement
 from byway.runtime.connection import Connection
 from byway.runtime.driver import Driver, Journal, now_us
-from byway.runtime.settings import Address, BrokerSettings, Neighbour
+from byway.runtime.inspection import status_of
+from byway.runtime.settings import Address, BrokerSettings, Neighbour, gone
+from byway.runtime.status import encode_status
 from byway.wire import FRAME_BYTES_MAX
 
 log = logging.getLogger("byway.broker")
-LOAD_SAMPLE_S: Final = 1.0
+_OVERTAKING: Final = frozenset((SubscribeRequest, UnsubscribeRequest, DeliveriesReceived))
+"""What a client may ask for without waiting behind its own publications."""
+STATUS_DELAY_S: Final = 0.02
+"""How soon a broker tells how it is: looking takes a while, so it is not done for each who asks."""
+GOODBYE_S: Final = 0.5
+"""How long a broker that stops waits for its last words to be sent."""
 
 
 class BrokerServer:
@@ -71,11 +86,17 @@ class BrokerServer:
         self.address: Address | None = None
         self.slow_drops: dict[str, int] = {}
         """By client, deliveries that a slow reader lost."""
+        self.sent: dict[tuple[str, str], int] = {}
+        """By neighbour and kind, messages sent there."""
         self.stopping = False
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._wake_dialler: dict[str, asyncio.Event] = {}
+        self._diallers: dict[Neighbour, asyncio.Task[None]] = {}
+        self._dialled: dict[Neighbour, Connection] = {}
+        """The last connection that was made to each."""
         self._blocked: dict[str, None] = {}
+        self._curious: dict[Connection, None] = {}
+        """Those that ask how the broker is."""
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -84,43 +105,94 @@ class BrokerServer:
         loop = asyncio.get_running_loop()
         listen = self.settings.listen
         self._server = await loop.create_server(
-            lambda: Connection(self, self._preamble(), dialled=False),
-            listen.host, listen.port, reuse_address=True,
-        )  # fmt: skip
+            self._accept, listen.host, listen.port, reuse_address=True
+        )
         port = self._server.sockets[0].getsockname()[1]
         self.address = Address(listen.host, port)
         self.driver.now(Started())
-        for neighbour in self.settings.neighbours:
-            self._tasks.append(asyncio.create_task(self._dial_for_ever(neighbour)))
+        self._dial(self.settings.neighbours)
         self._tasks.append(asyncio.create_task(self._keep_alive()))
 
     async def stop(self) -> None:
         """Take no more publications, wait a while for confirmations, say goodbye."""
-        self.stopping = True
+        self.stopping = self.driver.draining = True
         if self._server is not None:
             self._server.close()
         deadline = asyncio.get_running_loop().time() + self.settings.limits.drain_ms / 1e3
         while self._has_work() and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.02)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end_tasks()
         self.driver.stop()
         everyone = [*self.links.values(), *self.clients.values(), *self.strangers]
         for connection in everyone:
             connection.close("the broker stops")
-        await asyncio.sleep(0)
+        deadline = asyncio.get_running_loop().time() + GOODBYE_S
+        while self._is_connected() and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.002)  # what was written goes out
+
+    def _is_connected(self) -> bool:
+        return bool(self.links or self.clients or self.strangers)
+
+    async def _end_tasks(self) -> None:
+        tasks = [*self._tasks, *self._diallers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def reload(self, settings: BrokerSettings) -> None:
+        """Take over limits and neighbours; a neighbour that is not listed any more is parted with,
+        unless it is still there by another name or address."""
+        before, after = self.settings.neighbours, settings.neighbours
+        self.settings = settings
+        for neighbour in [n for n in self._diallers if n not in after]:
+            self._diallers.pop(neighbour).cancel()
+        known = [Neighbour(n.address, self.known_as(n)) for n in before]
+        for id in gone(known, after):
+            log.info("%s is no neighbour any more", id)
+            self.driver.now(NeighbourRemoved(id))
+        self._dial(after)
+
+    def known_as(self, neighbour: Neighbour) -> str:
+        """The id of a neighbour, as far as it is known."""
+        connection = self._dialled.get(neighbour)
+        if neighbour.id or connection is None or connection.peer is None:
+            return neighbour.id
+        return connection.peer.name
+
+    async def kill(self) -> None:
+        """End as a crash would: say nothing, wait for nothing. Nobody sees what the broker
+        does after this is called."""
+        self.stopping = True
+        if self._server is not None:
+            self._server.close()
+        self.driver.stop()
+        self._abort_all()
+        await self._end_tasks()
+        self._abort_all()
+
+    def _abort_all(self) -> None:
+        everyone = [*self.links.values(), *self.clients.values(), *self.strangers]
+        for known in (self.links, self.clients, self.strangers):
+            known.clear()  # nobody is told of what follows
+        for connection in everyone:
+            connection.abort("the broker was killed")
 
     def _has_work(self) -> bool:
         connections = [*self.links.values(), *self.clients.values()]
         return (
-            self.driver.waiting > 0
+            self.driver.has_control
             or any(connection.waiting for connection in connections)
             or any(
                 self.broker.context.unconfirmed[link] for link in self.links
                 if link in self.broker.context.unconfirmed
             )
         )  # fmt: skip
+
+    def _accept(self) -> Connection:
+        """Someone connects."""
+        connection = Connection(self, self._preamble(), dialled=False)
+        self.strangers[connection] = None
+        return connection
 
     def _preamble(self) -> Preamble:
         return Preamble(
@@ -133,28 +205,49 @@ class BrokerServer:
         )
 
     async def _keep_alive(self) -> None:
-        limits = self.settings.limits
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(limits.keepalive_ms / 1e3)
-            silence_s = 2 * limits.keepalive_ms / 1e3
-            for connection in [*self.links.values(), *self.clients.values(), *self.strangers]:
-                connection.keep_alive(loop.time(), silence_s)
+            every_s = self.settings.limits.keepalive_ms / 1e3
+            due = loop.time() + every_s
+            await asyncio.sleep(every_s)
+            now = loop.time()
+            self._look_after_connections(now, every_s, now - due)
             outputs = tuple((n, c.waiting_messages) for n, c in sorted(self.links.items()))
             self.driver.control(LoadSampled(self.driver.waiting, outputs))
 
+    def _look_after_connections(self, now: float, every_s: float, late_s: float) -> None:
+        """Give up those that are silent; not for a time in which this process did not listen."""
+        for link in list(self.links.values()):
+            assert link.peer is not None
+            link_s = max(every_s, link.peer.keepalive_ms / 1e3)  # so rarely may it speak
+            link.keep_alive(now, 2 * link_s + late_s)
+        for connection in [*self.clients.values(), *self.strangers]:
+            connection.keep_alive(now, 2 * every_s + late_s)
+        for stranger in [s for s in self.strangers if s.open]:
+            if now - stranger.began > 2 * every_s + late_s:
+                stranger.close("it has not said all that it must")
+
     # --- dialling ------------------------------------------------------------------------------
+
+    def _dial(self, neighbours: tuple[Neighbour, ...]) -> None:
+        for neighbour in neighbours:
+            if neighbour.id and neighbour.id not in self.broker.context.ends:
+                self.driver.now(NeighbourAdded(neighbour.id))
+            if neighbour not in self._diallers:
+                task = asyncio.create_task(self._dial_for_ever(neighbour))
+                self._diallers[neighbour] = task
 
     async def _dial_for_ever(self, neighbour: Neighbour) -> None:
         """Connect whenever the neighbour is not connected."""
         loop = asyncio.get_running_loop()
-        limits = self.settings.limits
-        delay_s = limits.retry_ms / 1e3
-        id, refused = neighbour.id, False
+        delay_s = self.settings.limits.retry_ms / 1e3
+        refused = told = False
         while True:
-            if id not in self.links:
+            limits = self.settings.limits
+            if self.known_as(neighbour) not in self.links:
                 lost: asyncio.Future[None] = loop.create_future()
                 connection = Connection(self, self._preamble(), dialled=True)
+                connection.expects = neighbour.id
                 try:
                     await loop.create_connection(
                         lambda c=connection: c,  # type: ignore[misc]
@@ -162,13 +255,15 @@ class BrokerServer:
                         neighbour.address.port,
                     )
                     self.strangers[connection] = None
+                    self._dialled[neighbour] = connection
                     connection.when_lost = lost
                     await lost
                     if connection.was_up:
-                        delay_s = limits.retry_ms / 1e3
+                        delay_s, told = limits.retry_ms / 1e3, False
                 except OSError as error:
-                    log.debug("cannot reach %s: %s", neighbour.address, error)
-                id = neighbour.id or (connection.peer.name if connection.peer else "")
+                    level = logging.DEBUG if told else logging.INFO
+                    log.log(level, "cannot reach %s, trying on: %s", neighbour, error)
+                    told = True
                 refused = connection.peer is not None and not connection.was_up
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
             longest_ms = limits.refused_ms_max if refused else limits.retry_ms_max
@@ -189,9 +284,13 @@ class BrokerServer:
         if name == self.settings.id:
             connection.close(f"this broker is {name} itself")
             return
+        if connection.expects not in ("", name):
+            log.warning("%s is %s, not %s", connection.address, name, connection.expects)
+            connection.close(f"broker {connection.expects} was expected")
+            return
         old = self.links.get(name)
-        if old is not None and old.open:
-            reason = self._preferred(old, connection, peer)
+        if old is not None:
+            reason = self._preferred(old, connection, peer) if old.open else ""
             if reason:
                 connection.close(reason)
                 return
@@ -199,7 +298,8 @@ class BrokerServer:
         self.links[name] = connection
         if name not in self.broker.context.ends:
             self.driver.now(NeighbourAdded(name))
-        connection.send(self.broker.hello(name))
+        connection.said = self.broker.hello(name)
+        connection.send(connection.said)
 
     def _preferred(self, old: Connection, new: Connection, peer: Preamble) -> str:
         """Why the old connection stays, if it does."""
@@ -239,7 +339,7 @@ class BrokerServer:
             self.strangers.pop(connection, None)
             connection.was_up = True
             log.info("link to %s is up (%s)", name, connection.address)
-            self.driver.now(LinkUp(name, frame))
+            self.driver.now(LinkUp(name, frame, connection.said))
         else:
             connection.close(f"a broker does not send {type(frame).__name__}")
 
@@ -248,12 +348,18 @@ class BrokerServer:
         if isinstance(frame, Requests):
             if self.clients.get(name) is not connection:
                 connection.close("requests before the client was welcome")
-            elif frame.requests:
+            elif all(type(request) in _OVERTAKING for request in frame.requests):
+                self.driver.control(ClientRequested(name, frame.requests))
+            else:
                 self.driver.request(name, ClientRequested(name, frame.requests))
                 if self.driver.waiting_from(name) > self.settings.limits.client_requests:
                     connection.pause_reading()
+        elif isinstance(frame, HoldDeliveries):
+            connection.hold(frame.hold)
         elif isinstance(frame, ClientHello):
             self._welcome(connection, peer, frame)
+        elif isinstance(frame, StatusRequest):
+            self._ask_status(connection)
         else:
             connection.close(f"a client does not send {type(frame).__name__}")
 
@@ -261,14 +367,14 @@ class BrokerServer:
         name = peer.name
         known = self.broker.clients.all.get(name)
         if known is not None and known.incarnation > peer.incarnation:
-            connection.close(f"a newer incarnation of client {name} was here")
+            connection.close(f"a newer incarnation of client {name} was here", for_good=True)
             return
         if len(self.clients) >= self.settings.limits.clients:
             connection.close(f"{len(self.clients)} clients are connected, the most there may be")
             return
         old = self.clients.pop(name, None)
         if old is not None:
-            old.close("the client connected again")
+            old.close("another client of this name connected", for_good=True)
             self.driver.forget_client(name)
         self.strangers.pop(connection, None)
         self.clients[name] = connection
@@ -276,6 +382,18 @@ class BrokerServer:
         self.driver.now(
             ClientAttached(name, peer.incarnation, hello.session_ttl_us, hello.received)
         )
+
+    def _ask_status(self, connection: Connection) -> None:
+        """Tell it soon, together with whoever else asks until then."""
+        if not self._curious:
+            asyncio.get_running_loop().call_later(STATUS_DELAY_S, self._tell_status)
+        self._curious[connection] = None
+
+    def _tell_status(self) -> None:
+        curious, self._curious = self._curious, {}
+        status = Status(encode_status(status_of(self)))
+        for connection in curious:
+            connection.send(status)
 
     def lost(self, connection: Connection, reason: str) -> None:
         """A connection is gone."""
@@ -298,8 +416,11 @@ class BrokerServer:
     def _drop_link(self, name: str, reason: str) -> None:
         connection = self.links.pop(name)
         self.driver.forget_link(name)
+        came_to_nothing = connection.is_new and not self.broker.context.ends[name].open
         self.driver.now(LinkDown(name))
         connection.close(reason)
+        if came_to_nothing:  # whoever that was: nobody is to wait for it
+            self.driver.now(NeighbourRemoved(name))
 
     # --- what the broker says --------------------------------------------------------------------
 
@@ -309,12 +430,24 @@ class BrokerServer:
         if connection is None:
             return
         if isinstance(frame, Batch):
+            self._count(link, frame)
             if frame.lane is Lane.DATA:
                 connection.send_data(frame, len(frame.messages))
             else:
                 connection.send_large(frame)
         else:
             connection.send(frame)
+
+    def _count(self, link: str, batch: Batch) -> None:
+        sent, publications = self.sent, 0
+        for message in batch.messages:
+            if type(message) is Publish:
+                publications += 1
+            else:
+                kind = link, str(message.__struct_config__.tag)
+                sent[kind] = sent.get(kind, 0) + 1
+        if publications:
+            sent[link, "pub"] = sent.get((link, "pub"), 0) + publications
 
     def tell(self, client: str, replies: tuple[Reply, ...]) -> None:
         """Tell a client: deliveries wait while it does not read, answers do not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -43,6 +44,16 @@ class Neighbour(msgspec.Struct, frozen=True):
             raise ConfigError(key, f"{text!r}: expected an id before the @")
         return cls(Address.parse(address, key), id)
 
+    def __str__(self) -> str:
+        return f"{self.id}@{self.address}" if self.id else str(self.address)
+
+
+def gone(before: Iterable[Neighbour], after: Iterable[Neighbour]) -> list[str]:
+    """Ids of neighbours that were listed and are not any more, neither by id nor by address."""
+    after = list(after)
+    ids, addresses = {n.id for n in after}, {n.address for n in after}
+    return [n.id for n in before if n.id and n.id not in ids and n.address not in addresses]
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of a broker process, beside those of `BrokerConfig`."""
@@ -79,10 +90,13 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     neighbours: tuple[Neighbour, ...] = ()
     data: str | None = None
     """Directory where state is kept; None: nothing is kept."""
+    durability: Literal["process", "power"] = "process"
+    """What state that was kept survives: the end of the process, or a loss of power too."""
     http: Address | None = None
     """Where metrics and health are told."""
     trace: str | None = None
     """Directory for trace files."""
     log: Literal["human", "json"] = "human"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     core: BrokerConfig = BrokerConfig(probe_cycles=True, strangers_wait_us=1_000_000)
     limits: Limits = Limits()

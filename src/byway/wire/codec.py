@@ -23,8 +23,10 @@ from byway.model.messages import (
     EntryId,
     Message,
     Publish,
+    PublishRequest,
     Replies,
     Reply,
+    Request,
     Requests,
     Subscribe,
     SubscribeRequest,
@@ -40,7 +42,7 @@ CHUNK_BYTES: Final = 262_144
 """A batch larger than this travels in several frames, so that control does not wait for it."""
 _OVERHEAD_BYTES: Final = 64
 
-T = TypeVar("T", Message, Reply)
+T = TypeVar("T", Message, Reply, Request)
 
 _encoder = msgspec.msgpack.Encoder()
 _decode = msgspec.msgpack.Decoder(AnyFrame).decode
@@ -69,6 +71,8 @@ def encode_all(frame: AnyFrame) -> list[bytearray]:
             return encoded
     elif isinstance(frame, Replies) and len(frame.replies) > 1:
         return [encode(Replies(part)) for part in _chunks(frame.replies)]
+    elif isinstance(frame, Requests) and len(frame.requests) > 1:
+        return [encode(Requests(part)) for part in _chunks(frame.requests)]
     return [encode(frame)]
 
 
@@ -84,9 +88,9 @@ def _chunks(items: tuple[T, ...]) -> list[tuple[T, ...]]:
     return parts
 
 
-def _size(item: Message | Reply) -> int:
+def _size(item: Message | Reply | Request) -> int:
     """About how many bytes it takes."""
-    if isinstance(item, Publish):
+    if isinstance(item, Publish | PublishRequest):
         return len(item.body) + _OVERHEAD_BYTES
     if isinstance(item, Delivery):
         return len(item.publication.body) + _OVERHEAD_BYTES

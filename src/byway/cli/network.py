@@ -1,0 +1,39 @@
+"""What verbs that talk to a running broker have in common: the option that names it, and how they
+end when it cannot be reached."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from byway.cli.app import fail, refuse
+from byway.model import FilterError
+from byway.model.errors import ClientError, ConfigError
+
+BrokerOption = Annotated[
+    str, typer.Option(metavar="URL", help="The broker to connect to, as byway://host:port.")
+]
+TimeoutOption = Annotated[
+    float, typer.Option(metavar="SECONDS", help="How long to wait for an answer of the broker.")
+]
+BROKER = "byway://127.0.0.1:7001"
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """End with exit code 2 for what cannot be understood, 1 for what a broker did not do."""
+    try:
+        yield
+    except (ConfigError, FilterError) as error:
+        refuse(error)
+    except ClientError as error:
+        fail(error)
+
+
+def end_on_signals() -> None:
+    """Have SIGTERM end the program as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

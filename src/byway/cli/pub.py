@@ -1,0 +1,123 @@
+"""`byway pub`: publish lines of JSON.
+
+Exit codes: 0 every copy of everything arrived, 1 something was refused or did not arrive in time,
+2 the input cannot be understood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from time import perf_counter
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from byway.cli.app import new_app, refuse
+from byway.cli.network import BROKER, BrokerOption, TimeoutOption, end_on_signals, explained
+from byway.runtime.client import connect
+from byway.runtime.event_lines import LineError, read_publication
+from byway.runtime.feed import ADVERTISEMENTS_MAX, Feed, Line
+from byway.runtime.standard_input import lines_of
+
+app = new_app(help="Publish lines of JSON.", no_args_is_help=False)
+
+
+@app.command()
+def pub(
+    publications: Annotated[
+        list[str] | None, typer.Argument(metavar="[JSON...]", show_default=False)
+    ] = None,
+    broker: BrokerOption = BROKER,
+    advertise: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILTER",
+            help="What will be published; may be repeated. Without it, one advertisement for each "
+            f"set of attributes, up to {ADVERTISEMENTS_MAX}, then ANY.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The client's name; one client at a time may have it.")
+    ] = None,
+    window: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Publications under way at a time.")
+    ] = 4_096,
+    timeout: TimeoutOption = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Publish each JSON object, or each line of standard input if there are none, and wait until
+    every copy has arrived.
+
+    An object holds the attributes: '{"symbol": "IBM", "price": 9}'. With data it holds them as
+    '{"attributes": {"symbol": "IBM"}, "data": "some text"}'; bytes that are no text go under
+    data_base64. This is also what byway sub --json prints.
+    """
+    end_on_signals()
+    options: dict[str, Any] = {"name": name, "window": window, "timeout": timeout}
+    try:
+        with explained():
+            lines = _given(publications) if publications else lines_of(sys.stdin.fileno())
+            done = asyncio.run(_publish(broker, options, advertise or (), lines))
+    except LineError as error:
+        refuse(error)
+    except KeyboardInterrupt:
+        raise typer.Exit(1) from None
+    _show(*done, as_json)
+    raise typer.Exit(1 if done[0].refused else 0)
+
+
+async def _publish(
+    broker: str,
+    options: dict[str, Any],
+    advertise: Sequence[str],
+    lines: AsyncIterable[Sequence[Line]],
+) -> tuple[Feed, float]:
+    """What came of it, and how long it took, in seconds."""
+    async with connect(broker, **options) as client:
+        start = perf_counter()
+        feed = Feed(client, advertise)
+        try:
+            await feed.run(lines)
+        except LineError as error:
+            _tell_refusals(feed)
+            typer.echo(f"{feed.confirmed} publications before it are confirmed", err=True)
+            raise error
+        return feed, perf_counter() - start
+
+
+def _given(publications: Sequence[str]) -> AsyncIterator[Sequence[Line]]:
+    """The arguments; all are looked at before anything is published."""
+    lines: list[Line] = list(enumerate(publications, 1))
+    for number, text in lines:
+        read_publication(text, number)
+
+    async def once() -> AsyncIterator[Sequence[Line]]:
+        yield lines
+
+    return once()
+
+
+def _show(feed: Feed, seconds: float, as_json: bool) -> None:
+    _tell_refusals(feed)
+    if as_json:
+        facts = {
+            "confirmed": feed.confirmed,
+            "refused": feed.refused,
+            "refusals": feed.refusals,
+            "advertisements": feed.advertisements,
+            "seconds": round(seconds, 6),
+        }
+        typer.echo(msgspec.json.encode(facts))
+    else:
+        refused = f", {feed.refused:,} refused" if feed.refused else ""
+        typer.echo(f"{feed.confirmed:,} confirmed{refused}, in {seconds:.2f} s")
+
+
+def _tell_refusals(feed: Feed) -> None:
+    for refusal in feed.refusals:
+        typer.echo(f"line {refusal.line} was refused: {refusal.reason}", err=True)
+    if feed.refused > len(feed.refusals):
+        typer.echo(f"and {feed.refused - len(feed.refusals):,} more", err=True)

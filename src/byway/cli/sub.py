@@ -1,0 +1,75 @@
+"""`byway sub`: subscribe, and print what comes.
+
+Exit codes: 0 all events came that were asked for, or it was told to stop and no number was given;
+1 the broker cannot be reached or does not take the subscription; 2 the input cannot be understood.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from byway.cli.app import new_app
+from byway.cli.network import BROKER, BrokerOption, TimeoutOption, end_on_signals, explained
+from byway.runtime import blocking
+from byway.runtime.event_lines import Columns, json_line
+from byway.runtime.events import Event
+
+app = new_app(help="Subscribe, and print what comes.")
+
+TOGETHER = 256
+
+
+@app.command()
+def sub(
+    filters: Annotated[list[str], typer.Argument(metavar="FILTER...", show_default=False)],
+    broker: BrokerOption = BROKER,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    count: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="End after so many events.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The client's name; one client at a time may have it.")
+    ] = None,
+    session_ttl: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="For how long events are kept if the connection breaks."
+        ),
+    ] = 0.0,
+    timeout: TimeoutOption = 30.0,
+) -> None:
+    """Print every event that matches one of the filters, one a line, until Ctrl-C.
+
+    When the subscription is in force everywhere, a line on stderr that begins with `settled` says
+    so: what is published from then on is printed.
+    """
+    end_on_signals()
+    left = count
+    try:
+        with (
+            explained(),
+            blocking.connect(broker, name=name, session_ttl=session_ttl, timeout=timeout) as client,
+            client.subscribe(*filters) as subscription,
+        ):
+            typer.echo(f"settled at {client.status.broker}: {' | '.join(filters)}", err=True)
+            columns = Columns()
+            while left is None or left > 0:
+                events = subscription.take(TOGETHER if left is None else min(left, TOGETHER))
+                _print(events, None if as_json else columns)
+                left = None if left is None else left - len(events)
+    except KeyboardInterrupt:
+        raise typer.Exit(0 if count is None else 1) from None
+
+
+def _print(events: list[Event], columns: Columns | None) -> None:
+    """In one go, and at once: nothing is held back."""
+    if columns is None:
+        lines = b"".join(json_line(event) + b"\n" for event in events)
+    else:
+        text = "".join(columns.line(event) + "\n" for event in events)
+        lines = text.encode(errors="backslashreplace")
+    sys.stdout.buffer.write(lines)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,216 @@
+"""What a broker process can be asked to count, in the words of Prometheus.
+
+Numbers are read when they are asked for; nothing is counted twice for it. It decides names and
+labels, and that only those clients are named that do not read what they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from byway._version import __version__
+from byway.runtime.server import BrokerServer
+from byway.runtime.storage import Storage
+
+SLOW_CLIENTS_MAX: Final = 50
+"""Slow clients that are named; those with most bytes waiting come first."""
+
+
+class Metrics:
+    """All numbers of one broker process."""
+
+    def __init__(self, server: BrokerServer, storage: Storage | None) -> None:
+        self.errors = 0
+        """Faults of our own."""
+        self._registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self._registry)
+        self._registry.register(BrokerCollector(server))
+        self._registry.register(ErrorCollector(self))
+        if storage is not None:
+            self._registry.register(StorageCollector(storage))
+
+    def text(self) -> bytes:
+        """The numbers as Prometheus reads them."""
+        return generate_latest(self._registry)
+
+
+class BrokerCollector(Collector):
+    """What a broker and its connections did, and how they are."""
+
+    def __init__(self, server: BrokerServer) -> None:
+        self._server = server
+
+    def collect(self) -> Iterator[Metric]:
+        """All of it."""
+        yield from self._facts()
+        yield from self._publications()
+        yield from self._tables()
+        yield from self._links()
+        yield from self._clients()
+
+    def _facts(self) -> Iterator[Metric]:
+        broker, driver = self._server.broker, self._server.driver
+        labels = {"broker": broker.name, "version": __version__}
+        info = GaugeMetricFamily("byway_broker_info", "Who this is; always 1.", labels=list(labels))
+        info.add_metric(list(labels.values()), 1)
+        yield info
+        incarnation = broker.context.incarnation
+        yield _gauge(
+            "byway_broker_incarnation", "Which of its lives the broker is in.", incarnation
+        )
+        yield _counter("byway_turns", "Times the broker was handed inputs.", driver.turns)
+        busy = "Time spent in the broker: matching, routing, tables."
+        yield _counter("byway_busy_seconds", busy, driver.busy_ns / 1e9)
+        waiting = "Messages that wait for the broker."
+        yield _gauge("byway_input_queue_messages", waiting, driver.waiting)
+        held = "1 while publications wait because a client is slow."
+        yield _gauge("byway_publications_held", held, int(driver.holding))
+
+    def _publications(self) -> Iterator[Metric]:
+        counters = self._server.broker.counters
+        received = CounterMetricFamily(
+            "byway_publications_received", "Publications taken, duplicates apart.", labels=["from"]
+        )
+        received.add_metric(["client"], counters.publications_published)
+        received.add_metric(["link"], counters.publications_received)
+        yield received
+        yield _counter(
+            "byway_duplicates",
+            "Publications that came again and were dropped.",
+            counters.duplicates,
+        )
+        yield _counter("byway_deliveries", "Publications given to clients.", counters.deliveries)
+        matched = "Publications that a local client wanted."
+        yield _counter("byway_matched", matched, counters.matched)
+        pure = "Publications from a link that no local client wanted."
+        yield _counter("byway_pure_forwarders", pure, counters.pure_forwarders)
+        forwarded = CounterMetricFamily(
+            "byway_messages_forwarded", "Messages sent to neighbours.", labels=["link", "kind"]
+        )
+        for (link, kind), count in sorted(self._server.sent.items()):
+            forwarded.add_metric([link, kind], count)
+        yield forwarded
+
+    def _tables(self) -> Iterator[Metric]:
+        broker = self._server.broker
+        entries = GaugeMetricFamily(
+            "byway_routing_entries", "Entries of a routing table.", labels=["table"]
+        )
+        entries.add_metric(["advertisements"], len(broker.advertisements))
+        entries.add_metric(["subscriptions"], len(broker.subscriptions))
+        yield entries
+
+    def _links(self) -> Iterator[Metric]:
+        server = self._server
+        context = server.broker.context
+        families = [
+            GaugeMetricFamily(f"byway_link_{name}", words, labels=["link"])
+            for name, words in (
+                ("up", "1 while a neighbour is connected."),
+                ("unconfirmed_messages", "Publications kept until a neighbour confirms them."),
+                ("waiting_messages", "Messages that wait for a neighbour to read."),
+                ("waiting_bytes", "Their bytes."),
+                ("blocked_seconds", "For how long a neighbour has not been reading."),
+            )
+        ]
+        for link, end in context.ends.items():
+            connection = server.links.get(link)
+            queue = (0, 0, 0.0)
+            if connection is not None:
+                queue = connection.waiting_messages, connection.waiting_bytes, connection.blocked_s
+            values = (int(end.up), len(context.unconfirmed[link]), *queue)
+            for family, value in zip(families, values, strict=True):
+                family.add_metric([link], value)
+        yield from families
+
+    def _clients(self) -> Iterator[Metric]:
+        server = self._server
+        connections = GaugeMetricFamily(
+            "byway_connections", "Open connections by who is at the other end.", labels=["role"]
+        )
+        connections.add_metric(["broker"], len(server.links))
+        connections.add_metric(["client"], len(server.clients))
+        connections.add_metric(["unknown"], len(server.strangers))
+        yield connections
+        sessions = server.broker.clients.all.values()
+        away = sum(not client.attached for client in sessions)
+        states = GaugeMetricFamily(
+            "byway_sessions", "Clients whose state is kept, by whether they are here.",
+            labels=["state"],
+        )  # fmt: skip
+        states.add_metric(["here"], len(sessions) - away)
+        states.add_metric(["away"], away)
+        yield states
+        kept = "Deliveries kept until clients have acknowledged them."
+        yield _gauge("byway_session_messages", kept, sum(len(c.kept) for c in sessions))
+        yield _gauge("byway_session_bytes", "Their bytes.", sum(c.kept_bytes for c in sessions))
+        yield from self._slow_clients()
+
+    def _slow_clients(self) -> Iterator[Metric]:
+        slow = [(name, c) for name, c in self._server.clients.items() if c.waiting]
+        slow.sort(key=lambda item: (-item[1].waiting_bytes, item[0]))
+        messages, size, since = (
+            GaugeMetricFamily(f"byway_slow_client_{name}", words, labels=["client"])
+            for name, words in (
+                ("waiting_messages", "Deliveries that wait for a client that does not read."),
+                ("waiting_bytes", "Their bytes."),
+                ("blocked_seconds", "For how long it has not been reading."),
+            )
+        )
+        for name, connection in slow[:SLOW_CLIENTS_MAX]:
+            messages.add_metric([name], connection.waiting_messages)
+            size.add_metric([name], connection.waiting_bytes)
+            since.add_metric([name], connection.blocked_s)
+        yield from (messages, size, since)
+        yield _gauge(
+            "byway_slow_clients", "Clients that do not read what they are sent.", len(slow)
+        )
+        lost = CounterMetricFamily(
+            "byway_slow_client_drops", "Deliveries that a slow client lost.", labels=["client"]
+        )
+        for name, count in sorted(self._server.slow_drops.items()):
+            lost.add_metric([name], count)
+        yield lost
+
+
+class StorageCollector(Collector):
+    """What is kept."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def collect(self) -> Iterator[Metric]:
+        """All of it."""
+        storage = self._storage
+        yield _gauge(
+            "byway_journal_bytes", "Inputs kept since the snapshot.", storage.journal_bytes
+        )
+        yield _gauge("byway_snapshot_bytes", "Size of the last snapshot.", storage.snapshot_bytes)
+        yield _counter("byway_snapshots", "Snapshots taken by this process.", storage.snapshots)
+        restarts = "Times a broker has gone on from this directory."
+        yield _counter("byway_restarts", restarts, storage.starts - 1)
+
+
+class ErrorCollector(Collector):
+    """What must not happen."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        """One number."""
+        words = "Faults of this program; the log tells more."
+        yield _counter("byway_internal_errors", words, self._metrics.errors)
+
+
+def _counter(name: str, words: str, value: float) -> Metric:
+    return CounterMetricFamily(name, words, value)
+
+
+def _gauge(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value)

@@ -1,0 +1,269 @@
+"""A broker as a process: it starts, says that it is ready, reloads, stops.
+
+It puts storage, broker, connections, trace and operations port together, and answers signals. What
+each of them does is their own business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from byway.core.broker import Broker
+from byway.core.inputs import NeighbourRemoved
+from byway.model.errors import StorageError
+from byway.runtime import logs
+from byway.runtime.config import Reading, SettingsError, changed_keys
+from byway.runtime.driver import now_us
+from byway.runtime.metrics import Metrics
+from byway.runtime.operations import Answer, Operations, said
+from byway.runtime.server import BrokerServer
+from byway.runtime.settings import Address, BrokerSettings
+from byway.runtime.storage import Storage
+from byway.runtime.tracing import Tracer
+from byway.runtime.warmup import warm_up
+from byway.trace import NullTrace, TraceBuffer
+
+log = logging.getLogger("byway.process")
+
+TRACE_RUN: Final = "live"
+RELOADED: Final = ("limits", "log", "log_level", "neighbours")
+"""Settings that a running broker takes over; a table counts with all its keys."""
+Reread = Callable[[], Reading]
+
+
+class StartError(Exception):
+    """A broker cannot start, for a reason that its operator can remove."""
+
+
+def run(reading: Reading, reread: Reread) -> int:
+    """Be a broker until a signal ends it; the exit code."""
+    settings = reading.settings
+    logs.set_up(settings.log, settings.log_level, settings.id)
+    for note in reading.notes:
+        log.warning("%s", note)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(BrokerProcess(settings, reread).live())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """A faster event loop, where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+class BrokerProcess:
+    """Everything that makes up one broker process."""
+
+    def __init__(self, settings: BrokerSettings, reread: Reread) -> None:
+        self.settings = settings
+        self._reread = reread
+        self._storage: Storage | None = None
+        self._tracer: Tracer | None = None
+        self._operations: Operations | None = None
+        self._server: BrokerServer | None = None
+        self._metrics: Metrics | None = None
+        self._end: asyncio.Future[None] | None = None
+
+    async def live(self) -> int:
+        """From the start to the end; the exit code."""
+        loop = asyncio.get_running_loop()
+        self._end = loop.create_future()
+        loop.set_exception_handler(self._fault)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop_on, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        try:
+            await self._start()
+            await self._end
+            await self._stop()
+        except (StartError, StorageError) as error:
+            log.critical("%s", error)
+            await self._give_up()
+            return 1
+        log.info("stopped")
+        return 0
+
+    # --- starting ------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        settings = self.settings
+        await _try_listening("listen", settings.listen)  # before anything that takes long
+        if settings.http is not None:
+            self._operations = Operations(settings.http, self._paths())
+            await _listening("http", settings.http, self._operations.start)
+            log.info("operations at http://%s", self._operations.address)
+        trace = self._open_trace()
+        if settings.data is not None:
+            self._storage = Storage(settings.data, settings.durability)
+        broker = self._broker(trace)
+        warm_up()
+        gc.collect()
+        gc.freeze()  # what is here now stays; the collector need not look at it again
+        self._server = server = BrokerServer(settings, broker, self._storage)
+        self._metrics = Metrics(server, self._storage)
+        await _listening("listen", settings.listen, server.start)
+        self._part_with_removed(server)
+        if self._tracer is not None:
+            self._tracer.start(server)
+        print(f"ready {settings.id} {server.address} {self._promise()}", flush=True)
+
+    def _open_trace(self) -> TraceBuffer:
+        if self.settings.trace is None:
+            return NullTrace(self.settings.id)
+        buffer = TraceBuffer(self.settings.id)
+        try:
+            self._tracer = Tracer(self.settings.trace, TRACE_RUN, buffer)
+        except OSError as error:
+            raise StartError(f"trace: {self.settings.trace}: {error.strerror}") from error
+        return buffer
+
+    def _broker(self, trace: TraceBuffer) -> Broker:
+        settings = self.settings
+        if self._storage is None:
+            named = [n.id for n in settings.neighbours if n.id]
+            return Broker(settings.id, named, settings.core, now_us(), trace)
+        broker = self._storage.restore(settings.id, settings.core, settings.neighbours, trace)
+        log.info("state is kept in %s: %s", settings.data, self._storage.story)
+        return broker
+
+    def _part_with_removed(self, server: BrokerServer) -> None:
+        removed = self._storage.removed if self._storage is not None else []
+        for id in removed:
+            if id in server.broker.context.ends:
+                log.info("%s is no neighbour any more", id)
+                server.driver.now(NeighbourRemoved(id))
+
+    def _promise(self) -> str:
+        if self.settings.data is not None:
+            return f"keeps state in {self.settings.data}"
+        return "keeps nothing: without --data a crash loses sessions and what was not passed on"
+
+    # --- while it lives ------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        """Take over settings that can change while the broker runs."""
+        if self._server is None:
+            return  # they have just been read
+        try:
+            reading = self._reread()
+        except SettingsError as error:
+            for problem in error.problems:
+                log.error("not reloaded: %s", problem)
+            return
+        changed = changed_keys(self.settings, reading.settings)
+        taken = [key for key in changed if key.partition(".")[0] in RELOADED]
+        for key in changed:
+            if key not in taken:
+                log.warning("%s has changed: that takes effect at the next start", key)
+        new = {key: getattr(reading.settings, key) for key in RELOADED}
+        self.settings = settings = msgspec.structs.replace(self.settings, **new)
+        logs.set_up(settings.log, settings.log_level, settings.id)
+        self._server.reload(settings)
+        if self._storage is not None:
+            self._storage.listed(settings.neighbours)
+        log.info("reloaded: %s", ", ".join(taken) or "nothing has changed")
+
+    def _fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error reached the event loop: what cannot be kept ends the process."""
+        del loop
+        error = context.get("exception")
+        if isinstance(error, StorageError):
+            if self._end is not None and not self._end.done():
+                self._end.set_exception(error)
+            return
+        if self._metrics is not None:
+            self._metrics.errors += 1
+        log.error("%s", context["message"], exc_info=error)
+
+    def _paths(self) -> dict[str, Callable[[], Answer]]:
+        return {
+            "/metrics": self._tell_metrics,
+            "/healthz": self._tell_health,
+            "/readyz": self._tell_ready,
+        }
+
+    def _tell_metrics(self) -> Answer:
+        if self._metrics is None:
+            return said(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
+        return Answer(HTTPStatus.OK, self._metrics.text(), CONTENT_TYPE_LATEST)
+
+    def _tell_health(self) -> Answer:
+        errors = 0 if self._metrics is None else self._metrics.errors
+        if errors:
+            reason = f"{errors} faults of this program, see the log; a restart is due"
+            return said(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+        return said(HTTPStatus.OK, "alive")
+
+    def _tell_ready(self) -> Answer:
+        if self._server is None or self._server.address is None:
+            return said(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
+        if self._server.stopping:
+            return said(HTTPStatus.SERVICE_UNAVAILABLE, "stopping")
+        return said(HTTPStatus.OK, "ready")
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def _stop_on(self, number: signal.Signals) -> None:
+        """The first signal asks, the second one insists."""
+        assert self._end is not None
+        if self._end.done():
+            log.warning("%s again: gone without waiting", number.name)
+            os._exit(128 + number)
+        log.info("%s: stopping", number.name)
+        self._end.set_result(None)
+
+    async def _stop(self) -> None:
+        assert self._server is not None
+        await self._server.stop()
+        if self._storage is not None:
+            self._storage.stop()
+        await self._close_ports_and_files()
+
+    async def _give_up(self) -> None:
+        """Nothing more can be kept, so nothing more may happen."""
+        if self._server is not None:
+            await self._server.kill()
+        if self._storage is not None:
+            self._storage.abandon()
+        await self._close_ports_and_files()
+
+    async def _close_ports_and_files(self) -> None:
+        if self._tracer is not None:
+            await self._tracer.stop()
+        if self._operations is not None:
+            await self._operations.stop()
+
+
+async def _listening(key: str, address: Address, start: Callable[[], Any]) -> None:
+    try:
+        await start()
+    except OSError as error:
+        known = error.errno is not None and error.errno > 0
+        reason = os.strerror(error.errno or 0) if known else str(error)
+        raise StartError(f"{key}: cannot listen on {address}: {reason}") from error
+
+
+async def _try_listening(key: str, address: Address) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def start() -> None:
+        server = await loop.create_server(
+            asyncio.Protocol, address.host, address.port, reuse_address=True
+        )
+        server.close()
+        await server.wait_closed()
+
+    await _listening(key, address, start)

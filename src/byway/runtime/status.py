@@ -1,0 +1,79 @@
+"""How a broker is and what it knows of its neighbourhood, as it tells whoever asks.
+
+It decides which facts there are, not how they are found. They travel as one JSON object, and a
+reader ignores those it does not know, so that brokers and clients of different ages understand each
+other.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from byway.model.errors import FrameError
+
+
+class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What load exchange tells of a broker behind a link. Rates are per second."""
+
+    broker: str
+    hops: int
+    publications_in: float
+    publications_out: float
+    deliveries: float
+    queued: int
+
+
+class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A link to a neighbour."""
+
+    broker: str
+    state: str
+    """`up`, `agreeing` (connected, tables are being compared) or `down`."""
+    address: str = ""
+    """Where the neighbour is connected from, or to."""
+    unconfirmed: int = 0
+    """Publications kept until the neighbour confirms them."""
+    waiting: int = 0
+    """Messages that wait because the neighbour does not read."""
+    waiting_bytes: int = 0
+    advertisements: int = 0
+    """Advertisements that came over it."""
+    subscriptions: int = 0
+    """Subscriptions that came over it."""
+    advertisements_sent: int = 0
+    """Advertisements that were sent over it."""
+    subscriptions_sent: int = 0
+    """Subscriptions that were sent over it."""
+    behind: list[BrokerLoad] = []
+    """Brokers behind it, nearest first, if loads are exchanged."""
+
+
+class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker."""
+
+    broker: str
+    version: str
+    incarnation: int
+    listen: str
+    clients: int
+    """Clients that are connected."""
+    sessions_away: int
+    """Clients that are not, and whose session is kept."""
+    advertisements: int
+    subscriptions: int
+    queued: int
+    """Messages that wait for the broker."""
+    links: list[LinkStatus]
+
+
+def encode_status(status: BrokerStatus) -> bytes:
+    """As it travels."""
+    return msgspec.json.encode(status)
+
+
+def decode_status(facts: bytes) -> BrokerStatus:
+    """What was told. Raises `FrameError`."""
+    try:
+        return msgspec.json.decode(facts, type=BrokerStatus)
+    except msgspec.DecodeError as error:
+        raise FrameError(f"the status of a broker: {error}") from error

@@ -1,0 +1,73 @@
+"""Trace files of a live broker: samples, and rows on their way from its buffer to the disk.
+
+Rows are taken often, so that the buffer does not overflow, and written by a thread, so that the
+broker does not wait for the disk. It decides when; rows and files are the trace room's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from byway.model.trace import Queue, Table
+from byway.runtime.driver import now_us
+from byway.runtime.server import BrokerServer
+from byway.trace import TraceBuffer, TraceWriter
+
+log = logging.getLogger("byway.trace")
+
+DRAIN_S: Final = 0.1
+SAMPLE_EVERY: Final = 10
+"""Drains between two samples of queues and tables."""
+FILE_EVERY: Final = 600
+"""Drains before a file is complete, however short it is; a crash loses what is not in one."""
+
+
+class Tracer:
+    """Writes what a broker's buffer takes in."""
+
+    def __init__(self, directory: str, run: str, buffer: TraceBuffer) -> None:
+        self.buffer = buffer
+        self._writer = TraceWriter(directory, run, buffer.broker)
+        self._thread = ThreadPoolExecutor(1, "byway-trace")
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, server: BrokerServer) -> None:
+        """Take rows from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._write_for_ever(server))
+
+    async def _write_for_ever(self, server: BrokerServer) -> None:
+        loop = asyncio.get_running_loop()
+        drains = 0
+        while True:
+            await asyncio.sleep(DRAIN_S)
+            drains += 1
+            if drains % SAMPLE_EVERY == 0:
+                self._sample(server)
+            batch = self.buffer.drain()
+            try:
+                await loop.run_in_executor(self._thread, self._writer.write, batch)
+                if drains % FILE_EVERY == 0:
+                    await loop.run_in_executor(self._thread, self._writer.flush)
+            except OSError as error:
+                log.error("trace rows are lost: %s", error)
+
+    def _sample(self, server: BrokerServer) -> None:
+        at_us, buffer = now_us(), self.buffer
+        buffer.queue_sampled(at_us, Queue.INPUT, server.driver.waiting, 0)
+        for link, connection in sorted(server.links.items()):
+            waiting = connection.waiting_messages, connection.waiting_bytes
+            buffer.queue_sampled(at_us, Queue.OUTPUT, *waiting, link)
+        buffer.table_sampled(at_us, Table.SUBSCRIPTIONS, len(server.broker.subscriptions))
+        buffer.table_sampled(at_us, Table.ADVERTISEMENTS, len(server.broker.advertisements))
+
+    async def stop(self) -> None:
+        """Write the rest."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._thread.shutdown()
+        self._writer.write(self.buffer.drain())
+        self._writer.close()

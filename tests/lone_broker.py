@@ -1,0 +1,173 @@
+"""One broker, B, whose neighbours and clients are played by the test: frames made by hand.
+
+`Lone` keeps the numbers of what each neighbour sends, so that a test says only what matters. The
+functions below it make the actions to expect, and things to send.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from byway.core.actions import Action, Send
+from byway.core.broker import Broker
+from byway.core.config import BrokerConfig
+from byway.core.inputs import (
+    ClientAttached,
+    ClientRequested,
+    FrameReceived,
+    Input,
+    LinkUp,
+    Started,
+)
+from byway.model import ANY, TRUE, Filter, parse
+from byway.model.messages import (
+    LANE_OF,
+    Acknowledge,
+    Advertise,
+    AdvertisementsTold,
+    Batch,
+    Body,
+    EntryId,
+    Hello,
+    Lane,
+    Message,
+    Publish,
+    PublishRequest,
+    Request,
+    Subscribe,
+    SubscriptionsTold,
+    TablesHeld,
+    Unadvertise,
+)
+from byway.trace import TraceBuffer
+
+encode = msgspec.msgpack.encode
+DEFAULT = BrokerConfig()
+NOTHING = TablesHeld((), ())
+TOLD = AdvertisementsTold(), SubscriptionsTold()
+
+
+class Lone:
+    """Broker B; its neighbours have met it and agree with it, and each of the two has sent three
+    messages by then."""
+
+    def __init__(
+        self,
+        *links: str,
+        config: BrokerConfig = DEFAULT,
+        trace: TraceBuffer | None = None,
+        agreed: bool = True,
+    ) -> None:
+        self.broker = Broker("B", links, config, trace=trace)
+        self.now_us = 0
+        self.sent = {link: [0, 0] for link in links}
+        self.handle(Started())
+        for link in links if agreed else ():
+            self.agree(link)
+
+    def handle(self, *events: Input) -> list[Action]:
+        return self.broker.handle_batch(self.now_us, events)
+
+    # --- neighbours ----------------------------------------------------------------------------
+
+    def meet(self, link: str, incarnation: int = 1) -> list[Action]:
+        """A neighbour that knows nothing of B comes up."""
+        self.sent[link] = [0, 0]
+        return self.handle(LinkUp(link, Hello(link, incarnation, 0, 0, 0, 0)))
+
+    def agree(self, link: str, incarnation: int = 1) -> list[Action]:
+        """It comes up, holds nothing, and has nothing to tell; what B does last."""
+        self.meet(link, incarnation)
+        self.receive(link, NOTHING)
+        return self.receive(link, *TOLD)
+
+    def frame(self, link: str, *messages: Message) -> FrameReceived:
+        """The next frame of a neighbour."""
+        lane = LANE_OF[type(messages[0])]
+        first = self.sent[link][lane] + 1
+        self.sent[link][lane] += len(messages)
+        return FrameReceived(link, Batch(lane, first, messages))
+
+    def receive(self, link: str, *messages: Message) -> list[Action]:
+        return self.handle(self.frame(link, *messages))
+
+    def acknowledge(self, link: str, confirmed: int) -> list[Action]:
+        """A neighbour has everything, and confirms data up to a number."""
+        control, data = (box.next - 1 for box in self.broker.context.ends[link].sent)
+        return self.handle(FrameReceived(link, Acknowledge(control, data, confirmed)))
+
+    # --- clients -------------------------------------------------------------------------------
+
+    def attach(
+        self, client: str, incarnation: int = 1, ttl_us: int = 0, received: int = 0
+    ) -> list[Action]:
+        return self.handle(ClientAttached(client, incarnation, ttl_us, received))
+
+    def ask(self, client: str, *requests: Request) -> list[Action]:
+        return self.handle(ClientRequested(client, requests))
+
+
+# --- actions to expect ---------------------------------------------------------------------------
+
+
+def control(link: str, first: int, *messages: Message) -> Send:
+    return Send(link, Batch(Lane.CONTROL, first, messages))
+
+
+def data(link: str, first: int, *messages: Message) -> Send:
+    return Send(link, Batch(Lane.DATA, first, messages))
+
+
+def acknowledged(link: str, control: int, data: int = 0, confirmed: int = 0) -> Send:
+    return Send(link, Acknowledge(control, data, confirmed))
+
+
+def without_acknowledgements(actions: Iterable[Action]) -> list[Action]:
+    return [a for a in actions if not (isinstance(a, Send) and isinstance(a.frame, Acknowledge))]
+
+
+# --- things to send ------------------------------------------------------------------------------
+
+
+def entry(name: str, client: str = "far", number: int = 1) -> EntryId:
+    """The id of something that a client of another broker made."""
+    return EntryId(client, name, 1, number)
+
+
+def filter_of(wanted: str | Filter) -> Filter:
+    return parse(wanted) if isinstance(wanted, str) else wanted
+
+
+def advertise(name: str, wanted: str | Filter = ANY) -> Advertise:
+    return Advertise(entry(name), filter_of(wanted))
+
+
+def unadvertise(name: str, wanted: str | Filter = ANY) -> Unadvertise:
+    return Unadvertise(entry(name), filter_of(wanted))
+
+
+def subscribe(name: str, wanted: str | Filter = TRUE) -> Subscribe:
+    return Subscribe(entry(name), filter_of(wanted))
+
+
+def body(**attributes: bool | int | float | str) -> bytes:
+    return encode(Body(attributes))
+
+
+def publication(
+    sequence: int, hop: int = 1, distance: int = 1, publisher: str = "far", incarnation: int = 1,
+    published_us: int = 0, **attributes: bool | int | float | str,
+) -> Publish:  # fmt: skip
+    """As a neighbour sends it."""
+    content = body(**attributes)
+    return Publish(publisher, incarnation, sequence, published_us, hop, distance, 0, content)
+
+
+def onward(message: Publish, distance: int | None = None) -> Publish:
+    """The copy that B sends on."""
+    longer = message.distance + 1 if distance is None else distance
+    return msgspec.structs.replace(message, hop=message.hop + 1, distance=longer)
+
+
+def publish(sequence: int, **attributes: bool | int | float | str) -> PublishRequest:
+    return PublishRequest(sequence, body(**attributes))

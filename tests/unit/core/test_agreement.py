@@ -1,0 +1,544 @@
+"""Agreement of tables: what two neighbours tell each other when their link starts anew."""
+
+import pytest
+
+from byway.core.actions import CancelTimer, OpenLink, SetTimer, Tell, Timer
+from byway.core.broker import Broker
+from byway.core.config import BrokerConfig
+from byway.core.inputs import ClientRequested, LinkDown, LinkUp, Started, TimerFired
+from byway.model import ANY, TRUE
+from byway.model.messages import (
+    Advertise,
+    AdvertisementSettled,
+    AdvertisementsTold,
+    AdvertiseRequest,
+    EntryId,
+    Hello,
+    NamesAsked,
+    NamesHeld,
+    PublicationsAccepted,
+    Publish,
+    Settled,
+    Subscribe,
+    SubscribeRequest,
+    SubscriptionsSettled,
+    SubscriptionsTold,
+    TablesHeld,
+    Unadvertise,
+    UnadvertiseRequest,
+    Unsubscribe,
+    UnsubscribeRequest,
+)
+from tests.lone_broker import (
+    NOTHING,
+    TOLD,
+    Lone,
+    acknowledged,
+    advertise,
+    body,
+    control,
+    data,
+    entry,
+    publish,
+    subscribe,
+    unadvertise,
+    without_acknowledgements,
+)
+
+TIMER = Timer("agreement")
+NO_NAMES = NamesHeld((), ())
+
+
+def held(*announcements: Advertise | Subscribe, settled: bool = True) -> TablesHeld:
+    """The digests of a neighbour that holds these from B: another broker is asked for them."""
+    links = ("B",) if settled else ("B", "Z")
+    neighbour = Lone(*links)
+    if not settled:  # Z feeds everything and never answers
+        neighbour.receive("Z", Advertise(EntryId("z", "all", 1), ANY))
+    if announcements:
+        neighbour.receive("B", *announcements)
+    neighbour.handle(LinkDown("B"))
+    (sent,) = neighbour.meet("B", incarnation=2)
+    (digests,) = sent.frame.messages
+    return digests
+
+
+def asked(actions: list) -> NamesAsked:
+    """What B asks for in the only message it sends."""
+    (sent,) = without_acknowledgements(actions)
+    (message,) = sent.frame.messages
+    assert isinstance(message, NamesAsked)
+    return message
+
+
+def with_tables() -> Lone:
+    """B has told A an advertisement and a subscription of its client c, settled there; they meet
+    anew."""
+    lone = Lone("A")
+    lone.receive("A", advertise("theirs"))
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY), SubscribeRequest("s", TRUE))
+    lone.receive("A", AdvertisementSettled(MINE.id), SubscriptionsSettled((WANTED.id,)))
+    lone.handle(LinkDown("A"))
+    return lone
+
+
+MINE = Advertise(EntryId("c", "a", 1, 1), ANY)
+WANTED = Subscribe(EntryId("c", "s", 1, 2), TRUE)
+
+
+# --- the first meeting ---------------------------------------------------------------------------
+
+
+def test_a_broker_starts_by_waiting_for_its_neighbours():
+    broker = Broker("B", ["C", "A"], BrokerConfig(agreement_wait_us=900))
+    assert broker.handle(100, Started()) == [SetTimer(TIMER, 1_000), OpenLink("A"), OpenLink("C")]
+    assert Broker("B").handle(100, Started()) == []
+
+
+def test_two_steps():
+    """Advertisements are told when all others have told theirs, subscriptions likewise."""
+    lone = Lone("A", "C", agreed=False)
+    assert lone.meet("A") == [control("A", 1, NOTHING)]
+    assert lone.receive("A", NOTHING) == [acknowledged("A", 1)]  # C may have advertisements for A
+    assert lone.receive("A", *TOLD) == [acknowledged("A", 3)]
+    assert lone.meet("C") == [control("C", 1, NOTHING)]
+    assert lone.receive("C", NOTHING) == [
+        control("C", 2, AdvertisementsTold()),
+        acknowledged("C", 1),
+    ]
+    assert lone.receive("C", AdvertisementsTold()) == [
+        control("A", 2, AdvertisementsTold()),
+        control("C", 3, SubscriptionsTold()),
+        acknowledged("C", 2),
+    ]
+    assert lone.receive("C", SubscriptionsTold()) == [
+        CancelTimer(TIMER),
+        control("A", 3, SubscriptionsTold()),
+        acknowledged("C", 3),
+    ]
+
+
+def test_subscriptions_are_not_told_to_be_complete_before_the_peer_told_its_advertisements():
+    lone = Lone("A", agreed=False)
+    lone.meet("A")
+    assert lone.receive("A", NOTHING)[0] == control("A", 2, AdvertisementsTold())
+    # its advertisement draws a subscription, which must come before the conclusion
+    lone.attach("c")
+    lone.ask("c", SubscribeRequest("s", TRUE))
+    told = lone.receive("A", advertise("a"), AdvertisementsTold())
+    subscribed = Subscribe(EntryId("c", "s", 1, 1), TRUE)
+    answer = AdvertisementSettled(entry("a"))
+    assert told[0] == control("A", 3, subscribed, answer, SubscriptionsTold())
+
+
+def test_patience_ends():
+    lone = Lone("A", "C", agreed=False, config=BrokerConfig(agreement_wait_us=900))
+    lone.meet("A")
+    lone.receive("A", NOTHING)
+    lone.receive("A", *TOLD)
+    assert lone.handle(TimerFired(TIMER)) == [
+        control("A", 2, AdvertisementsTold(), SubscriptionsTold())
+    ]
+    # who comes later is told everything all the same
+    lone.receive("A", advertise("a"))
+    lone.meet("C")
+    assert lone.receive("C", NOTHING)[0] == control("C", 2, advertise("a"), AdvertisementsTold())
+
+
+def test_neighbours_that_were_not_announced_are_waited_for_too():
+    lone = Lone("A", agreed=False, config=BrokerConfig(agreement_wait_us=900, strangers_wait_us=70))
+    strangers = Timer("agreement", "strangers")
+    started = Broker("B", ["A"], lone.broker.context.config).handle(100, Started())
+    assert started == [SetTimer(TIMER, 1_000), SetTimer(strangers, 170), OpenLink("A")]
+    lone.meet("A")
+    lone.receive("A", NOTHING)
+    assert lone.receive("A", *TOLD) == [acknowledged("A", 3)]
+    assert lone.handle(TimerFired(strangers)) == [
+        CancelTimer(TIMER),
+        control("A", 2, AdvertisementsTold(), SubscriptionsTold()),
+    ]
+
+
+def test_a_subscription_is_not_settled_before_all_have_told_their_advertisements():
+    lone = Lone("A", "C", agreed=False)
+    lone.attach("c")
+    assert lone.ask("c", SubscribeRequest("s", TRUE)) == []
+    lone.agree("A")
+    lone.meet("C")
+    lone.receive("C", NOTHING)
+    # C's advertisements are known now, its subscriptions are not: that is enough
+    assert lone.receive("C", AdvertisementsTold())[-1] == Tell("c", (Settled("s"),))
+
+
+def test_a_neighbours_subscription_waits_for_the_others_only():
+    lone = Lone("A", "C", agreed=False)
+    lone.meet("A")
+    assert lone.receive("A", subscribe("s")) == [acknowledged("A", 1)]
+    lone.meet("C")
+    lone.receive("C", NOTHING)
+    answer = control("A", 2, SubscriptionsSettled((entry("s"),)))
+    assert answer in lone.receive("C", AdvertisementsTold())
+
+
+def test_settlement_does_not_wait_longer_than_patience():
+    lone = Lone("A", agreed=False)
+    lone.attach("c")
+    lone.ask("c", SubscribeRequest("s", TRUE))
+    assert lone.handle(TimerFired(TIMER)) == [Tell("c", (Settled("s"),))]
+
+
+# --- data waits for agreement --------------------------------------------------------------------
+
+
+def test_data_is_sent_when_the_peer_has_told_everything():
+    lone = Lone("A", agreed=False)
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.meet("A")
+    lone.receive("A", NOTHING, subscribe("s"), AdvertisementsTold())
+    assert lone.ask("c", publish(1, p=1)) == [Tell("c", (PublicationsAccepted(1),))]
+    sent = Publish("c", 1, 1, 0, hop=1, distance=1, count=0, body=body(p=1))
+    assert data("A", 1, sent) in lone.receive("A", SubscriptionsTold())
+
+
+def test_data_does_not_overtake_what_it_rests_on():
+    """The peer takes data before it has said what it holds: the end of an advertisement must not
+    come before the advertisement."""
+    lone = Lone("A", agreed=False)
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.meet("A")
+    lone.receive("A", *TOLD)
+    assert lone.ask("c", UnadvertiseRequest("a")) == []
+    assert lone.receive("A", NOTHING) == [
+        control("A", 2, MINE, AdvertisementsTold(), SubscriptionsTold()),
+        data("A", 1, Unadvertise(MINE.id, ANY)),
+        acknowledged("A", 3),
+    ]
+
+
+def test_an_end_that_is_on_its_way_is_told_after_what_it_ends():
+    """A restarts while publications and the end of their advertisement are unconfirmed."""
+    lone = with_tables()
+    lone.ask("c", UnadvertiseRequest("a"))
+    lone.meet("A", incarnation=2)
+    told = without_acknowledgements(lone.receive("A", NOTHING, *TOLD))
+    assert told == [
+        control("A", 2, MINE, WANTED, AdvertisementsTold(), SubscriptionsTold()),
+        data("A", 1, Unadvertise(MINE.id, ANY)),
+    ]
+
+
+def test_an_advertisement_that_is_told_twice_is_taken_back_twice():
+    """Its first end is still on its way when it is announced again through a broker that lost its
+    state: only the second end is the end."""
+    lone = Lone("A", "C")
+    lone.receive("A", advertise("a"))
+    assert lone.receive("A", advertise("a")) == [acknowledged("A", 5)]  # C has not answered
+    assert lone.receive("A", unadvertise("a")) == [acknowledged("A", 5, data=1, confirmed=1)]
+    assert len(lone.broker.advertisements) == 1
+    assert data("C", 1, unadvertise("a")) in lone.receive("A", unadvertise("a"))
+    assert len(lone.broker.advertisements) == 0
+
+
+def test_what_was_told_twice_counts_once_when_its_link_starts_anew():
+    """The ends that A owed went with its numbers; it tells of as many as are still to come."""
+    lone = Lone("A", "C")
+    lone.receive("A", advertise("a"), advertise("a"))
+    lone.handle(LinkDown("A"))
+    lone.agree("A", incarnation=2)
+    lone.receive("A", unadvertise("a"))
+    assert len(lone.broker.advertisements) == 0
+
+
+def test_an_advertisement_that_began_again_behind_its_end_is_told_twice():
+    """Its end is kept for C, and it was announced again since: C, which lost its state, will hear
+    of that end, which must not be the end."""
+    lone = Lone("A", "C")
+    lone.receive("A", advertise("a"))
+    lone.handle(LinkDown("C"))
+    lone.receive("A", unadvertise("a"))
+    lone.receive("A", advertise("a"))
+    lone.meet("C", incarnation=2)
+    assert without_acknowledgements(lone.receive("C", NOTHING, *TOLD)) == [
+        control("C", 2, advertise("a"), advertise("a"), AdvertisementsTold(), SubscriptionsTold()),
+        data("C", 1, unadvertise("a")),
+    ]
+
+
+def test_an_end_in_the_same_batch_is_on_its_way():
+    lone = Lone("A", "C")
+    lone.receive("A", advertise("a"))
+    lone.handle(LinkDown("C"))
+    lone.meet("C", incarnation=2)
+    told = lone.handle(lone.frame("A", unadvertise("a")), lone.frame("C", NOTHING))
+    assert control("C", 2, advertise("a"), AdvertisementsTold()) in told
+
+
+def test_an_advertisement_that_is_told_again_is_answered_again():
+    lone = Lone("A")
+    lone.receive("A", advertise("a"))
+    answer = control("A", 5, AdvertisementSettled(entry("a")))
+    assert lone.receive("A", advertise("a"))[0] == answer
+
+
+# --- comparing -----------------------------------------------------------------------------------
+
+
+def test_equal_digests_tell_nothing():
+    lone = with_tables()
+    (sent,) = lone.meet("A", incarnation=2)
+    assert sent.frame.messages == (held(advertise("theirs")),)
+    told = lone.receive("A", held(MINE, WANTED), *TOLD)
+    assert told == [
+        control("A", 2, AdvertisementsTold(), SubscriptionsTold()),
+        acknowledged("A", 3),
+    ]
+
+
+def test_a_peer_that_holds_nothing_is_told_everything_without_asking():
+    lone = with_tables()
+    lone.meet("A", incarnation=2)
+    told = lone.receive("A", NOTHING)
+    assert told[0] == control("A", 2, MINE, WANTED, AdvertisementsTold())
+
+
+def test_only_the_difference_is_told():
+    lone = with_tables()
+    lone.ask("c", SubscribeRequest("new", TRUE))
+    lone.meet("A", incarnation=2)
+    wanted = asked(lone.receive("A", held(MINE, WANTED)))
+    assert (len(wanted.advertisements), len(wanted.subscriptions)) == (0, 1)
+    fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
+    told = lone.receive("A", NO_NAMES)
+    assert told[0] == control("A", 3, fresh, AdvertisementsTold())
+
+
+def test_names_are_told_in_the_buckets_asked_for():
+    lone = Lone("A", "C")
+    lone.receive("A", *(subscribe(f"s{n}") for n in range(40)))
+    lone.receive("A", advertise("a"))  # C does not answer for it
+    lone.handle(LinkDown("A"))
+    (sent,) = lone.meet("A", incarnation=2)
+    (digests,) = sent.frame.messages
+    used = tuple(i for i, digest in enumerate(digests.subscriptions) if digest)
+    (answer, _) = lone.receive("A", NamesAsked((), used[:3]))
+    (names,) = answer.frame.messages
+    assert names.advertisements == ()
+    assert 3 <= len(names.subscriptions) < 40
+    assert all(settled for _, settled in names.subscriptions)
+    (answer, _) = lone.receive("A", NamesAsked(tuple(range(64)), ()))
+    assert answer.frame.messages == (NamesHeld(((entry("a"), False),), ()),)
+
+
+def test_what_is_settled_beyond_is_not_awaited_again():
+    lone = with_tables()
+    lone.ask("c", SubscribeRequest("new", TRUE))
+    lone.meet("A", incarnation=2)
+    fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
+    asked(lone.receive("A", held(MINE, WANTED, fresh)))  # it arrived, only its answer was lost
+    told = lone.receive("A", NamesHeld((), ((fresh.id, True),)))
+    assert told == [
+        control("A", 3, AdvertisementsTold()),
+        acknowledged("A", 2),
+        Tell("c", (Settled("new"),)),
+    ]
+
+
+def test_what_is_held_but_not_settled_beyond_is_awaited():
+    lone = with_tables()
+    lone.ask("c", SubscribeRequest("new", TRUE))
+    lone.meet("A", incarnation=2)
+    fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
+    asked(lone.receive("A", held(MINE, WANTED)))
+    told = lone.receive("A", NamesHeld((), ((fresh.id, False),)))
+    assert told == [control("A", 3, AdvertisementsTold()), acknowledged("A", 2)]
+    assert lone.receive("A", SubscriptionsSettled((fresh.id,)))[-1] == Tell("c", (Settled("new"),))
+
+
+def test_digests_tell_settled_from_unsettled():
+    one = advertise("a", ANY)
+    assert held(one) != held(one, settled=False) != NOTHING
+
+
+def test_an_advertisement_counts_as_settled_when_the_peer_has_told_its_subscriptions():
+    lone = Lone("A")
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.handle(LinkDown("A"))
+    lone.meet("A", incarnation=2)
+    asked(lone.receive("A", held(MINE)))
+    assert lone.receive("A", NamesHeld(((MINE.id, True),), ())) == [
+        control("A", 3, AdvertisementsTold()),
+        acknowledged("A", 2),
+    ]
+    assert Tell("c", (Settled("a"),)) in lone.receive("A", *TOLD)
+
+
+# --- changes meanwhile ---------------------------------------------------------------------------
+
+
+def test_changes_before_the_comparison_are_seen_by_it():
+    lone = with_tables()
+    lone.meet("A", incarnation=2)
+    assert lone.ask("c", UnsubscribeRequest(("s",))) == []
+    assert lone.ask("c", SubscribeRequest("new", TRUE)) == []
+    told = lone.receive("A", NOTHING)
+    fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
+    assert told[0] == control("A", 2, MINE, fresh, AdvertisementsTold())
+
+
+def test_changes_while_names_are_on_their_way_are_told_after_them():
+    lone = with_tables()
+    lone.ask("c", SubscribeRequest("new", TRUE))
+    lone.meet("A", incarnation=2)
+    asked(lone.receive("A", held(MINE, WANTED)))
+    assert lone.ask("c", UnsubscribeRequest(("new", "s"))) == []
+    told = lone.receive("A", NO_NAMES)
+    fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
+    gone = Unsubscribe((fresh.id, WANTED.id))
+    assert told[0] == control("A", 3, fresh, gone, AdvertisementsTold())
+
+
+def test_an_answer_waits_for_the_subscriptions_that_came_before_it():
+    """A's advertisement is settled while A is told nothing yet: what it drew must arrive first."""
+    lone = Lone("A", agreed=False)
+    lone.attach("c")
+    lone.ask("c", SubscribeRequest("s", TRUE))
+    lone.meet("A")
+    assert lone.receive("A", advertise("a")) == [acknowledged("A", 1)]
+    told = lone.receive("A", NOTHING)
+    subscribed = Subscribe(EntryId("c", "s", 1, 1), TRUE)
+    answer = AdvertisementSettled(entry("a"))
+    assert told[0] == control("A", 2, subscribed, answer, AdvertisementsTold())
+
+
+# --- what nobody has claimed yet -----------------------------------------------------------------
+
+
+def forgetful(*messages: TablesHeld | NamesHeld) -> Lone:
+    """B has lost its state; A has said what it holds of it, C has not come yet."""
+    lone = Lone("A", "C", agreed=False)
+    lone.meet("A")
+    for message in messages:
+        lone.receive("A", message)
+    return lone
+
+
+def test_what_the_peer_rightly_holds_is_claimed_later_and_not_told():
+    theirs = advertise("a"), subscribe("s")
+    names = NamesHeld(((entry("a"), True),), ((entry("s"), True),))
+    lone = forgetful(held(*theirs), names)
+    lone.receive("A", advertise("of A"), *TOLD)
+    lone.meet("C")
+    lone.receive("C", held(advertise("of A")))
+    # C tells them, and B finds that A has them: it is told neither
+    told = without_acknowledgements(lone.receive("C", *theirs, AdvertisementsTold()))
+    messages = [m for a in told if a.link == "A" for m in a.frame.messages]
+    assert messages == [AdvertisementsTold()]
+    told = without_acknowledgements(lone.receive("C", SubscriptionsTold()))
+    messages = [m for a in told if getattr(a, "link", "") == "A" for m in a.frame.messages]
+    assert messages == [SubscriptionsTold()]
+    # both were settled beyond A, so C has its answers
+    settled = {e.id: e.settled for e in (*lone.broker.advertisements, *lone.broker.subscriptions)}
+    assert settled == {entry("a"): True, entry("s"): True, entry("of A"): False}
+
+
+def test_what_nobody_claims_has_ended():
+    names = NamesHeld(((entry("a"), True),), ((entry("s"), True),))
+    lone = forgetful(held(advertise("a"), subscribe("s")), names)
+    lone.receive("A", *TOLD)
+    lone.meet("C")
+    lone.receive("C", NOTHING)
+    told = without_acknowledgements(lone.receive("C", AdvertisementsTold()))
+    assert control("A", 3, AdvertisementsTold((entry("a"),))) in told
+    told = without_acknowledgements(lone.receive("C", SubscriptionsTold()))
+    assert control("A", 4, SubscriptionsTold((entry("s"),))) in told
+
+
+def test_an_answer_for_what_is_doubtful_is_remembered():
+    names = NamesHeld((), ((entry("s"), False),))
+    lone = forgetful(held(subscribe("s")), names)
+    lone.receive("A", advertise("of A"), SubscriptionsSettled((entry("s"),)), *TOLD)
+    lone.meet("C")
+    assert lone.receive("C", subscribe("s")) == [
+        control("C", 2, SubscriptionsSettled((entry("s"),))),
+        acknowledged("C", 1),
+    ]
+
+
+def test_what_the_peer_says_has_ended_ends():
+    lone = Lone("A", "C")
+    lone.receive("A", advertise("a"), subscribe("s"))
+    lone.receive("C", advertise("b"), subscribe("t"))
+    lone.handle(LinkDown("A"))
+    lone.meet("A", incarnation=2)
+    lone.receive("A", NOTHING)
+    ended = (entry("a"), entry("b"), entry("nothing"))  # b is not A's to end
+    told = lone.receive("A", AdvertisementsTold(ended))
+    assert [a for a in told if a.link == "C"] == [data("C", 1, unadvertise("a"))]
+    ended = (entry("s"), entry("t"), entry("nothing"), entry("s"))
+    told = lone.receive("A", SubscriptionsTold(ended))
+    assert [a for a in told if a.link == "C"] == [control("C", 6, Unsubscribe((entry("s"),)))]
+    assert [e.id for e in lone.broker.advertisements] == [entry("b")]
+    assert [e.id for e in lone.broker.subscriptions] == [entry("t")]
+
+
+# --- resuming ------------------------------------------------------------------------------------
+
+
+def test_a_link_that_resumes_compares_nothing():
+    lone = with_tables()
+    lone.ask("c", SubscribeRequest("while down", TRUE))
+    control_received, _ = lone.sent["A"]
+    hello = Hello("A", 1, knows=1, control=6, data=0, confirmed=0, epoch=1)
+    fresh = Subscribe(EntryId("c", "while down", 1, 3), TRUE)
+    assert lone.handle(LinkUp("A", hello)) == [control("A", 7, fresh)]
+    assert lone.broker.hello("A").control == control_received
+
+
+def test_answers_outstanding_when_a_link_starts_anew_come_again():
+    lone = Lone("A", "C")
+    lone.receive("C", advertise("a"))
+    lone.attach("c")
+    lone.ask("c", SubscribeRequest("s", TRUE))
+    lone.ask("c", UnsubscribeRequest(("s",)), SubscribeRequest("s", TRUE))
+    lone.handle(LinkDown("C"))
+    lone.meet("C", incarnation=2)
+    fresh = Subscribe(EntryId("c", "s", 1, 2), TRUE)
+    lone.receive("C", NOTHING)
+    assert Tell("c", (Settled("s"),)) in lone.receive("C", SubscriptionsSettled((fresh.id,)))
+
+
+@pytest.mark.parametrize("phase", ["silent", "told"])
+def test_a_subscription_withdrawn_from_a_link_that_starts_anew_is_not_awaited(phase):
+    """Its Subscribe was not answered when the link broke; then the advertisement it followed ended,
+    and nobody will answer for it any more."""
+    lone = Lone("A", "C")
+    lone.receive("C", advertise("a"))
+    lone.attach("c")
+    lone.ask("c", SubscribeRequest("s", TRUE))
+    if phase == "silent":
+        lone.handle(LinkDown("C"))
+        lone.meet("C", incarnation=2)
+        told = lone.receive("C", unadvertise("a"))
+    else:
+        lone.receive("C", unadvertise("a"))
+        lone.handle(LinkDown("C"))
+        told = lone.meet("C", incarnation=2)
+    assert told[-1] == Tell("c", (Settled("s"),))
+
+
+def test_messages_of_a_batch_are_not_carried_into_a_new_beginning():
+    lone = with_tables()
+    lone.meet("A", incarnation=2)
+    lone.receive("A", held(MINE, WANTED), *TOLD)
+    again = LinkUp("A", Hello("A", 3, 0, 0, 0, 0))
+    (sent,) = lone.handle(
+        lone.frame("A", subscribe("theirs")),
+        ClientRequested("c", (SubscribeRequest("new", TRUE),)),
+        LinkDown("A"),
+        again,
+    )
+    assert [type(message) for message in sent.frame.messages] == [TablesHeld]

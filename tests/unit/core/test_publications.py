@@ -1,0 +1,323 @@
+"""Publications through one broker: where they go, when they are confirmed, what is dropped."""
+
+import pytest
+
+from byway.core.actions import Tell
+from byway.core.config import BrokerConfig
+from byway.core.inputs import FrameReceived, LinkDown
+from byway.core.seen import Seen
+from byway.model import ANY, TRUE, parse
+from byway.model.messages import (
+    Acknowledge,
+    AdvertiseRequest,
+    Delivery,
+    PublicationsAccepted,
+    PublicationsConfirmed,
+    Publish,
+    SubscribeRequest,
+    SubscriptionsSettled,
+    Unadvertise,
+)
+from tests.lone_broker import (
+    Lone,
+    acknowledged,
+    advertise,
+    body,
+    control,
+    data,
+    entry,
+    onward,
+    publication,
+    publish,
+    subscribe,
+    unadvertise,
+)
+
+FIRST, SECOND, THIRD = (publication(n, p=1) for n in (1, 2, 3))
+
+
+def between(*subscribers: str, config: BrokerConfig | None = None) -> Lone:
+    """Publications come from A; these neighbours want them all."""
+    lone = Lone("A", "C", "D", config=config or BrokerConfig())
+    for link in subscribers:
+        lone.receive(link, subscribe(f"of {link}"))
+    return lone
+
+
+# --- where they go -------------------------------------------------------------------------------
+
+
+def test_a_publication_goes_to_neighbours_and_clients_that_want_it():
+    lone = between("C")
+    lone.receive("D", subscribe("other", "q > 0"))
+    for client, wanted in (("one", "p > 0"), ("two", "p > 5")):
+        lone.attach(client)
+        lone.ask(client, SubscribeRequest("s", parse(wanted)))
+    assert lone.receive("A", FIRST) == [
+        data("C", 1, onward(FIRST, distance=1)),
+        Tell("one", (Delivery(1, FIRST, ("s",)),)),
+    ]
+
+
+def test_it_does_not_go_back():
+    lone = between("A", "C")
+    assert lone.receive("A", FIRST) == [data("C", 1, onward(FIRST))]
+
+
+def test_nobody_wants_it():
+    lone = between()
+    assert lone.receive("A", FIRST) == [acknowledged("A", 3, data=1, confirmed=1)]
+    assert lone.broker.counters.pure_forwarders == 1
+
+
+def test_a_client_gets_it_once_with_all_names():
+    lone = between()
+    lone.attach("c")
+    for name, wanted in (("a", "p > 0"), ("b", "p = 1"), ("c", "p > 1"), ("d", "TRUE")):
+        lone.ask("c", SubscribeRequest(name, parse(wanted)))
+    assert lone.receive("A", FIRST) == [
+        acknowledged("A", 3, data=1, confirmed=1),
+        Tell("c", (Delivery(1, FIRST, ("a", "b", "d")),)),
+    ]
+
+
+def test_a_clients_publication_is_told_from_one_of_its_next_incarnation():
+    lone = between("C")
+    again = publication(1, incarnation=2, p=1)
+    lone.receive("A", FIRST)
+    assert lone.receive("A", again)[-1] == data("C", 2, onward(again))
+
+
+def test_what_a_local_client_publishes_starts_its_way_here():
+    lone = between("C", "D")
+    lone.attach("pub")
+    lone.ask("pub", AdvertiseRequest("a", ANY))
+    lone.now_us = 77
+    sent = Publish("pub", 1, 1, 77, hop=1, distance=1, count=0, body=body(p=1))
+    assert lone.ask("pub", publish(1, p=1)) == [
+        data("C", 1, sent),
+        data("D", 1, sent),
+        Tell("pub", (PublicationsAccepted(1),)),
+    ]
+    assert lone.acknowledge("C", 1) == []
+    assert lone.acknowledge("D", 1) == [Tell("pub", (PublicationsConfirmed(1),))]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "distance"),
+    [
+        ([], 5),  # one entry matches: it grows
+        (["D"], 1),  # several do
+        (["local"], 1),
+        (["C"], 1),
+    ],
+)
+def test_distance_counts_hops_since_several_entries_matched(wanted, distance):
+    lone = between("C")
+    for link in wanted:
+        if link == "local":
+            lone.attach("c")
+            lone.ask("c", SubscribeRequest("s", TRUE))
+        else:
+            lone.receive(link, subscribe(f"second of {link}"))
+    far = publication(1, hop=7, distance=4, p=1)
+    assert data("C", 1, onward(far, distance)) in lone.receive("A", far)
+
+
+def test_an_entry_of_the_arrival_link_does_not_count_for_the_distance():
+    lone = between("A", "C")
+    far = publication(1, distance=4, p=1)
+    assert lone.receive("A", far)[-1] == data("C", 1, onward(far, distance=5))
+
+
+# --- when they are confirmed ---------------------------------------------------------------------
+
+
+def test_a_publication_is_confirmed_when_every_copy_is():
+    lone = between("C", "D")
+    lone.receive("A", FIRST)
+    assert lone.acknowledge("C", 1) == []
+    assert lone.acknowledge("D", 1) == [acknowledged("A", 3, data=1, confirmed=1)]
+
+
+def test_that_data_arrived_is_told_with_the_next_news():
+    lone = between("C")
+    lone.receive("A", FIRST, SECOND)
+    assert lone.receive("A", subscribe("s")) == [
+        control("A", 4, SubscriptionsSettled((entry("s"),))),
+        acknowledged("A", 4, data=2),
+    ]
+
+
+def test_confirmations_go_back_in_order():
+    lone = Lone("A", "C", "D")
+    lone.receive("C", subscribe("odd", "p = 1"))
+    lone.receive("D", subscribe("even", "p = 2"))
+    lone.receive("A", publication(1, p=1), publication(2, p=2), publication(3, p=1))
+    assert lone.acknowledge("D", 1) == []  # the second is done, the first is not
+    assert lone.acknowledge("C", 1) == [acknowledged("A", 3, data=3, confirmed=2)]
+    assert lone.acknowledge("C", 2) == [acknowledged("A", 3, data=3, confirmed=3)]
+
+
+def test_one_confirmation_may_stand_for_many():
+    lone = between("C")
+    lone.receive("A", FIRST, SECOND, THIRD)
+    assert lone.acknowledge("C", 3) == [acknowledged("A", 3, data=3, confirmed=3)]
+
+
+def test_a_receipt_is_no_confirmation():
+    lone = between("C")
+    lone.receive("A", FIRST)
+    assert lone.acknowledge("C", 0) == []
+    assert list(lone.broker.context.ends["C"].sent[1].kept) == [onward(FIRST)]
+    lone.acknowledge("C", 1)
+    assert not lone.broker.context.ends["C"].sent[1].kept
+
+
+def test_the_end_of_an_advertisement_is_confirmed_likewise():
+    lone = Lone("A", "C")
+    lone.receive("A", advertise("a"))
+    assert lone.receive("A", FIRST, unadvertise("a")) == [
+        acknowledged("A", 4, data=2, confirmed=1),
+        data("C", 1, unadvertise("a")),
+    ]
+    assert lone.acknowledge("C", 1) == [acknowledged("A", 4, data=2, confirmed=2)]
+
+
+def test_ending_what_is_not_there_or_came_from_elsewhere_is_confirmed_and_harmless():
+    lone = Lone("A", "C")
+    lone.receive("C", advertise("a"))
+    for number, name in enumerate(("a", "unheard of"), start=1):
+        assert lone.receive("A", unadvertise(name)) == [
+            acknowledged("A", 3, data=number, confirmed=number)
+        ]
+    assert [e.id for e in lone.broker.advertisements] == [entry("a")]
+
+
+# --- coming again --------------------------------------------------------------------------------
+
+
+def sent_again(lone: Lone, *messages: Publish | Unadvertise) -> list:
+    """A died without state after it had passed these on, and is back."""
+    lone.handle(LinkDown("A"))
+    lone.agree("A", incarnation=2)
+    return lone.receive("A", *messages)
+
+
+def test_a_copy_that_comes_again_is_confirmed_when_the_first_is():
+    lone = between("C")
+    lone.receive("A", FIRST)
+    assert sent_again(lone, FIRST) == []
+    assert lone.broker.counters.duplicates == 1
+    assert lone.acknowledge("C", 1) == [acknowledged("A", 3, data=1, confirmed=1)]
+
+
+def test_a_copy_that_comes_again_after_it_was_confirmed_is_confirmed_at_once():
+    lone = between("C")
+    lone.receive("A", FIRST)
+    lone.acknowledge("C", 1)
+    assert sent_again(lone, FIRST) == [acknowledged("A", 3, data=1, confirmed=1)]
+
+
+def test_a_copy_may_come_any_number_of_times():
+    lone = between("C", "D")
+    lone.receive("A", FIRST)
+    sent_again(lone, FIRST)
+    assert sent_again(lone, FIRST) == []
+    assert lone.acknowledge("C", 1) == []
+    assert lone.acknowledge("D", 1) == [acknowledged("A", 3, data=1, confirmed=1)]
+
+
+def test_a_copy_that_comes_round_a_cycle_is_confirmed_at_once():
+    """The first one's sender would wait for itself."""
+    lone = between("C")
+    lone.receive("A", FIRST)
+    assert lone.receive("D", FIRST) == [acknowledged("D", 3, data=1, confirmed=1)]
+
+
+def test_copies_that_come_again_in_a_batch_with_their_confirmation():
+    """The first copies of some are confirmed between two of them: none is left waiting."""
+    lone = between("C")
+    lone.receive("A", FIRST, SECOND, THIRD)
+    lone.handle(LinkDown("A"))
+    lone.agree("A", incarnation=2)
+    confirmed = FrameReceived("C", Acknowledge(3, 3, 3))
+    again = lone.frame("A", FIRST), confirmed, lone.frame("A", SECOND, THIRD)
+    assert lone.handle(*again) == [acknowledged("A", 3, data=3, confirmed=3)]
+
+
+def test_a_client_gets_what_comes_again_once():
+    lone = between()
+    lone.attach("c")
+    lone.ask("c", SubscribeRequest("s", TRUE))
+    lone.receive("A", FIRST)
+    assert sent_again(lone, FIRST) == [acknowledged("A", 3, data=1, confirmed=1)]
+
+
+def test_after_a_neighbour_restarts_what_it_never_confirmed_is_sent_anew():
+    lone = between("C")
+    lone.receive("A", FIRST, SECOND, THIRD)
+    lone.acknowledge("C", 1)
+    lone.handle(LinkDown("C"))
+    copies = onward(SECOND), onward(THIRD)
+    assert data("C", 1, *copies) in lone.agree("C", incarnation=2)
+    # numbers are new: what the neighbour confirms now is the second and the third
+    assert lone.acknowledge("C", 2) == [acknowledged("A", 3, data=3, confirmed=3)]
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+def test_a_publication_that_travelled_too_far_is_dropped_and_confirmed():
+    lone = between("C", config=BrokerConfig(hops_max=2))
+    near, far = publication(1, hop=2, p=1), publication(2, hop=3, p=1)
+    assert lone.receive("A", near)[-1] == data("C", 1, onward(near))
+    lone.acknowledge("C", 1)
+    assert lone.receive("A", far) == [acknowledged("A", 3, data=2, confirmed=2)]
+
+
+def test_data_is_read_while_there_is_room_where_it_may_go():
+    lone = between("C", config=BrokerConfig(data_window=2))
+    lone.receive("A", FIRST)
+    assert [lone.broker.reads_data_from(link) for link in ("A", "C", "D", None)] == [True] * 4
+    lone.receive("A", SECOND)
+    assert [lone.broker.reads_data_from(link) for link in ("A", "C", "D", None)] == [
+        False, True, False, False,
+    ]  # fmt: skip
+    lone.acknowledge("C", 1)
+    assert lone.broker.reads_data_from("A")
+
+
+def test_publishers_idle_longest_are_forgotten():
+    seen = Seen(publishers_max=4)
+    for publisher in "abcd":
+        assert seen.is_new(publisher, 1, 7)
+    assert [seen.is_new(publisher, 1, 7) for publisher in "cd"] == [False, False]
+    assert len(seen.young) + len(seen.old) <= 4
+    for publisher in "ef":
+        assert seen.is_new(publisher, 1, 7)
+    assert seen.is_new("a", 1, 7)  # nothing is known of it any more
+
+
+def test_a_publisher_just_heard_is_not_forgotten():
+    seen = Seen(publishers_max=2)
+    assert seen.is_new("a", 1, 5)
+    assert seen.is_new("b", 1, 1)
+    assert [seen.is_new("a", 1, 5) for _ in range(3)] == [False] * 3
+    assert not seen.is_new("a", 1, 4)
+    assert seen.is_new("a", 1, 6)
+
+
+def test_what_a_broker_counts():
+    lone = between("C", "D")
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY), SubscribeRequest("s", parse("p = 1")))
+    lone.receive("A", publication(1, p=1), publication(2, p=2), publication(2, p=2))
+    lone.ask("c", publish(1, p=1), publish(2, p=2))
+    counters = lone.broker.counters
+    assert (counters.publications_published, counters.publications_received) == (2, 2)
+    assert (counters.duplicates, counters.matched, counters.pure_forwarders) == (1, 2, 1)
+    assert (counters.deliveries, counters.copies) == (2, 8)
+    assert counters.messages_sent == {
+        "held": 3, "advs-told": 3, "subs-told": 3, "adv": 3, "sub-ok": 2,
+    }  # fmt: skip

@@ -1,0 +1,171 @@
+"""Journals can be read by every later version: the bytes of each input are fixed here. Files with
+other bytes are refused, with words for what is wrong."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from byway.core.actions import Timer
+from byway.core.inputs import (
+    ClientAttached,
+    ClientDetached,
+    ClientRequested,
+    FrameReceived,
+    Input,
+    LinkDown,
+    LinkUp,
+    LoadSampled,
+    NeighbourAdded,
+    NeighbourRemoved,
+    Started,
+    TimerFired,
+)
+from byway.model import parse
+from byway.model.errors import StorageError
+from byway.model.messages import (
+    Acknowledge,
+    Batch,
+    Hello,
+    Lane,
+    Publish,
+    PublishRequest,
+    SubscribeRequest,
+)
+from byway.runtime.records import (
+    DamagedError,
+    TornError,
+    decode_inputs,
+    encode_inputs,
+    read_records,
+    record,
+    title,
+)
+
+GOLDEN = [
+    (
+        Started(),
+        "92079192a77374617274656480",
+    ),
+    (
+        FrameReceived("B2", Acknowledge(3, 2, 1)),
+        "92079192a56672616d6582a46c696e6ba24232a56672616d6594a361636b030201",
+    ),
+    (
+        FrameReceived("B2", Batch(Lane.DATA, 9, (Publish("p", 1, 5, 100, 1, 2, 3, b"body"),))),
+        "92079192a56672616d6582a46c696e6ba24232a56672616d6594a5626174636801099199a3707562"
+        "a170010564010203c404626f6479",
+    ),
+    (
+        LinkUp("B2", Hello("B2", 17, 4, 3, 2, 1, 6)),
+        "92079192a76c696e6b2d757083a46c696e6ba24232a568656c6c6f99a568656c6c6fa24232110403"
+        "02010601a473616964c0",
+    ),
+    (
+        LinkDown("B2"),
+        "92079192a96c696e6b2d646f776e81a46c696e6ba24232",
+    ),
+    (
+        ClientAttached("c", 2, 3, 4),
+        "92079192a8617474616368656484a6636c69656e74a163ab696e6361726e6174696f6e02ae736573"
+        "73696f6e5f74746c5f757303a8726563656976656404",
+    ),
+    (
+        ClientDetached("c", True),
+        "92079192a8646574616368656482a6636c69656e74a163a8666f725f676f6f64c3",
+    ),
+    (
+        ClientRequested("c", (PublishRequest(1, b"body"), SubscribeRequest("s", parse("a > 1")))),
+        "92079192a561736b656482a6636c69656e74a163a872657175657374739293a5632d70756201c404"
+        "626f647993a5632d737562a1739291919192a16196a26e7201c3cb7ff0000000000000c290c2",
+    ),
+    (
+        TimerFired(Timer("session", "c")),
+        "92079192a574696d657281a574696d657282a56f776e6572a773657373696f6ea664657461696ca1"
+        "63",
+    ),
+    (
+        LoadSampled(3, (("B2", 4),), 0.5),
+        "92079192a46c6f616483a671756575656403a76f7574707574739192a2423204a675706c696e6bcb"
+        "3fe0000000000000",
+    ),
+    (
+        NeighbourAdded("B3"),
+        "92079192a5616464656481a96e65696768626f7572a24233",
+    ),
+    (
+        NeighbourRemoved("B3"),
+        "92079192a772656d6f76656481a96e65696768626f7572a24233",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "data"), GOLDEN)
+def test_golden_bytes(event: Input, data: str) -> None:
+    assert encode_inputs(7, [event]).hex() == data
+    assert decode_inputs(bytes.fromhex(data)) == (7, [event])
+
+
+def test_every_input_has_golden_bytes() -> None:
+    assert {type(event) for event, _ in GOLDEN} == set(get_args(Input))
+
+
+def test_inputs_keep_their_order() -> None:
+    events: list[Input] = [LinkDown("B2"), Started(), LinkDown("B1")]
+    assert decode_inputs(encode_inputs(1, events)) == (1, events)
+
+
+# --- files -------------------------------------------------------------------------------------
+
+FIRST, SECOND = record(b"first"), record(b"second")
+SOUND = title("journal") + FIRST + SECOND
+
+
+def test_records_are_read_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(SOUND)
+    assert list(read_records(file, "journal")) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "reason"),
+    [
+        (b"something else\n", StorageError, "is no journal of a byway broker"),
+        (b"SQLite format 3\0" + bytes(100), StorageError, "is no journal of a byway broker"),
+        (title("state") + FIRST, StorageError, "is no journal of a byway broker"),
+        (b"byway journal x\n", StorageError, "is no journal of a byway broker"),
+        (b"byway journal 2\n", StorageError, "has layout version 2, this byway reads version 1"),
+        (SOUND[:-1] + b"?", DamagedError, "checksum at byte 29 does not fit"),
+        (SOUND + bytes(64), DamagedError, f"checksum at byte {len(SOUND)} does not fit"),
+        (b"", TornError, "ends within its first line"),
+        (b"byway jour", TornError, "ends within its first line"),
+        (SOUND[:-1], TornError, "ends within the record at byte 29"),
+        (SOUND + FIRST[:3], TornError, f"ends within the record at byte {len(SOUND)}"),
+    ],
+)
+def test_other_bytes_are_refused(
+    data: bytes, kind: type[StorageError], reason: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(data)
+    with pytest.raises(StorageError, match=reason) as caught:
+        list(read_records(file, "journal"))
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(f"{file}: ")
+
+
+def test_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be read: No such file"):
+        list(read_records(tmp_path / "file", "journal"))
+
+
+def test_a_cut_anywhere_is_told_or_is_between_records(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    whole = {len(title("journal")), len(title("journal") + FIRST)}
+    for length in range(len(SOUND)):
+        file.write_bytes(SOUND[:length])
+        if length in whole:
+            list(read_records(file, "journal"))
+        else:
+            with pytest.raises(TornError):
+                list(read_records(file, "journal"))

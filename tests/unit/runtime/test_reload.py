@@ -1,0 +1,76 @@
+"""Neighbours come and go while a broker runs, and are who they should be."""
+
+import asyncio
+
+import msgspec
+
+from byway.runtime.server import BrokerServer
+from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+
+ANYWHERE = Address("127.0.0.1", 0)
+
+
+async def eventually(happened) -> None:
+    async with asyncio.timeout(10):
+        while not happened():
+            await asyncio.sleep(0.005)
+
+
+async def started(id: str, *neighbours: Neighbour) -> BrokerServer:
+    server = BrokerServer(BrokerSettings(id=id, listen=ANYWHERE, neighbours=neighbours))
+    await server.start()
+    return server
+
+
+def relisted(server: BrokerServer, *neighbours: Neighbour) -> None:
+    server.reload(msgspec.structs.replace(server.settings, neighbours=neighbours))
+
+
+def linked(one: BrokerServer, other: BrokerServer) -> bool:
+    ids = one.settings.id, other.settings.id
+    ends = one.broker.context.ends.get(ids[1]), other.broker.context.ends.get(ids[0])
+    return all(end is not None and end.up for end in ends)
+
+
+def test_neighbours_are_added_and_parted_with():
+    async def main() -> None:
+        hub, west, east = [await started(id) for id in ("hub", "west", "east")]
+        named, unnamed = Neighbour(west.address, "west"), Neighbour(east.address)
+        relisted(hub, named, unnamed)
+        await eventually(lambda: linked(hub, west) and linked(hub, east))
+        before = hub.links["west"]
+        relisted(hub, Neighbour(Address("nowhere", 1), "west"), unnamed)
+        assert hub.links["west"] is before  # it moves; the link is the same
+        relisted(hub, unnamed)
+        await eventually(lambda: not west.broker.context.ends)
+        assert list(hub.broker.context.ends) == list(hub.links) == ["east"]
+        relisted(hub)
+        await eventually(lambda: not east.broker.context.ends)
+        assert not hub.broker.context.ends
+        for server in (hub, west, east):
+            await server.stop()
+
+    asyncio.run(main())
+
+
+def test_limits_are_taken_over():
+    async def main() -> None:
+        server = await started("B1")
+        new = msgspec.structs.replace(server.settings, limits=Limits(clients=3))
+        server.reload(new)
+        assert server.settings.limits.clients == 3
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_another_broker_at_a_neighbours_address_is_refused(caplog):
+    async def main() -> None:
+        other = await started("other")
+        server = await started("B1", Neighbour(other.address, "B2"))
+        await eventually(lambda: "is other, not B2" in caplog.text)
+        assert not server.links
+        for one in (server, other):
+            await one.stop()
+
+    asyncio.run(main())
