@@ -116,7 +116,10 @@ def test_a_peer_that_broke_the_rules_starts_anew():
         ),
         (lambda a: a.confirmed(1), "confirms number 1, never sent"),
         (lambda a: a.meet(Hello("C", 1, 0, 0, 0, 0)), "says it is 'C'"),
-        (lambda a: a.meet(Hello("B", 1, 1, 0, 7, 0, 1)), "up to number 7 of lane DATA, expected 0 to 0"),
+        (
+            lambda a: a.meet(Hello("B", 1, 1, 0, 7, 0, 1)),
+            "up to number 7 of lane DATA, expected 0 to 0",
+        ),
         (lambda a: a.meet(Hello("B", 1, 0, 0, 0, 0, version=9)), "speaks version 9, expected 1"),
     ],
 )
