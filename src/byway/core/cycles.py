@@ -65,11 +65,11 @@ class Cycles:
         last = max(tuple(sorted(pair)) for pair in pairwise(cycle))
         if here in last:
             peer = last[1] if last[0] == here else last[0]
-            if peer in ends:
+            if peer in ends and ends[peer].up:  # else the cycle is open there
                 self._part_with(peer, f"the overlay has a cycle: {' – '.join(cycle)}")
         elif here in cycle:
             following = cycle[cycle.index(here) + 1]
-            if following != cycle[0] and following in ends:
+            if following != cycle[0] and following in ends and ends[following].up:
                 self._context.out.send(following, message)
 
 

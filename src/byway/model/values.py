@@ -130,6 +130,14 @@ def check_attributes(attributes: Attributes) -> None:
             f"a publication may have at most {ATTRIBUTES_MAX} attributes, got {len(attributes)}"
         )
     for name, value in attributes.items():
+        # the usual ones, without a call: five times as fast
+        if type(name) is str and name.isascii() and 0 < len(name) <= NAME_LENGTH_MAX:
+            if type(value) is float or type(value) is bool:
+                continue
+            if type(value) is str and value.isascii() and len(value) <= STRING_LENGTH_MAX:
+                continue
+            if type(value) is int and INT_MIN <= value <= INT_MAX:
+                continue
         check_name(name)
         try:
             kind = kind_of(value)
