@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow sim demo lint format bench docs clean
+.PHONY: help setup test slow sim demo lint format bench bench-net docs clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup: $(VENV)/.ready ## make .venv and install byway with its pinned development tools
 
@@ -38,6 +38,9 @@ format: $(VENV)/.ready ## fix what ruff can fix and format the code
 bench: $(VENV)/.ready ## measure matching, the broker and the simulator
 	$(BIN)/python -m benches.matching
 	$(BIN)/python -m benches.broker
+
+bench-net: $(VENV)/.ready ## measure live brokers over TCP, beside RabbitMQ if it is there
+	$(BIN)/python -m benches.net
 
 docs: $(VENV)/.docs-ready ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site

@@ -6,8 +6,12 @@ with what a comment at its end says (`# exit 2`). Lines that follow it are its o
 stderr), where `...` stands for anything: within a line, or, alone on a line, for any number of
 lines. Without such lines the output is not compared. A `$ make …` line must name targets that
 exist; other commands are left alone.
+
+While a page is tested whose commands say `127.0.0.1:7001`, a broker `hub` runs, and its address is
+put in the place of that one.
 """
 
+import contextlib
 import os
 import re
 import subprocess
@@ -18,8 +22,12 @@ from typing import NamedTuple
 
 import pytest
 
+import byway
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(p for p in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] if p.is_file())
+
+HUB = "127.0.0.1:7001"
 
 FENCE = re.compile(
     r"^(?P<indent> *)(?P<fence>```+)(?P<tag>[^\n`]*)\n(?P<body>.*?)^(?P=indent)(?P=fence) *$",
@@ -109,14 +117,29 @@ def fault_of(command: Command, directory: Path) -> str | None:
     return None
 
 
+@contextlib.contextmanager
+def hub_for(commands: list[Command]) -> Iterator[list[Command]]:
+    """The same commands with the address of a broker that runs, if one of them asks for it."""
+    if not any(HUB in command.text for command in commands):
+        yield commands
+        return
+    with byway.blocking.LocalOverlay({"hub": []}) as net:
+        address = net.url("hub").removeprefix("byway://")
+        yield [
+            Command(line, text.replace(HUB, address), [e.replace(HUB, address) for e in expected])
+            for line, text, expected in commands
+        ]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_do_what_the_page_says(page: Path, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    faults = [
-        f"{page.relative_to(ROOT)}:{command.line}: $ {command.text}\n{fault}"
-        for command in commands_of(page.read_text())
-        if (fault := fault_of(command, tmp_path))
-    ]
+    with hub_for(list(commands_of(page.read_text()))) as commands:
+        faults = [
+            f"{page.relative_to(ROOT)}:{command.line}: $ {command.text}\n{fault}"
+            for command in commands
+            if (fault := fault_of(command, tmp_path))
+        ]
     assert not faults, "\n\n".join(faults)
 
 

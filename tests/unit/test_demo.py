@@ -1,47 +1,98 @@
-"""The demo: what it shows, to a person and to a program."""
+"""The demo: what it shows, to a person and to a program, and that it notices what is missing."""
 
+import asyncio
 import json
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from byway.cli import demo
 from byway.cli.main import app
+from byway.model.messages import Body, Publish
+from byway.runtime.events import Event
+from byway.runtime.showcase import WANTED, Account, Outcome, Subscriber, latency_ms
+from tests.integration.loops import in_loop, until
 
 pytestmark = pytest.mark.timeout(300)  # the kernels may have to be compiled
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "SUBSCRIPTIONS", 1_000)
-    monkeypatch.setattr(demo, "PUBLICATIONS", 5_000)
-
-
-def test_a_person_sees_every_part() -> None:
-    result = CliRunner(env={"COLUMNS": "140", "NO_COLOR": "1"}).invoke(app, ["demo"])
+@pytest.mark.integration
+def test_a_person_sees_rates_and_who_got_what() -> None:
+    result = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"}).invoke(
+        app, ["demo", "--seconds", "1.3"]
+    )
     assert result.exit_code == 0, result.output
-    for words in (
-        "symbol <> 'IBM' AND volume > 1000",
-        "expected a quoted LIKE pattern",
-        "5000/5000",
-        "matched",
-        "→ subscriber",
-        "is covered by",
-    ):
+    for words in ("B1 Cairo", "   1 s  ", "delivered", "Who got what", "Everyone got what it had"):
         assert words in result.stdout
-    caret = next(line for line in result.stdout.splitlines() if line.strip() == "^")
-    assert caret.index("^") == len("  ") + demo.WRONG_TEXT.index("OR")
+    for name, broker, filter in WANTED:
+        assert f"{name:7}   {broker}   {filter}" in result.stdout
 
 
+@pytest.mark.integration
 def test_a_program_gets_one_object() -> None:
-    result = CliRunner().invoke(app, ["demo", "--json"])
+    result = CliRunner().invoke(app, ["demo", "--seconds", "0.5", "--rate", "600", "--json"])
     assert result.exit_code == 0, result.output
     shown = json.loads(result.stdout)
-    assert [read["text"] for read in shown["filters"]] == list(demo.TEXTS)
-    assert shown["error"].endswith("^")
-    assert (shown["speed"]["subscriptions"], shown["speed"]["publications"]) == (1_000, 5_000)
-    assert shown["speed"]["candidates_per_match"] >= 1
-    assert shown["delivery"]["count"] >= len(shown["delivery"]["some"]) > 0
-    wide, narrow = shown["coverings"]
-    assert wide["covers"] > 0
-    assert narrow["covered_by"] > narrow["covers"] == 0
+    published = sum(shown["published"].values())
+    assert 100 < published <= 400
+    accounts = {account["name"]: account for account in shown["subscribers"]}
+    assert accounts["archive"]["received"] == published
+    assert accounts["idle"] == {
+        "name": "idle", "broker": "B5", "filter": "symbol = 'NONE'", "expected": 0, "received": 0,
+        "unexpected": 0, "latency_ms_p50": 0, "latency_ms_p99": 0, "hops": [],
+    }  # fmt: skip
+    for account in accounts.values():
+        assert sum(account["hops"]) == account["received"] == account["expected"]
+    assert len(accounts["alarm"]["hops"]) == 5  # from Rome, at the other end of the tree
+
+
+def event(sequence: int, hops: int, **attributes: int) -> Event:
+    body = msgspec.msgpack.encode(Body(attributes))
+    return Event(Publish("Oslo", 1, sequence, 0, hops, 0, 0, body), ("s",))
+
+
+class Told:
+    """Gives some events, then none."""
+
+    def __init__(self, *events: Event) -> None:
+        self.events = list(events)
+
+    async def take(self, most: int) -> list[Event]:
+        await until(lambda: bool(self.events))
+        events, self.events = self.events[:most], self.events[most:]
+        return events
+
+
+@in_loop
+async def test_a_subscriber_keeps_account_of_what_must_come() -> None:
+    who = Subscriber("one", "B1", "price > 3")
+    for sequence, price in enumerate((2, 4, 5, 6), 1):
+        who.expect("Oslo", sequence, {"price": price})
+    told = Told(event(2, 3), event(4, 0), event(4, 0), event(1, 1))
+    listening = asyncio.create_task(who.listen(told))  # type: ignore[arg-type]
+    await until(lambda: who.unexpected == 2)
+    listening.cancel()
+    assert (who.expected, who.received, who.unexpected) == (3, 2, 2)
+    assert who.missing == {("Oslo", 3)}
+    assert who.hops == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("expected", "received", "unexpected", "complete"),
+    [(3, 3, 0, True), (3, 2, 0, False), (3, 3, 1, False), (0, 0, 0, True)],
+)
+def test_an_outcome_is_complete_or_not(
+    expected: int, received: int, unexpected: int, complete: bool
+) -> None:
+    account = Account(
+        name="one", broker="B1", filter="TRUE", expected=expected, received=received,
+        unexpected=unexpected, latency_ms_p50=0, latency_ms_p99=0, hops=[],
+    )  # fmt: skip
+    outcome = Outcome(seconds=1, brokers=7, published={}, subscribers=[account])
+    assert outcome.is_complete is complete
+
+
+def test_latencies_of_few_events() -> None:
+    assert latency_ms([]) == (0, 0)
+    assert latency_ms([1_500]) == (1.5, 1.5)
+    assert latency_ms(list(range(0, 101_000, 1_000))) == (50, 99)

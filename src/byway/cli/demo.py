@@ -1,240 +1,151 @@
-"""`byway demo`: filters are read, indexed and matched at speed; every number is measured here."""
+"""`byway demo`: a network of seven brokers at work; every number is measured here.
+
+Exit codes: 0 every subscriber got what it had to, once, and nothing else; 1 one did not.
+"""
 
 from __future__ import annotations
 
-from time import perf_counter
-from typing import Annotated, Final
+import asyncio
+from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.box import SIMPLE
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from byway.cli.app import new_app
-from byway.matching import MatchIndex, Vocabulary
-from byway.model import Attributes, FilterSyntaxError, parse
-from byway.workload import StockQuotes
+from byway.cli.app import fail, new_app
+from byway.runtime.showcase import SHAPE, Outcome, Showcase
+from byway.runtime.warmup import warm_up
 
-app = new_app(help="Show byway at work.")
+app = new_app(help="Show byway at work.", no_args_is_help=False)
 
-SUBSCRIPTIONS: Final = 10_000
-PUBLICATIONS: Final = 100_000
-SHOWN: Final = 5
-
-TEXTS: Final = (
-    "class = 'STOCK' AND price BETWEEN 18 AND 20",
-    "NOT (volume <= 1000 OR symbol = 'IBM')",
-    "price = 1 OR price = 2 OR price > 5 OR price > 7",
-    "symbol LIKE 'YH%' AND closed IS NULL",
-    "[class,=,'STOCK'],[price,>,18]",
-)
-WRONG_TEXT: Final = "price > 18 AND symbol LIKE OR volume > 0"
-
-
-class Read(msgspec.Struct, frozen=True):
-    """A text and the filter it says."""
-
-    text: str
-    filter: str
-
-
-class Speed(msgspec.Struct, frozen=True):
-    """What was done with the stock quotes, and how fast."""
-
-    subscriptions: int
-    publications: int
-    parsed_per_second: float
-    added_per_second: float
-    matched_per_second: float
-    matches_per_publication: float
-    candidates_per_match: float
-    memory_bytes: int
-
-
-class Delivery(msgspec.Struct, frozen=True):
-    """A publication and the subscriptions it goes to."""
-
-    quote: Attributes
-    count: int
-    some: list[Read]
-    """Subscriber and subscription of the first few."""
-
-
-class Covering(msgspec.Struct, frozen=True):
-    """How a filter that is not stored relates to those that are."""
-
-    filter: str
-    covers: int
-    covered_by: int
-    microseconds: float
-
-
-class Shown(msgspec.Struct, frozen=True):
-    """All that the demo shows."""
-
-    filters: list[Read]
-    error: str
-    kernels_ready_seconds: float
-    speed: Speed
-    delivery: Delivery
-    coverings: list[Covering]
+TREE = """\
+          B1 Cairo
+       ┌───┴────┐
+       B2       B3
+     ┌─┴──┐   ┌─┴──┐
+Oslo B4   B5  B6   B7 Rome"""
 
 
 @app.command()
 def demo(
+    seconds: Annotated[
+        float, typer.Option(min=0.1, max=3_600, metavar="S", help="For how long quotes come.")
+    ] = 10.0,
+    rate: Annotated[
+        float, typer.Option(min=1, max=100_000, metavar="R", help="Quotes a second, of all.")
+    ] = 900.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Read some filters, index ten thousand, match a hundred thousand stock quotes."""
-    console = Console(quiet=as_json)
-    filters, error = [Read(text, str(parse(text))) for text in TEXTS], _error_of(WRONG_TEXT)
-    _show_filters(console, filters, error)
-    ready = _load_kernels(console)
-    workload = StockQuotes(seed=1)
-    index = MatchIndex(Vocabulary())
-    speed = _at_speed(console, workload, index)
-    _show_speed(console, speed)
-    delivery = _delivery(workload, index)
-    _show_delivery(console, delivery)
-    coverings = _coverings(workload.symbol_names()[0], index)
-    _show_coverings(console, coverings)
-    if as_json:
-        typer.echo(msgspec.json.encode(Shown(filters, error, ready, speed, delivery, coverings)))
-
-
-# --- doing it ----------------------------------------------------------------------------------
-
-
-def _error_of(text: str) -> str:
-    try:
-        parse(text)
-    except FilterSyntaxError as error:
-        return str(error)
-    raise AssertionError(f"this was meant to be wrong: {text}")
-
-
-def _load_kernels(console: Console) -> float:
-    """Use what the demo uses once, so that the numbers are those of a broker that runs."""
-    start = perf_counter()
+    """Run seven brokers on loopback, publish stock quotes at three of them, subscribe at six."""
+    console = Console(quiet=as_json, highlight=False)
     with console.status("Loading the matching kernels; the very first time compiles them…"):
-        index = MatchIndex(Vocabulary())
-        wanted = parse(TEXTS[0])
-        index.add(0, wanted)
-        index.match_batch([{"price": 19}])
-        index.match({"price": 19})
-        index.covering(wanted)
-        index.covered_by(wanted)
-    return perf_counter() - start
-
-
-def _at_speed(console: Console, workload: StockQuotes, index: MatchIndex) -> Speed:
-    """Parse and index the subscriptions, then match the publications, chunk by chunk."""
-    texts = [text for chunk in workload.filter_chunks(SUBSCRIPTIONS) for text in chunk.texts()]
-    start = perf_counter()
-    filters = [parse(text) for text in texts]
-    parsed = perf_counter()
-    for key, filter in enumerate(filters):
-        index.add(key, filter)
-    added = perf_counter()
-    matching = 0.0
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("Matching stock quotes", total=PUBLICATIONS)
-        for chunk in workload.publication_chunks(PUBLICATIONS):
-            publications = chunk.publications()
-            before = perf_counter()
-            index.match_batch(publications)
-            matching += perf_counter() - before
-            progress.advance(task, len(publications))
-    done = index.statistics()
-    return Speed(
-        subscriptions=len(index),
-        publications=done.publications,
-        parsed_per_second=len(texts) / (parsed - start),
-        added_per_second=len(texts) / (added - parsed),
-        matched_per_second=done.publications / matching,
-        matches_per_publication=done.matches / done.publications,
-        candidates_per_match=done.candidates / done.matches,
-        memory_bytes=index.memory_bytes,
-    )
-
-
-def _delivery(workload: StockQuotes, index: MatchIndex) -> Delivery:
-    quote = workload.take_publications(1)[0]
-    keys = sorted(index.match(quote).tolist())
-    some = [Read(f"subscriber {key}", str(index[key])) for key in keys[:SHOWN]]
-    return Delivery(quote, len(keys), some)
-
-
-def _coverings(symbol: str, index: MatchIndex) -> list[Covering]:
-    """A filter wider than most of its symbol's, and one narrower."""
-    coverings = []
-    for condition in ("", " AND highLow%Diff > 0.5 AND volume > 10000000"):
-        filter = parse(f"class = 'STOCK' AND symbol = '{symbol}'{condition}")
-        index.covered_by(filter)  # the first such question makes the index ready for them
-        start = perf_counter()
-        covers, covered_by = len(index.covered_by(filter)), len(index.covering(filter))
-        spent = perf_counter() - start
-        coverings.append(Covering(str(filter), covers, covered_by, 1e6 * spent))
-    return coverings
-
-
-# --- showing it --------------------------------------------------------------------------------
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold cyan")
-    for column in columns:
-        table.add_column(column)
-    return table
-
-
-def _show_filters(console: Console, filters: list[Read], error: str) -> None:
-    table = _table("A filter is read once and kept in one normal form", "text", "normal form")
-    for read in filters:
-        table.add_row(Text(read.text), Text(read.filter, "green"))
-    console.print(table)
-    console.print(Text("What is wrong is pointed at:", "bold cyan"))
-    console.print(Text(error, "red"))
+        warm_up()
+    showcase = Showcase(rate)
+    console.print(Text(f"Seven brokers on loopback ({SHAPE}), three of them with an exchange"))
+    console.print(Text(TREE, "cyan"))
     console.print()
+    outcome = _run(showcase, seconds, console)
+    if as_json:
+        typer.echo(msgspec.json.encode(outcome))
+    else:
+        _show(outcome, console)
+    if not outcome.is_complete:
+        fail("not everyone got what it had to")
 
 
-def _show_speed(console: Console, speed: Speed) -> None:
-    table = _table("Stock quotes, on one core", "what", "measured")
-    table.columns[1].justify = "right"
-    for what, measured in (
-        ("subscriptions", f"{speed.subscriptions:,}"),
-        ("  parsed", f"{speed.parsed_per_second:,.0f} /s"),
-        ("  indexed", f"{speed.added_per_second:,.0f} /s"),
-        ("  memory of the index", f"{speed.memory_bytes / speed.subscriptions:,.0f} bytes each"),
-        ("publications", f"{speed.publications:,}"),
-        ("  matched", f"{speed.matched_per_second:,.0f} /s"),
-        ("  matches of each", f"{speed.matches_per_publication:,.1f}"),
-        ("  subscriptions looked at for a match", f"{speed.candidates_per_match:,.2f}"),
-    ):
-        table.add_row(what, measured)
+# --- while it runs -------------------------------------------------------------------------------
+
+
+def _run(showcase: Showcase, seconds: float, console: Console) -> Outcome:
+    """On a terminal with a table that changes, elsewhere with a line a second."""
+    rates = Rates(showcase)
+    if not console.is_terminal:
+        return asyncio.run(showcase.run(seconds, lambda: rates.print_line(console)))
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        watch: Callable[[], None] = lambda: live.update(rates.table(), refresh=True)  # noqa: E731
+        return asyncio.run(showcase.run(seconds, watch))
+
+
+class Rates:
+    """How much came since the last look."""
+
+    def __init__(self, showcase: Showcase) -> None:
+        self._showcase = showcase
+        self._before: dict[str, int] = {}
+        self._looked_s = 0.0
+        self._printed_s = 0
+
+    def table(self) -> Group:
+        """Everyone, with a rate."""
+        sides = []
+        passed_s = max(self._showcase.elapsed_s - self._looked_s, 0.05)
+        self._looked_s = self._showcase.elapsed_s
+        for title, everyone in (
+            ("publishes", [(p.name, p.broker, p.published) for p in self._showcase.publishers]),
+            ("gets", [(s.name, s.broker, s.received) for s in self._showcase.subscribers]),
+        ):
+            table = Table("who", "at", title, "a second", box=None, padding=(0, 3, 0, 0))
+            for name, broker, total in everyone:
+                rate = (total - self._before.get(name, 0)) / passed_s
+                self._before[name] = total
+                bar = "▬" * min(int(rate / 25), 40)
+                table.add_row(name, broker, f"{total:,}", f"{rate:>7,.0f}  {bar}")
+            sides.append(table)
+        return Group(Text(f"{self._showcase.elapsed_s:.1f} s", "bold cyan"), *sides)
+
+    def print_line(self, console: Console) -> None:
+        """All together, if a second has passed."""
+        showcase = self._showcase
+        if int(showcase.elapsed_s) <= self._printed_s:
+            return
+        self._printed_s = int(showcase.elapsed_s)
+        published = sum(who.published for who in showcase.publishers)
+        received = sum(who.received for who in showcase.subscribers)
+        console.print(
+            f"{self._printed_s:>4} s  {published:>9,} published  {received:>9,} delivered"
+        )
+
+
+# --- what came of it -----------------------------------------------------------------------------
+
+
+def _show(outcome: Outcome, console: Console) -> None:
+    title = "Who got what, how fast, over how many hops (on average)"
+    table = Table(title=title, title_justify="left", title_style="bold cyan", box=SIMPLE)
+    for name in ("who", "at", "filter"):
+        table.add_column(name, overflow="fold")
+    for name in ("expected", "got", "p50 ms", "p99 ms", "hops"):
+        table.add_column(name, justify="right")
+    for who in outcome.subscribers:
+        got = f"{who.received:,}" + (f" +{who.unexpected:,}" if who.unexpected else "")
+        is_right = who.received == who.expected and not who.unexpected
+        table.add_row(
+            who.name,
+            who.broker,
+            Text(who.filter),
+            f"{who.expected:,}",
+            Text(got, "green" if is_right else "bold red"),
+            f"{who.latency_ms_p50:,.1f}" if who.received else "",
+            f"{who.latency_ms_p99:,.1f}" if who.received else "",
+            _hops(who.hops),
+        )
     console.print(table)
-    console.print()
+    published = ", ".join(f"{name} {count:,}" for name, count in outcome.published.items())
+    console.print(f"published: {published}")
+    if outcome.is_complete:
+        console.print(Text("Everyone got what it had to, once, and nothing else.", "green"))
 
 
-def _show_delivery(console: Console, delivery: Delivery) -> None:
-    console.print(Text("A quote, and who gets it", "bold cyan"))
-    console.print(Text(", ".join(f"{name}: {value}" for name, value in delivery.quote.items())))
-    for read in delivery.some:
-        console.print(Text.assemble("  → ", (read.text, "green"), f"  {read.filter}"))
-    console.print(Text(f"  and {delivery.count - len(delivery.some)} more"))
-    console.print()
-
-
-def _show_coverings(console: Console, coverings: list[Covering]) -> None:
-    table = _table(
-        "What a broker need not forward: filters that another one covers",
-        "filter", "covers", "is covered by", "both asked in",
-    )  # fmt: skip
-    for one in coverings:
-        took = f"{one.microseconds:,.0f} µs"
-        table.add_row(Text(one.filter), str(one.covers), str(one.covered_by), took)
-    console.print(table)
+def _hops(hops: list[int]) -> str:
+    """How many hops there were, and on average."""
+    total = sum(hops)
+    if not total:
+        return ""
+    mean = sum(number * events for number, events in enumerate(hops)) / total
+    used = [number for number, events in enumerate(hops) if events]
+    return f"{used[0]}–{used[-1]} ({mean:.1f})" if len(used) > 1 else f"{used[0]}"

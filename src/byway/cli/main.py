@@ -17,6 +17,7 @@ from byway._version import __version__
 from byway.cli.app import new_app
 
 VERBS = {
+    "bench": "Measure a running broker.",
     "broker": "Run a broker.",
     "config": "Check a broker's settings.",
     "demo": "Show byway at work.",
@@ -24,6 +25,7 @@ VERBS = {
     "pub": "Publish lines of JSON.",
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
+    "topology": "Look at the network through a broker.",
 }
 
 

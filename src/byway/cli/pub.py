@@ -83,7 +83,8 @@ async def _publish(
             await feed.run(lines)
         except LineError as error:
             _tell_refusals(feed)
-            typer.echo(f"{feed.confirmed} publications before it are confirmed", err=True)
+            verb = " is" if feed.confirmed == 1 else "s are"
+            typer.echo(f"{feed.confirmed:,} publication{verb} confirmed before it", err=True)
             raise error
         return feed, perf_counter() - start
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 
 from byway.model.errors import FrameError
 from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Goodbye, Hello, KeepAlive, Preamble
-from byway.wire import FrameReader, decode, encode, encode_all
+from byway.wire import FrameReader, decode, encode, encode_all, encode_counted
 
 WRITE_HIGH_BYTES: Final = 262_144
 """Data waits here, not in the transport, when so much is unwritten."""
@@ -195,18 +195,17 @@ class Connection(asyncio.Protocol):
             for data in encode_all(frame):
                 self._write(data)
 
-    def send_data(self, frame: AnyFrame, messages: int) -> None:
+    def send_data(self, frame: AnyFrame) -> None:
         """Write a data frame when the peer reads."""
         if not self.open:
             return
-        parts = encode_all(frame)
-        for data in parts:
+        for data, messages in encode_counted(frame):
             if self.blocked_since is None and not self.waiting:
                 self._write(data)
             else:
-                self.waiting.append((data, messages // len(parts)))
+                self.waiting.append((data, messages))
                 self.waiting_bytes += len(data)
-                self.waiting_messages += messages // len(parts)
+                self.waiting_messages += messages
 
     def drop_oldest(self) -> int:
         """Forget the data frame that waits longest; how many messages were in it."""

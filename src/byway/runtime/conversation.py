@@ -191,10 +191,10 @@ class Conversation:
             return  # what they announce must not be published before they are settled
         if self.publications.has_unsent:
             publications = self.publications.take()
-            connection.send_data(Requests(publications), len(publications))
+            connection.send_data(Requests(publications))
         if self._parting:
             parting, self._parting = self._parting, []
-            connection.send_data(Requests(tuple(parting)), len(parting))
+            connection.send_data(Requests(tuple(parting)))
 
     # --- hearing ----------------------------------------------------------------------------------
 

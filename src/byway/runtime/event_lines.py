@@ -115,7 +115,8 @@ class Columns:
         for name, value in event.attributes.items():
             cells.append(self._cell(name, f"{name_text(name)}={value_text(value)}"))
         if event.data:
-            cells.append(f"({len(event.data)} bytes of data)")
+            size = len(event.data)
+            cells.append(f"({size:,} byte{'' if size == 1 else 's'} of data)")
         return "  ".join(cells).rstrip()
 
     def _cell(self, name: str, text: str) -> str:

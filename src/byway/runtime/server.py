@@ -298,6 +298,7 @@ class BrokerServer:
         self.links[name] = connection
         if name not in self.broker.context.ends:
             self.driver.now(NeighbourAdded(name))
+            connection.is_new = True
         connection.said = self.broker.hello(name)
         connection.send(connection.said)
 
@@ -432,7 +433,7 @@ class BrokerServer:
         if isinstance(frame, Batch):
             self._count(link, frame)
             if frame.lane is Lane.DATA:
-                connection.send_data(frame, len(frame.messages))
+                connection.send_data(frame)
             else:
                 connection.send_large(frame)
         else:
@@ -459,7 +460,7 @@ class BrokerServer:
             answers = tuple(reply for reply in replies if type(reply) is not Delivery)
             connection.send_large(Replies(answers))
         if deliveries:
-            connection.send_data(Replies(deliveries), len(deliveries))
+            connection.send_data(Replies(deliveries))
         limits = self.settings.limits
         if (
             connection.waiting_messages > limits.client_queue_messages
@@ -510,3 +511,6 @@ class BrokerServer:
             log.warning("link to %s is closed: %s", link, reason)
             self.driver.forget_link(link)
             connection.close(reason)
+            end = self.broker.context.ends.get(link)
+            if connection.is_new and end is not None and not end.open:
+                self.driver.control(NeighbourRemoved(link))

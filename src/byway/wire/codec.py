@@ -61,19 +61,22 @@ def encode(frame: AnyFrame) -> bytearray:
 
 def encode_all(frame: AnyFrame) -> list[bytearray]:
     """The same, in several frames if it is a large batch."""
+    return [data for data, _ in encode_counted(frame)]
+
+
+def encode_counted(frame: AnyFrame) -> list[tuple[bytearray, int]]:
+    """The same, each with the number of messages in it."""
     if isinstance(frame, Batch) and len(frame.messages) > 1:
-        parts = _chunks(frame.messages)
-        if len(parts) > 1:
-            encoded, first = [], frame.first
-            for part in parts:
-                encoded.append(encode(Batch(frame.lane, first, part)))
-                first += len(part)
-            return encoded
-    elif isinstance(frame, Replies) and len(frame.replies) > 1:
-        return [encode(Replies(part)) for part in _chunks(frame.replies)]
-    elif isinstance(frame, Requests) and len(frame.requests) > 1:
-        return [encode(Requests(part)) for part in _chunks(frame.requests)]
-    return [encode(frame)]
+        encoded, first = [], frame.first
+        for part in _chunks(frame.messages):
+            encoded.append((encode(Batch(frame.lane, first, part)), len(part)))
+            first += len(part)
+        return encoded
+    if isinstance(frame, Replies) and len(frame.replies) > 1:
+        return [(encode(Replies(part)), len(part)) for part in _chunks(frame.replies)]
+    if isinstance(frame, Requests) and len(frame.requests) > 1:
+        return [(encode(Requests(part)), len(part)) for part in _chunks(frame.requests)]
+    return [(encode(frame), 1)]
 
 
 def _chunks(items: tuple[T, ...]) -> list[tuple[T, ...]]:

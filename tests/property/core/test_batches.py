@@ -2,8 +2,8 @@
 the same order, in fewer frames.
 
 What may differ is told here: answers for subscriptions are gathered into one message behind the
-others of a lane, confirmations and acknowledgements are cumulative, so only the last one counts, and
-that data arrived is told in passing.
+others of a lane, confirmations and acknowledgements are cumulative, so only the last one counts,
+and that data arrived is told in passing.
 """
 
 import random

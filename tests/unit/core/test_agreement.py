@@ -2,10 +2,17 @@
 
 import pytest
 
-from byway.core.actions import CancelTimer, OpenLink, SetTimer, Tell, Timer
+from byway.core.actions import CancelTimer, CloseLink, OpenLink, Send, SetTimer, Tell, Timer
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
-from byway.core.inputs import ClientRequested, LinkDown, LinkUp, Started, TimerFired
+from byway.core.inputs import (
+    ClientRequested,
+    LinkDown,
+    LinkUp,
+    NeighbourAdded,
+    Started,
+    TimerFired,
+)
 from byway.model import ANY, TRUE
 from byway.model.messages import (
     Advertise,
@@ -39,6 +46,7 @@ from tests.lone_broker import (
     control,
     data,
     entry,
+    publication,
     publish,
     subscribe,
     unadvertise,
@@ -158,6 +166,18 @@ def test_neighbours_that_were_not_announced_are_waited_for_too():
         CancelTimer(TIMER),
         control("A", 2, AdvertisementsTold(), SubscriptionsTold()),
     ]
+
+
+def test_a_neighbour_that_comes_unannounced_is_waited_for():
+    lone = Lone("A", agreed=False, config=BrokerConfig(strangers_wait_us=70))
+    lone.handle(NeighbourAdded("D"))
+    lone.meet("A")
+    lone.receive("A", NOTHING)
+    lone.receive("A", *TOLD)
+    assert lone.handle(TimerFired(Timer("agreement", "strangers"))) == []
+    lone.meet("D")
+    lone.receive("D", NOTHING)
+    assert control("A", 2, AdvertisementsTold()) in lone.receive("D", AdvertisementsTold())
 
 
 def test_a_subscription_is_not_settled_before_all_have_told_their_advertisements():
@@ -528,6 +548,52 @@ def test_a_subscription_withdrawn_from_a_link_that_starts_anew_is_not_awaited(ph
         lone.handle(LinkDown("C"))
         told = lone.meet("C", incarnation=2)
     assert told[-1] == Tell("c", (Settled("s"),))
+
+
+def test_other_epochs_start_anew():
+    """Both are the same incarnations, but one of them has started anew without the other."""
+    lone = with_tables()
+    (sent,) = lone.handle(LinkUp("A", Hello("A", 1, 1, 6, 0, 0, epoch=4)))
+    assert [type(message) for message in sent.frame.messages] == [TablesHeld]
+    assert lone.broker.hello("A").epoch == 5
+
+
+def test_a_greeting_is_worth_nothing_when_its_numbers_are_gone():
+    """Two connections are made at once; what was said over the second one was said before the first
+    one started anew, and the peer goes by it."""
+    lone = with_tables()
+    said = lone.broker.hello("A")
+    lone.meet("A", incarnation=2)
+    lone.handle(LinkDown("A"))
+    heard = Hello("A", 2, 0, 0, 0, 0)
+    reason = "was greeted with numbers that are gone"
+    assert lone.handle(LinkUp("A", heard, said)) == [CloseLink("A", reason)]
+    met = lone.handle(LinkUp("A", heard, lone.broker.hello("A")))
+    assert [type(action) for action in met] == [Send]
+
+
+def test_what_was_confirmed_since_the_greeting_is_told_at_once():
+    lone = Lone("A", "C")
+    lone.receive("C", subscribe("s"))
+    lone.receive("A", publication(1, p=1))
+    lone.handle(LinkDown("A"))
+    assert lone.broker.hello("A").confirmed == 0
+    assert lone.acknowledge("C", 1) == []
+    resumed = lone.handle(LinkUp("A", Hello("A", 1, 1, 3, 0, 0, epoch=1)))
+    assert resumed == [acknowledged("A", 3, data=1, confirmed=1)]
+
+
+def test_an_invitation_of_a_batch_is_not_carried_into_a_new_beginning():
+    lone = Lone("A", agreed=False)
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.meet("A")
+    lone.receive("A", NOTHING, subscribe("s"), AdvertisementsTold())
+    lone.ask("c", publish(1, p=1))
+    again = LinkUp("A", Hello("A", 2, 0, 0, 0, 0))
+    (sent,) = lone.handle(lone.frame("A", SubscriptionsTold()), LinkDown("A"), again)[1:]
+    assert [type(message) for message in sent.frame.messages] == [TablesHeld]
+    assert not lone.broker.context.ends["A"].open
 
 
 def test_messages_of_a_batch_are_not_carried_into_a_new_beginning():

@@ -318,6 +318,17 @@ def test_after_a_restart_a_client_that_does_not_come_back_is_removed():
     assert len(restored.subscriptions) == 0
 
 
+def test_with_an_older_state_sessions_cannot_go_on():
+    """Its clients were told more than it knows: ids and sequences would be used twice."""
+    restored = Broker.restore(with_subscriber().broker.snapshot(), incarnation=2)
+    assert restored.hello("A").knows == 0
+    restored.handle(50, Started())
+    assert len(restored.subscriptions) == 0
+    assert restored.handle(60, ClientAttached("c", 1, TTL)) == [
+        Tell("c", (Attached(resumed=False, published=0),))
+    ]
+
+
 # --- requests ------------------------------------------------------------------------------------
 
 

@@ -6,13 +6,15 @@ import random
 import pytest
 
 from byway.core.actions import CloseLink, SetTimer, Timer
+from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
-from byway.core.inputs import LinkDown, LinkUp, NeighbourRemoved, TimerFired
+from byway.core.inputs import LinkDown, LinkUp, NeighbourRemoved, Started, TimerFired
 from byway.core.invariants import validate
 from byway.model.messages import (
     AdvertisementSettled,
     Delivery,
     Hello,
+    Lane,
     LinkProbe,
     Parting,
     SubscriptionsSettled,
@@ -58,6 +60,7 @@ def test_probes_of_others_are_passed_on_over_links_that_are_up(config):
     sent = lone.receive("A", probe("X", "A", incarnation=4, number=9))
     passed = probe("X", "A", "B", incarnation=4, number=9)
     assert [(a.link, a.frame.messages) for a in sent[1:]] == [("C", (passed,)), ("D", (passed,))]
+    assert passed not in lone.broker.context.ends["E"].sent[Lane.CONTROL].kept
 
 
 def test_a_probe_that_was_here_or_went_too_far_ends():
@@ -120,9 +123,26 @@ def test_an_end_of_the_last_link_parts_when_it_hears_of_the_cycle():
 
 def test_a_probe_of_another_time_cuts_nothing():
     lone = Lone("A", "C", config=PROBING)
-    number = last_probe(lone, "C").number
-    for old in (probe("B", "C", "A", number=number - 1), probe("B", "C", "A", incarnation=9)):
+    first = last_probe(lone, "C").number
+    second = last_probe(lone, "C").number
+    for old in (
+        probe("B", "C", "A", number=first),  # it was sent over an earlier connection
+        probe("B", "C", "A", number=second, incarnation=9),
+        probe("B", "X", "C", "A", number=second),  # it was not sent over the link it names
+        probe("B", number=second),
+    ):
         assert not any(isinstance(a, CloseLink) for a in lone.receive("A", old))
+    lone.handle(LinkDown("C"))
+    told = lone.receive("A", probe("B", "C", "A", number=second))
+    assert not any(isinstance(action, CloseLink) for action in told)
+
+
+def test_probes_over_other_links_do_not_make_one_old():
+    lone = Lone("A", "C", "D", config=PROBING)
+    number = last_probe(lone, "C").number
+    last_probe(lone, "D")
+    told = lone.receive("A", probe("B", "C", "A", number=number))
+    assert any(isinstance(action, CloseLink) for action in told)
 
 
 class Graph(Net):
@@ -233,6 +253,20 @@ def test_what_a_removed_neighbour_told_is_inherited_at_once():
     assert not any(isinstance(action, SetTimer) for action in told)
     assert origins(lone) == {"of D": "D", "a": "C", "s": "C"}
     assert validate(lone.broker) == []
+
+
+def test_a_restart_with_storage_does_not_forget_who_else_tells():
+    lone = told_twice()
+    lone.broker = Broker.restore(lone.broker.snapshot())
+    lone.handle(Started(), NeighbourRemoved("A"))
+    assert origins(lone) == {"of D": "D", "a": "C", "s": "C"}
+    lone = told_twice()
+    lone.receive("A", unadvertise("a"))
+    lone.broker = Broker.restore(lone.broker.snapshot())
+    lone.now_us = 90
+    assert SetTimer(HEIRS, 1_000_090) in lone.handle(Started())
+    lone.handle(TimerFired(HEIRS))
+    assert origins(lone)["a"] == "C"
 
 
 @pytest.mark.parametrize("how", ["removed", "anew"])

@@ -1,0 +1,85 @@
+"""`byway topology`: look at the network through a broker.
+
+Exit codes: 0 it told, 1 it cannot be reached, 2 the input cannot be understood.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from byway.cli.app import new_app
+from byway.cli.network import BROKER, BrokerOption, TimeoutOption, explained
+from byway.runtime import blocking
+from byway.runtime.status import BrokerLoad, BrokerStatus, LinkStatus
+
+app = new_app(help="Look at the network through a broker.")
+
+_COLOURS = {"up": "green", "agreeing": "yellow", "down": "red"}
+
+
+@app.callback()
+def topology() -> None:
+    """Look at the network through a broker."""
+
+
+@app.command()
+def show(
+    broker: BrokerOption = BROKER,
+    timeout: TimeoutOption = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show a broker, its links, and what it knows of the brokers behind them.
+
+    Brokers behind its neighbours are known if loads are exchanged (core.load_interval_us).
+    """
+    with explained(), blocking.connect(broker, timeout=timeout) as client:
+        status = client.broker_status()
+    if as_json:
+        typer.echo(msgspec.json.encode(status))
+    else:
+        Console(highlight=False).print(_tree(status))
+
+
+def _tree(status: BrokerStatus) -> Tree:
+    away = f" and {status.sessions_away:,} away" if status.sessions_away else ""
+    queued = f", {status.queued:,} messages queued" if status.queued else ""
+    facts = (
+        f"  {status.listen}, clients {status.clients:,}{away}, "
+        f"advertisements {status.advertisements:,}, subscriptions {status.subscriptions:,}{queued}"
+    )
+    tree = Tree(Text.assemble((status.broker, "bold cyan"), facts))
+    for link in status.links:
+        branch = tree.add(_link(link))
+        for load in link.behind:
+            if load.hops > 1:
+                branch.add(_load(load))
+    return tree
+
+
+def _link(link: LinkStatus) -> Text:
+    facts = [
+        f"advertisements {link.advertisements:,} in {link.advertisements_sent:,} out",
+        f"subscriptions {link.subscriptions:,} in {link.subscriptions_sent:,} out",
+    ]
+    if link.unconfirmed:
+        facts.append(f"{link.unconfirmed:,} publications unconfirmed")
+    if link.waiting:
+        facts.append(f"{link.waiting:,} messages ({link.waiting_bytes:,} bytes) wait for it")
+    facts += [_rates(load) for load in link.behind if load.hops == 1]
+    state = (link.state, _COLOURS.get(link.state, ""))
+    return Text.assemble((link.broker, "bold"), "  ", state, f"  {', '.join(facts)}")
+
+
+def _load(load: BrokerLoad) -> Text:
+    return Text.assemble((load.broker, "bold"), f"  {load.hops} hops away, {_rates(load)}")
+
+
+def _rates(load: BrokerLoad) -> str:
+    rates = f"{load.publications_in:,.0f}/s in, {load.publications_out:,.0f}/s out"
+    return f"{rates}, {load.deliveries:,.0f}/s delivered"
