@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.loops import in_loop, until
+from tests.integration.loops import until
 from tests.integration.network import Account, Star
 from tests.integration.processes import brokers
 
@@ -44,11 +44,10 @@ async def kill_under_load(
     assert star.faults() == {}
 
 
-@in_loop
-async def test_an_inner_broker_that_kept_nothing_comes_back() -> None:
+def test_an_inner_broker_that_kept_nothing_comes_back() -> None:
     with brokers() as started:
         star = Star(started, None).start(CHAIN)
-        await kill_under_load(star, CHAIN, 6_000, [("M",)])
+        asyncio.run(kill_under_load(star, CHAIN, 6_000, [("M",)]))
 
 
 @pytest.mark.slow
@@ -58,11 +57,11 @@ def test_an_inner_broker_that_kept_its_state_comes_back(tmp_path: Path) -> None:
         asyncio.run(kill_under_load(star, CHAIN, 20_000, [("M",), ("M",)]))
 
 
-@in_loop
-async def test_home_brokers_that_kept_their_state_come_back(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_home_brokers_that_kept_their_state_come_back(tmp_path: Path) -> None:
     with brokers() as started:
         star = Star(started, tmp_path).start(CHAIN, keeping=CHAIN)
-        await kill_under_load(star, CHAIN, 6_000, [("B1", "B3")])
+        asyncio.run(kill_under_load(star, CHAIN, 6_000, [("B1", "B3")]))
 
 
 @pytest.mark.slow

@@ -66,6 +66,8 @@ class Connection(asyncio.Protocol):
         """Whether it has served as a link."""
         self.is_new = False
         """Whether its peer was no neighbour before."""
+        self.was_cut = False
+        """Whether one end closed it because the other broke the rules, or closes a ring."""
         self.expects = ""
         """The name that its peer must have, if that is known."""
         self.when_lost: asyncio.Future[None] | None = None

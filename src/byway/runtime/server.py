@@ -248,23 +248,25 @@ class BrokerServer:
                 lost: asyncio.Future[None] = loop.create_future()
                 connection = Connection(self, self._preamble(), dialled=True)
                 connection.expects = neighbour.id
+                connection.when_lost = lost
+                self.strangers[connection] = None  # it may be greeted, or lost, before this goes on
                 try:
                     await loop.create_connection(
                         lambda c=connection: c,  # type: ignore[misc]
                         neighbour.address.host,
                         neighbour.address.port,
                     )
-                    self.strangers[connection] = None
                     self._dialled[neighbour] = connection
-                    connection.when_lost = lost
                     await lost
-                    if connection.was_up:
+                    if connection.was_up and not connection.was_cut:
                         delay_s, told = limits.retry_ms / 1e3, False
                 except OSError as error:
+                    self.strangers.pop(connection, None)
                     level = logging.DEBUG if told else logging.INFO
                     log.log(level, "cannot reach %s, trying on: %s", neighbour, error)
                     told = True
-                refused = connection.peer is not None and not connection.was_up
+                is_useless = connection.was_cut or not connection.was_up
+                refused = connection.peer is not None and is_useless
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
             longest_ms = limits.refused_ms_max if refused else limits.retry_ms_max
             delay_s = min(2 * delay_s, longest_ms / 1e3)
@@ -320,6 +322,7 @@ class BrokerServer:
         if isinstance(frame, Goodbye):
             log.info("%s %s says goodbye: %s", peer.role, peer.name, frame.reason or "no reason")
             connection.goodbye = frame
+            connection.was_cut |= frame.for_good
         elif peer.role == "broker":
             self._from_broker(connection, peer.name, frame)
         else:
@@ -510,7 +513,8 @@ class BrokerServer:
         if connection is not None:
             log.warning("link to %s is closed: %s", link, reason)
             self.driver.forget_link(link)
-            connection.close(reason)
+            connection.was_cut = True
+            connection.close(reason, for_good=True)
             end = self.broker.context.ends.get(link)
             if connection.is_new and end is not None and not end.open:
                 self.driver.control(NeighbourRemoved(link))

@@ -121,6 +121,16 @@ def test_an_end_of_the_last_link_parts_when_it_hears_of_the_cycle():
     assert CloseLink("C", "the overlay has a cycle: A – B – C – A") in told
 
 
+@pytest.mark.parametrize("cycle", ["A B C A", "X A B C X"])
+def test_a_cycle_that_is_open_here_is_none(cycle):
+    lone = Lone("A", "C")
+    lone.handle(LinkDown("C"))
+    message = probe(*cycle.split())
+    assert lone.receive("A", message) == [acknowledged("A", 4)]
+    assert list(lone.broker.context.ends) == ["A", "C"]
+    assert message not in lone.broker.context.ends["C"].sent[Lane.CONTROL].kept
+
+
 def test_a_probe_of_another_time_cuts_nothing():
     lone = Lone("A", "C", config=PROBING)
     first = last_probe(lone, "C").number
