@@ -13,8 +13,8 @@ help: ## print this list
 
 setup: $(VENV)/.ready ## make .venv and install byway with its pinned development tools
 
-test: $(VENV)/.ready ## run the default test suite
-	$(BIN)/pytest
+test: $(VENV)/.ready ## run the default test suite, on all cores
+	$(BIN)/pytest -n auto
 
 slow: $(VENV)/.ready ## run the tests marked slow
 	$(BIN)/pytest -m "slow and not sim"

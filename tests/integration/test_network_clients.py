@@ -310,6 +310,7 @@ def framed(payload: bytes) -> bytes:
     return len(payload).to_bytes(4, "big") + payload
 
 
+NOT_TEXT = b"\x92\x81\xa1n\xa1\x96\xc4\x00"
 HOSTILE = {
     "an empty frame": framed(b""),
     "a frame that is too long": b"\xff\xff\xff\xff",
@@ -320,6 +321,7 @@ HOSTILE = {
     "a string that says it is huge": framed(b"\xdb\xff\xff\xff\xff"),
     "another version": bytes(encode(msgspec.structs.replace(PREAMBLE, version=99))),
     "another role": bytes(encode(msgspec.structs.replace(PREAMBLE, role="king"))),
+    "text that is none": CLIENT + bytes(encode(Requests((PublishRequest(1, NOT_TEXT),)))),
     "no name": bytes(encode(msgspec.structs.replace(PREAMBLE, name=""))),
     "the broker's own name": bytes(
         encode(msgspec.structs.replace(PREAMBLE, role="broker", name="B1"))

@@ -16,16 +16,24 @@ from byway.model.values import Attributes
 _decode = msgspec.msgpack.Decoder(Body).decode
 
 
+def read(body: bytes) -> Attributes:
+    """What a publication says. Raises `msgspec.DecodeError` for what is none."""
+    try:
+        return _decode(body).attributes
+    except (UnicodeDecodeError, RecursionError) as error:  # msgspec lets these through
+        raise msgspec.DecodeError(str(error)) from error
+
+
 class Bodies:
     """Reads bodies. Raises `msgspec.DecodeError` for what is none."""
 
     def attributes(self, body: bytes) -> Attributes:
         """What a publication says."""
-        return _decode(body).attributes
+        return read(body)
 
     def for_matching(self, body: bytes) -> Attributes | Encoded:
         """The same as an index takes it."""
-        return _decode(body).attributes
+        return read(body)
 
 
 class SharedBodies(Bodies):
@@ -40,7 +48,7 @@ class SharedBodies(Bodies):
         """Read once, unless filters have learnt new words since."""
         encoded = self._young.get(body) or self._old.get(body)
         if encoded is None or encoded.words != SHARED.words:
-            encoded = Encoded(_decode(body).attributes, SHARED)
+            encoded = Encoded(read(body), SHARED)
             if len(self._young) >= self._half:
                 self._old, self._young = self._young, {}
             self._young[body] = encoded

@@ -449,7 +449,8 @@ class KeepAlive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
 
 
 class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
-    """The sender closes the connection. With `for_good` a client will not come back."""
+    """The sender closes the connection. `for_good`: a client will not come back, or a broker does
+    not want the peer back soon."""
 
     reason: str = ""
     for_good: bool = False

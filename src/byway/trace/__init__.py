@@ -1,6 +1,21 @@
-"""Traces: the buffer a broker writes to, and the Parquet files a driver makes of it."""
+"""Traces: the buffer a broker writes to, and the Parquet files a driver makes of it.
+
+The files need pyarrow, which takes its time and 30 MiB; it is loaded when they are asked for.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from byway.trace.buffer import Batch, NullTrace, TraceBuffer
-from byway.trace.files import TraceWriter, read_trace
+
+if TYPE_CHECKING:
+    from byway.trace.files import TraceWriter, read_trace
 
 __all__ = ["Batch", "NullTrace", "TraceBuffer", "TraceWriter", "read_trace"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("TraceWriter", "read_trace"):
+        from byway.trace import files
+
+        return getattr(files, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -72,6 +72,7 @@ def plain(what: object):
 
 
 LOAD = Load("X", 1, 0, 0.0, 0.0, 0.0, 0, 0.0)
+NOT_TEXT = b"\x92\x81\xa1n\xa1\x96\xc4\x00"
 UNREADABLE = msgspec.structs.replace(publication(2), body=b"\xc1")
 OUT_OF_RANGE = msgspec.structs.replace(publication(2), body=msgspec.msgpack.encode([{"p": 2**63}]))
 
@@ -113,6 +114,10 @@ BREACHES = {
     "sends what cannot be read": (
         frame(Lane.DATA, UNREADABLE),
         "sends a publication that cannot be read: MessagePack data is malformed",
+    ),
+    "sends text that is none": (
+        frame(Lane.DATA, msgspec.structs.replace(UNREADABLE, body=NOT_TEXT)),
+        "sends a publication that cannot be read: 'utf-8' codec can't decode",
     ),
     "sends a number that is none": (
         frame(Lane.DATA, OUT_OF_RANGE),
