@@ -1,4 +1,4 @@
-"""Settings of the whole suite: how long Hypothesis looks.
+"""Settings of the whole suite: how long Hypothesis looks, and kernels compiled beforehand.
 
 The default profile repeats the same examples on every run; `BYWAY_HYPOTHESIS=thorough` looks fifty
 times longer, with fresh ones (add `--timeout=0`). A failure prints the blob that reproduces it.
@@ -8,6 +8,8 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from byway.runtime.warmup import warm_up
 
 settings.register_profile(
     "default",
@@ -30,3 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-golden", action="store_true", help="write the golden files of tests/golden anew"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the kernels once, before workers and their time limits begin."""
+    if not hasattr(config, "workerinput"):
+        warm_up()
