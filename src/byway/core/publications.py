@@ -145,7 +145,8 @@ class Publications:
             message.sequence,
             message.published_us,
             message.hop + 1,
-            1 if several else message.distance + 1,  # 003 §IV: since two or more matched
+            # 003 §IV: hops since two or more matched; never more than there were
+            1 if several else min(message.distance, message.hop) + 1,
             message.count,
             message.body,
         )
