@@ -126,8 +126,14 @@ def test_distance_counts_hops_since_several_entries_matched(wanted, distance):
 
 def test_an_entry_of_the_arrival_link_does_not_count_for_the_distance():
     lone = between("A", "C")
-    far = publication(1, distance=4, p=1)
+    far = publication(1, hop=7, distance=4, p=1)
     assert lone.receive("A", far)[-1] == data("C", 1, onward(far, distance=5))
+
+
+def test_a_distance_is_never_more_than_the_hops():
+    lone = between("A", "C")
+    liar = publication(1, hop=2, distance=2**30, p=1)
+    assert lone.receive("A", liar)[-1] == data("C", 1, onward(liar, distance=3))
 
 
 # --- when they are confirmed ---------------------------------------------------------------------
