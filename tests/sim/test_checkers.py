@@ -418,8 +418,8 @@ def test_a_breach_of_the_protocol_is_seen():
 def test_a_broken_invariant_is_told():
     case = Case()
     table = case.world.nodes["B3"].broker.subscriptions
-    next(iter(table)).forwarded.add("B2")
-    next(iter(table)).forwarded.add("nowhere")
+    next(iter(table)).forwarded |= {"B2"}
+    next(iter(table)).forwarded |= {"nowhere"}
     counts, sentence = case.counts()
     assert counts["invariants"] >= 1
     assert "nowhere, which is no neighbour" in sentence

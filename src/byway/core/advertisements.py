@@ -9,7 +9,7 @@ from __future__ import annotations
 from byway.core.agreement import Agreement
 from byway.core.context import Context, Pending
 from byway.core.subscriptions import Subscriptions
-from byway.core.tables import Entry, Origin
+from byway.core.tables import Entry, Origin, with_link
 from byway.model import Filter
 from byway.model.messages import (
     Advertise,
@@ -78,7 +78,7 @@ class Advertisements:
 
     def forward(self, entry: Entry, link: str) -> None:
         """Tell a neighbour."""
-        entry.forwarded.add(link)
+        entry.forwarded = with_link(entry.forwarded, link)
         entry.awaiting[link] = 1
         self._agreement.tell(link, Advertise(entry.id, entry.filter))
 

@@ -27,6 +27,7 @@ tables is complete at once, and a neighbour's restart takes nothing from them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from enum import IntEnum
 from hashlib import blake2b
@@ -116,7 +117,7 @@ class Agreement:
         self.telling: dict[str, Telling] = {}
         self.missing: dict[str, Missing] = {}
         """Neighbours that have not told their tables since this broker started without state."""
-        self.answers: list[tuple[Table, EntryId, str]] = []
+        self.answers: deque[tuple[Table, EntryId, str]] = deque()
         """What turned out to be settled behind a link; the tables' rules take it from here."""
         self.progressed = False
         """Whether a neighbour is no longer missing; subscriptions may have waited for it."""
@@ -339,7 +340,7 @@ class Agreement:
         telling = self.telling[link]
         telling.invited = True
         ids, telling.settled_adverts = telling.settled_adverts, []
-        self.answers += ((self._context.adverts, id, link) for id in ids)
+        self.answers.extend((self._context.adverts, id, link) for id in ids)
         self._open_if_ready(link, telling)
         self._complete()
 

@@ -39,7 +39,7 @@ from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.core.publications import Publications
 from byway.core.subscriptions import Subscriptions
-from byway.core.tables import Table
+from byway.core.tables import Table, without_link
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     Acknowledge,
@@ -357,10 +357,10 @@ class Broker:
     def _forget_to(self, link: str) -> None:
         """Nothing is at the other end of a link any more."""
         for entry in self.context.adverts:
-            entry.forwarded.discard(link)
+            entry.forwarded = without_link(entry.forwarded, link)
             self._advertisements.answered(entry, link)
         for entry in self.context.subscriptions:
-            entry.forwarded.discard(link)
+            entry.forwarded = without_link(entry.forwarded, link)
             while link in entry.awaiting:
                 self._subscriptions.answered(entry, link)
 
@@ -488,7 +488,7 @@ class Broker:
             self._subscriptions.settle_all()
         answers = self.agreement.answers
         while answers:
-            table, id, link = answers.pop(0)
+            table, id, link = answers.popleft()
             entry = table.get(id)
             if entry is None or link not in entry.awaiting:
                 continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,7 +17,7 @@ from byway.core.agreement import Missing, Telling
 from byway.core.clients import Client
 from byway.core.context import Context, Pending
 from byway.core.links import LinkEnd, Outbox, Window
-from byway.core.tables import Entry, LinkNumbers, Origin, Table
+from byway.core.tables import Entry, LinkNumbers, Origin, Table, with_link
 from byway.model import Filter
 from byway.model.errors import SnapshotError
 from byway.model.messages import Delivery, EntryId, Lane, Message
@@ -297,7 +298,7 @@ def _put_table(state: TableState, numbers: LinkNumbers) -> Table:
     table = Table(numbers)
     for stored in state.entries:
         entry = table.add(stored.id, stored.filter, stored.origin, stored.key)
-        entry.forwarded = set(stored.forwarded)
+        entry.forwarded = reduce(with_link, stored.forwarded, frozenset[str]())
         entry.awaiting = stored.awaiting
         entry.following = stored.following
         entry.settled, entry.announced = stored.settled, stored.announced

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from byway.core.agreement import Agreement
 from byway.core.context import Context
 from byway.core.covering import POLICIES
-from byway.core.tables import Entry, Origin
+from byway.core.tables import Entry, Origin, with_link, without_link
 from byway.model import Filter
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -162,7 +162,7 @@ class Subscriptions:
 
     def forward(self, entry: Entry, link: str) -> None:
         """Send a subscription over a link."""
-        entry.forwarded.add(link)
+        entry.forwarded = with_link(entry.forwarded, link)
         entry.awaiting[link] = entry.awaiting.get(link, 0) + 1
         self._agreement.tell(link, Subscribe(entry.id, entry.filter))
 
@@ -176,7 +176,7 @@ class Subscriptions:
         """Take subscriptions back; answers that are outstanding still come, if they were asked."""
         silent = self._agreement.is_silent(link)
         for entry in entries:
-            entry.forwarded.discard(link)
+            entry.forwarded = without_link(entry.forwarded, link)
             if quencher is not None:
                 self.quench(entry, quencher, link)
                 for follower in entry.followers.get(link, ()):

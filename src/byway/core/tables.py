@@ -7,6 +7,7 @@ leads to; what is sent because of it is decided elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -32,8 +33,8 @@ class Entry(msgspec.Struct, eq=False):
     filter: Filter
     origin: Origin
     key: int
-    forwarded: set[str] = msgspec.field(default_factory=set)
-    """Links it was sent to."""
+    forwarded: frozenset[str] = frozenset()
+    """Links it was sent to. Entries share these sets: there are few, and many entries."""
     awaiting: dict[str, int] = msgspec.field(default_factory=dict)
     """How often each link has still to say that it is settled there."""
     following: dict[str, int] = msgspec.field(default_factory=dict)
@@ -51,6 +52,18 @@ class Entry(msgspec.Struct, eq=False):
         links = ", ".join(sorted(self.forwarded)) or "nobody"
         state = "settled" if self.settled else "not settled"
         return f"<Entry {self.id.client}/{self.id.name} from {origin} to {links}, {state}>"
+
+
+@lru_cache(maxsize=4_096)
+def with_link(links: frozenset[str], link: str) -> frozenset[str]:
+    """The links and one more."""
+    return links | {link}
+
+
+@lru_cache(maxsize=4_096)
+def without_link(links: frozenset[str], link: str) -> frozenset[str]:
+    """The links but one."""
+    return links - {link}
 
 
 class LinkNumbers:

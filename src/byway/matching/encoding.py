@@ -37,8 +37,6 @@ from byway.model.values import (
     number_key,
 )
 
-_NO_CODES: Final = np.zeros(0, np.int64)
-_NO_TEXT: Final = np.zeros(1, np.uint8)
 _NO_INTS: Final = np.zeros(0, np.int64)
 _NO_NUMS: Final = np.zeros(0, np.float64)
 _EXACT: Final = 2**53
@@ -217,22 +215,38 @@ class Encoded:
     """One publication as codes, for any index of a vocabulary, for as long as the vocabulary has no
     new words: a name or string that filters learnt later is missing in it."""
 
-    __slots__ = ("arrays", "words")
+    __slots__ = ("parcel", "words")
 
     def __init__(self, attributes: Attributes, vocabulary: Vocabulary) -> None:
         self.words = vocabulary.words
         encoded = Codes()
         encoded.put(attributes, vocabulary)
-        codes, nums, marks = encoded.arrays()
+        self.parcel = encoded.parcel()
+
+
+class Parcel:
+    """The arrays of one publication, and where they are: a kernel that is given the address of this
+    list of addresses finds everything."""
+
+    __slots__ = ("_arrays", "_list", "address")
+
+    def __init__(
+        self, codes: array[int], nums: array[float], texts: array[int], marks: array[int]
+    ) -> None:
+        self._arrays = codes, nums, texts, marks
+        self._list = array("q", (
+            len(codes), codes.buffer_info()[0], nums.buffer_info()[0], *texts.buffer_info(),
+            marks.buffer_info()[0],
+        ))  # fmt: skip
+        self.address = self._list.buffer_info()[0]
+
+    def put(self, codes: list[int], nums: list[float]) -> None:
+        """Another publication in the same arrays, without texts; there is room for it."""
         count = len(codes)
-        text_marks = np.frombuffer(marks, np.int64) if encoded.texts else np.zeros(count + 1, int)
-        self.arrays = (
-            count,
-            np.frombuffer(codes, np.int64) if count else _NO_CODES,
-            np.frombuffer(nums) if count else _NO_NUMS,
-            np.frombuffer(encoded.texts, np.uint8) if encoded.texts else _NO_TEXT,
-            text_marks,
-        )
+        own_codes, own_nums, _, _ = self._arrays
+        own_codes[:count] = array("q", codes)
+        own_nums[:count] = array("d", nums)
+        self._list[0] = count
 
 
 class Codes:
@@ -305,6 +319,13 @@ class Codes:
     def _mark(self) -> None:
         """All values up to the one just added start where the text stands now."""
         self.marks.extend([len(self.texts)] * (len(self.codes) - len(self.marks)))
+
+    def parcel(self) -> Parcel:
+        """The one publication that was put in."""
+        codes, nums, marks = self.arrays()
+        if not self.texts:
+            marks = array("q", bytes(8 * (len(codes) + 1)))
+        return Parcel(codes, nums, array("B", self.texts), marks)
 
     def arrays(self) -> tuple[array[int], array[float], array[int]]:
         """Codes, numbers and text marks (one more than codes) as machine arrays."""

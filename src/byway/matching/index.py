@@ -16,7 +16,7 @@ import numpy as np
 from byway.matching import layout as lay
 from byway.matching.answers import NO_KEYS, IndexStatistics, Keys, Links, Matches, Routes
 from byway.matching.arrays import Arrays
-from byway.matching.encoding import Atoms, Codes, Encoded
+from byway.matching.encoding import Atoms, Codes, Encoded, Parcel
 from byway.matching.kernels import entry, relations, verdicts
 from byway.matching.layout import Array
 from byway.matching.vocabulary import SHARED, Vocabulary
@@ -51,16 +51,29 @@ class MatchIndex:
         self._filters: list[Filter | None] = []  # by slot
         self._empty: set[int] = set()  # keys whose filter is FALSE
         self._open: set[int] = set()  # keys whose filter is ANY
-        self._out: Keys = np.zeros(16, np.int64)
-        self._mask = np.zeros(1, np.uint64)  # one word for 64 links
+        self._answer = array("q", (0, 0, 0, 0))  # where the mask and the room for keys are
+        self._set_mask(1)
+        self._set_out(16)
         self._marks = np.zeros(_BUFFER + 1, np.int64)
         self._single = Codes()
-        self._codes = array("q", bytes(8 * _BUFFER))
-        self._nums = array("d", bytes(8 * _BUFFER))
-        self._codes_view = np.frombuffer(self._codes, np.int64)
-        self._nums_view = np.frombuffer(self._nums)
+        self._parcel = Parcel(
+            array("q", bytes(8 * _BUFFER)), array("d", bytes(8 * _BUFFER)), array("B"),
+            array("q", bytes(8 * (_BUFFER + 1))),
+        )  # fmt: skip
+        self._address = int(self._directory.ctypes.data)
+        self._answer_address = self._answer.buffer_info()[0]
         self._boxes = np.zeros(8, verdicts.BOX)
         entry.prepare(self._directory)
+
+    def _set_mask(self, words: int) -> None:
+        """Room for masks of 64 links a word."""
+        self._mask = np.zeros(words, np.uint64)
+        self._answer[0], self._answer[1] = self._mask.ctypes.data, words
+
+    def _set_out(self, rows: int) -> None:
+        """Room for keys."""
+        self._out: Keys = np.zeros(rows, np.int64)
+        self._answer[2], self._answer[3] = self._out.ctypes.data, rows
 
     # --- storing -----------------------------------------------------------------------------
 
@@ -74,7 +87,7 @@ class MatchIndex:
         elif not 0 <= link < LINKS_MAX:
             raise ValueError(f"link {link} is out of range: expected 0 to {LINKS_MAX - 1}")
         elif link >> 6 >= len(self._mask):
-            self._mask = np.zeros((link >> 6) + 1, np.uint64)
+            self._set_mask((link >> 6) + 1)
         self._reserve_keys()
         slot = entry.open_key(self._directory, key, link)
         if slot < 0:
@@ -140,10 +153,10 @@ class MatchIndex:
 
     def match(self, attributes: Attributes) -> Keys:
         """Keys of the filters that match a publication, each once."""
-        count, codes, nums, texts, marks = self._encoded_one(attributes)
-        found = entry.match_keys(self._directory, count, codes, nums, texts, marks, self._out)
+        parcel = self._parcel_of(attributes)
+        found, hot = entry.match_keys(self._address, parcel.address, self._answer_address)
         keys = self._out[:found].copy()
-        if self._control[lay.HOT]:
+        if hot:
             self._adapt()
         return keys
 
@@ -172,24 +185,24 @@ class MatchIndex:
         self, publication: Attributes | Encoded, exclude: int | None
     ) -> tuple[int, bool, int]:
         """(mask, several, how many local keys stand in the buffer)."""
-        if type(publication) is Encoded:
-            count, codes, nums, texts, marks = publication.arrays
-        else:
-            count, codes, nums, texts, marks = self._encoded_one(publication)  # type: ignore[arg-type]
-        local, several = entry.match_link_mask(
-            self._directory, count, codes, nums, texts, marks, -1 if exclude is None else exclude,
-            self._mask, self._out,
-        )  # fmt: skip
-        if self._control[lay.HOT]:
+        parcel = (
+            publication.parcel if type(publication) is Encoded else self._parcel_of(publication)  # type: ignore[arg-type]
+        )
+        local, several, hot, mask = entry.match_link_mask(
+            self._address, parcel.address, self._answer_address, -1 if exclude is None else exclude
+        )
+        if len(self._mask) > 1:
+            mask = int.from_bytes(self._mask.tobytes(), "little")
+        if hot:
             self._adapt()
-        return int.from_bytes(self._mask.tobytes(), "little"), bool(several), local
+        return mask, bool(several), local
 
     def _match_chunk(self, encoded: Codes, parts: list[tuple[Keys, Keys]]) -> None:
         codes, nums, texts, marks = self._encoded(encoded)
         starts = np.array(encoded.starts, np.int64)
         offsets = np.zeros(len(starts), np.int64)
         if len(self._out) < len(self) + _OUT_BATCH:  # room for the largest answer behind the rest
-            self._out = np.zeros(len(self) + _OUT_BATCH, np.int64)
+            self._set_out(len(self) + _OUT_BATCH)
         first = 0
         while first < len(starts) - 1:
             after = int(entry.match_keys_batch(
@@ -201,17 +214,15 @@ class MatchIndex:
         if self._control[lay.HOT]:
             self._adapt(_ROUNDS)
 
-    def _encoded_one(self, attributes: Attributes) -> tuple[int, Array, Array, Array, Array]:
-        """One publication, in buffers that are used again and again; how many codes, first."""
+    def _parcel_of(self, attributes: Attributes) -> Parcel:
+        """One publication, as a rule in buffers that are used again and again."""
         encoded = self._single
         encoded.clear()
         encoded.put(attributes, self._vocabulary)
-        count = len(encoded.codes)
-        if encoded.texts or not 0 < count <= _BUFFER:
-            return count, *self._encoded(encoded)
-        self._codes[:count] = array("q", encoded.codes)
-        self._nums[:count] = array("d", encoded.nums)
-        return count, self._codes_view, self._nums_view, _NO_TEXT, self._marks
+        if encoded.texts or len(encoded.codes) > _BUFFER:
+            return encoded.parcel()
+        self._parcel.put(encoded.codes, encoded.nums)
+        return self._parcel
 
     def _encoded(self, encoded: Codes) -> tuple[Array, Array, Array, Array]:
         codes, nums, marks = encoded.arrays()
@@ -407,7 +418,7 @@ class MatchIndex:
         if used >= arrays.rows("slots"):
             arrays.grow("slots", used + used // 8 + 16)
             if len(self._out) <= arrays.rows("slots"):
-                self._out = np.zeros(arrays.rows("slots"), np.int64)
+                self._set_out(arrays.rows("slots"))
         if 3 * (self._control[lay.LIVE_KEYS] + 1) > 2 * arrays.rows("keys"):
             arrays.grow("keys", 2 * arrays.rows("keys"))
             entry.rebuild_keys(self._directory)

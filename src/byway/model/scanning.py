@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -82,7 +83,7 @@ def scan_tokens(text: str) -> list[Token]:
         start = position - len(raw)
         if kind == "name":
             kind = keyword_of(raw)
-            tokens.append(Token(kind, raw if kind != "value" else INFINITY, start))
+            tokens.append(Token(kind, intern(raw) if kind != "value" else INFINITY, start))
         elif kind == "string":
             tokens.append(Token("value", raw[1:-1].replace("''", "'"), start))
         elif kind == "number":

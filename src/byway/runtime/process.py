@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -29,9 +29,11 @@ from byway.runtime.operations import Answer, Operations, said
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings
 from byway.runtime.storage import Storage
-from byway.runtime.tracing import Tracer
 from byway.runtime.warmup import warm_up
 from byway.trace import NullTrace, TraceBuffer
+
+if TYPE_CHECKING:
+    from byway.runtime.tracing import Tracer
 
 log = logging.getLogger("byway.process")
 
@@ -123,6 +125,8 @@ class BrokerProcess:
     def _open_trace(self) -> TraceBuffer:
         if self.settings.trace is None:
             return NullTrace(self.settings.id)
+        from byway.runtime.tracing import Tracer  # it needs pyarrow, which takes 30 MiB
+
         buffer = TraceBuffer(self.settings.id)
         try:
             self._tracer = Tracer(self.settings.trace, TRACE_RUN, buffer)

@@ -312,3 +312,28 @@ def test_unsubscribing_several_is_one_message_a_link():
         control("C", 8, Unsubscribe(tuple(ids[:2]))),
         control("D", 8, Unsubscribe(tuple(ids))),
     ]
+
+
+def test_what_one_of_many_equal_ones_costs_does_not_grow_with_their_square():
+    """A popular filter: the one that was forwarded goes, the next takes its place."""
+    listed = []
+    for count in (50, 100):
+        lone = fed("C")
+        lone.receive("A", *[subscribe(f"s{number:03}", "p > 1") for number in range(count)])
+        policy = lone.broker._subscriptions
+        answers = []
+        policy.covering = counting(policy.covering, answers)
+        policy.covered_by = counting(policy.covered_by, answers)
+        told = sent(lone.receive("A", gone("s000")), "C")
+        assert told == [subscribe("s001", "p > 1"), gone("s000")]
+        listed.append(sum(answers))
+    assert listed[1] < 3 * listed[0]
+
+
+def counting(ask, answers: list[int]):
+    def asked(filter):
+        found = ask(filter)
+        answers.append(len(found))
+        return found
+
+    return asked

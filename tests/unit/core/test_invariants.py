@@ -53,29 +53,29 @@ def come_from_nowhere(broker):
 
 
 def send_back(broker):
-    advert(broker).forwarded.add("A")
+    advert(broker).forwarded |= {"A"}
 
 
 def send_into_the_void(broker):
-    subscription(broker).forwarded.add("X")
+    subscription(broker).forwarded |= {"X"}
 
 
 def keep_an_advertisement_to_oneself(broker):
-    advert(broker).forwarded.clear()
+    advert(broker).forwarded = frozenset()
 
 
 def send_where_nothing_feeds(broker):
     added = broker.subscriptions.add(EntryId("far", "odd", 1, 1), parse("q > 0"), Origin("A"))
-    added.forwarded.add("C")
+    added.forwarded |= {"C"}
     broker.context.adverts.remove(advert(broker, "c"))
 
 
 def neither_send_nor_cover(broker):
-    subscription(broker).forwarded.clear()
+    subscription(broker).forwarded = frozenset()
 
 
 def send_the_covered_too(broker):
-    subscription(broker, "narrow").forwarded.add("C")
+    subscription(broker, "narrow").forwarded |= {"C"}
 
 
 def forget_a_clients_subscription(broker):
@@ -147,6 +147,6 @@ def test_what_is_wrong_is_said(breakage):
 
 def test_without_covering_everything_must_be_sent():
     broker = sound("none")
-    subscription(broker, "narrow").forwarded.clear()
+    subscription(broker, "narrow").forwarded = frozenset()
     sentence = "subscription far/narrow was not sent to C, and nothing covers it"
     assert validate(broker) == [f"B: {sentence}"]

@@ -65,26 +65,27 @@ class Active(Covering):
         self, entries: Sequence[Entry], link: str, going: frozenset[int] | set[int] = frozenset()
     ) -> None:
         """Each of these is quenched by another or forwarded; of those that are not quenched only
-        the maximal ones are forwarded. `going` do not quench any more."""
-        loose: dict[int, tuple[Entry, list[Entry]]] = {}
-        for entry in entries:
+        the maximal ones are forwarded. `going` do not quench any more. Asks once for each maximal
+        one, not for each: thousands may stand behind one that goes."""
+        waiting = {entry.key: entry for entry in entries}
+        while waiting:
+            entry = self._broadest(next(iter(waiting.values())), waiting)
             wide = [e for e in self._others(entry) if id(e) not in going]
             quencher = _quencher(wide, link)
-            if quencher is not None:
-                self.moves.quench(entry, quencher, link)
-            else:
-                loose[entry.key] = entry, wide
-        lower = []
-        for entry, wide in loose.values():
-            if any(e.key in loose and _precedes(e, entry) for e in wide):
-                lower.append((entry, wide))
-            else:
+            if quencher is None:
+                del waiting[entry.key]
                 self.moves.forward(entry, link)
                 self._replace_covered(entry, [link])
-        for entry, wide in lower:
-            quencher = _quencher(wide, link)
-            assert quencher is not None, "a maximal one covers it"
-            self.moves.quench(entry, quencher, link)
+                quencher = entry
+            for other in self.moves.covered_by(entry.filter):
+                if waiting.pop(other.key, None) is not None:
+                    self.moves.quench(other, quencher, link)
+
+    def _broadest(self, entry: Entry, waiting: dict[int, Entry]) -> Entry:
+        """One of those that wait which covers `entry` and which none that waits precedes."""
+        while wide := [e for e in self._others(entry) if e.key in waiting and _precedes(e, entry)]:
+            entry = wide[len(wide) // 2]  # of a chain this skips half
+        return entry
 
 
 def _quencher(wide: Sequence[Entry], link: str) -> Entry | None:

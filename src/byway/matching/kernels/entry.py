@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
+from numba import carray, njit  # type: ignore[attr-defined]
 
 from byway.matching.kernels import filing, lists, match, pools, relations, updates
-from byway.matching.kernels.store import as_store
-from byway.matching.layout import PENDING
+from byway.matching.kernels.store import as_store, pointer, store_at
+from byway.matching.layout import HOT, PENDING
 
 
 @njit(cache=True, nogil=True)
@@ -82,9 +83,14 @@ def resume(directory):
 
 
 @njit(cache=True, nogil=True)
-def match_keys(directory, count, codes, nums, texts, marks, out):
-    """Matching keys of one publication (the first `count` codes) into `out`; how many."""
-    return match.match_keys(as_store(directory), codes[:count], nums[:count], texts, marks, out)
+def match_keys(directory, parcel, answer):
+    """Matching keys of one publication into the room of `answer`; how many, and whether the index
+    wants to adapt. The arguments are those of `match_link_mask`."""
+    st = store_at(directory)
+    codes, nums, texts, marks = unpacked(parcel)
+    room = carray(pointer(answer), 4, np.int64)
+    out = carray(pointer(room[2]), room[3], np.int64)
+    return match.match_keys(st, codes, nums, texts, marks, out), st.control[HOT]
 
 
 @njit(cache=True, nogil=True)
@@ -96,10 +102,33 @@ def match_keys_batch(directory, first, starts, codes, nums, texts, marks, out, o
 
 
 @njit(cache=True, nogil=True)
-def match_link_mask(directory, count, codes, nums, texts, marks, exclude, mask, out):
-    """Links and local keys of one publication; see `match.match_link_mask`."""
-    return match.match_link_mask(
-        as_store(directory), codes[:count], nums[:count], texts, marks, exclude, mask, out
+def match_link_mask(directory, parcel, answer, exclude):
+    """Links and local keys of one publication; see `match.match_link_mask`. The commonest calls
+    take addresses only: to look at an array costs Python more than a match may take.
+
+    `parcel`: a publication as `encoding.Parcel` holds it. `answer`: addresses and lengths of the
+    mask and of the room for keys. Also returns whether the index wants to adapt, and the first word
+    of the mask.
+    """
+    st = store_at(directory)
+    codes, nums, texts, marks = unpacked(parcel)
+    room = carray(pointer(answer), 4, np.int64)
+    mask = carray(pointer(room[0]), room[1], np.uint64)
+    out = carray(pointer(room[2]), room[3], np.int64)
+    local, several = match.match_link_mask(st, codes, nums, texts, marks, exclude, mask, out)
+    return local, several, st.control[HOT], mask[0]
+
+
+@njit(cache=True, nogil=True)
+def unpacked(parcel):
+    """The arrays that a parcel lists: codes, numbers, texts, marks."""
+    given = carray(pointer(parcel), 6, np.int64)
+    count = given[0]
+    return (
+        carray(pointer(given[1]), count, np.int64),
+        carray(pointer(given[2]), count, np.float64),
+        carray(pointer(given[3]), given[4], np.uint8),
+        carray(pointer(given[5]), count + 1, np.int64),
     )
 
 

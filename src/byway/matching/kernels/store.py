@@ -47,6 +47,16 @@ def as_store(typingctx, directory):
 
 
 @intrinsic
+def store_at(typingctx, address):
+    """The store whose directory stands at an address."""
+
+    def codegen(context, builder, signature, args):
+        return args[0]
+
+    return STORE(types.int64), codegen
+
+
+@intrinsic
 def word(typingctx, store, index):
     """Entry `index` of the directory."""
 
