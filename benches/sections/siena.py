@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benches.baselines import CountingIndex
 from benches.report import Figure, Section, at_least, at_most
 from benches.run import Run, compare, first_filters, index_of, naive_of, work_of
 from benches.timing import best_of_each, best_seconds, call_each, clock_seconds, each_ns
 from byway.matching import MatchIndex
-from byway.matching.encoding import Codes
+from byway.matching.encoding import Encoded, Parcel
 from byway.matching.kernels import entry
-from byway.model import Attributes, Value
+from byway.model import Value
 from byway.workload import Siena
 
 TITLE = "SIENA-style subscriptions"
@@ -85,25 +85,19 @@ def _one_by_one(index: MatchIndex, publications: list[dict[str, Value]]) -> Sing
     Both go through all publications in turn, so each call meets the caches as traffic leaves them.
     `warm` repeats one publication instead: the least that `match` can add, not what it does add.
     """
-    encoded = [_encoded(index, publication) for publication in publications]
-    directory, out = index._directory, index._out
+    encoded = [Encoded(publication, index._vocabulary).parcel for publication in publications]
+    index_address, answer = index._address, index._answer_address
 
-    def kernel(arrays: tuple[Any, ...]) -> object:
-        return entry.match_keys(directory, *arrays, out)
+    def kernel(parcel: Parcel) -> object:
+        return entry.match_keys(index_address, parcel.address, answer)
 
     match, alone = best_of_each([
         lambda: call_each(index.match, publications),
         lambda: call_each(kernel, encoded),
     ])  # fmt: skip
     warm = 0
-    for publication, arrays in zip(publications, encoded, strict=True):
+    for publication, parcel in zip(publications, encoded, strict=True):
         warm += min(each_ns(index.match, [publication] * REPEATS))
-        warm -= min(each_ns(kernel, [arrays] * REPEATS))
+        warm -= min(each_ns(kernel, [parcel] * REPEATS))
     count = len(publications)
     return Singles(1e6 * match / count, 1e6 * alone / count, warm / 1e3 / count)
-
-
-def _encoded(index: MatchIndex, attributes: Attributes) -> tuple[Any, ...]:
-    codes = Codes()
-    codes.put(attributes, index._vocabulary)
-    return (len(codes.codes), *index._encoded(codes))
