@@ -19,6 +19,7 @@ from byway.core.inputs import (
     LinkDown,
     LinkUp,
     Started,
+    TimerFired,
 )
 from byway.model import parse
 from byway.model.messages import (
@@ -91,6 +92,7 @@ class Net:
         else:
             incarnation = old.context.incarnation + 1
             self.brokers[broker] = Broker(broker, neighbours, config, incarnation)
+        self.timers = {key: at_us for key, at_us in self.timers.items() if key[0] != broker}
         self.do(broker, Started())
         for neighbour in up:
             self.connect(broker, neighbour)
@@ -133,6 +135,11 @@ class Net:
                 self.step(way)
 
     # --- clients -------------------------------------------------------------------------------
+
+    def fire(self, broker: str, timer: object) -> None:
+        """A timer of a broker is due."""
+        self.now_us = max(self.now_us, self.timers.pop((broker, timer)))
+        self.do(broker, TimerFired(timer))
 
     def attach(
         self, client: str, broker: str, incarnation: int = 1, ttl_us: int = 0, received: int = 0

@@ -1,6 +1,6 @@
 """One example of everything that travels over a connection."""
 
-from byway.model import ANY, parse
+from byway.model import ANY, TRUE, parse
 from byway.model.messages import (
     Acknowledge,
     Advertise,
@@ -16,6 +16,7 @@ from byway.model.messages import (
     EntryId,
     Goodbye,
     Hello,
+    Hint,
     HoldDeliveries,
     KeepAlive,
     Lane,
@@ -33,10 +34,12 @@ from byway.model.messages import (
     Refused,
     Replies,
     Requests,
+    Retire,
     Settled,
     Status,
     StatusRequest,
     Subscribe,
+    SubscribeMany,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsTold,
@@ -50,19 +53,23 @@ from byway.model.messages import (
 from byway.wire.codec import _encoder
 
 ID = EntryId("alice", "cheap", 7, 2)
+OTHER_ID = EntryId("alice", "dear", 7, 3)
 FILTER = parse(
     "symbol = 'YHOO' AND price > 18.5 OR name LIKE 'Ab%' AND volume BETWEEN 1 AND 9 "
     "OR flag = TRUE AND NOT EXISTS(x) OR n IN (1, 2) AND s NOT LIKE '%q'"
 )
 BODY = _encoder.encode(Body({"symbol": "YHOO", "price": 19.5, "open": True, "n": -3}, b"data"))
 PUBLICATION = Publish("bob", 5, 9, 1_000_000, 2, 1, 4, BODY)
+HINTED = Unsubscribe((ID, OTHER_ID), (0.6, 0.9), ((Hint("bob", (0, 3)), Hint("carol", (1, 1))), ()))
 
 CONTROL = (
     Advertise(ID, ANY),
     AdvertisementSettled(ID),
     Subscribe(ID, FILTER),
+    SubscribeMany((Subscribe(ID, FILTER), Subscribe(OTHER_ID, TRUE))),
     SubscriptionsSettled((ID, ID)),
     Unsubscribe((ID,)),
+    Retire((ID, OTHER_ID)),
     TablesHeld((1, 2**64 - 1), ()),
     NamesAsked((3,), (4, 5)),
     NamesHeld(((ID, True),), ((ID, False),)),
@@ -101,6 +108,7 @@ FRAMES = {
     "status": Status(b'{"broker":"B1"}'),
     "goodbye": Goodbye("the broker stops", True),
     **{f"control-{type(m).__name__}": Batch(Lane.CONTROL, 1, (m,)) for m in CONTROL},
+    "control-Unsubscribe-hinted": Batch(Lane.CONTROL, 1, (HINTED,)),
     **{f"data-{type(m).__name__}": Batch(Lane.DATA, 9, (m,)) for m in DATA},
     **{f"request-{type(m).__name__}": Requests((m,)) for m in REQUESTS},
     **{f"reply-{type(m).__name__}": Replies((m,)) for m in REPLIES},

@@ -14,6 +14,8 @@ TITLE = "subscriptions into one broker (handle alone, no network)"
 SUBSCRIPTIONS = 80_000
 BATCH = 8
 TRIGGERED = 2_100
+EQUAL = 20_000
+COVERING = ("active", "lazy", "packing", "incremental", "selective")
 
 
 def measure(run: Run) -> Section:
@@ -22,22 +24,33 @@ def measure(run: Run) -> Section:
     run.step(f"drawing {count:,} subscriptions")
     filters = first_filters(CoveringDegree(seed=1, count=count), count)
     rates, forwarded = {}, {}
-    for covering in ("none", "active"):
+    for covering in ("none", *COVERING):
         run.step(f"subscribing with covering {covering}")
         at = Surrounded(covering)
         messages = [Subscribe(EntryId("s", str(n), 1), f) for n, f in enumerate(filters)]
         rates[covering] = count / seconds(lambda at=at, m=messages: _subscribe(at, m))  # type: ignore[misc]
-        forwarded[covering] = at.broker.counters.messages_sent["sub"]
-    run.step("unsubscribing one that covers many")
-    release = min(_release(run.scaled(TRIGGERED)) for _ in range(3))
-    figures = [
-        Figure(
-            "subscribe, active", rates["active"], "subscriptions/s", at_least(5_000),
-            {"none": rates["none"]}, more_is_better=True,
-        ),
-        Figure("forwarded, active", forwarded["active"], "", None, {"none": forwarded["none"]}),
-        Figure("unsubscribe what covers many, active", 1e3 * release, "ms", below(500)),
-    ]  # fmt: skip
+        table = at.broker.subscriptions
+        forwarded[covering] = sum("N1" in entry.forwarded for entry in table)
+    figures = []
+    for covering in COVERING:
+        run.step(f"unsubscribing one that covers many with covering {covering}")
+        release_s = min(_release(covering, run.scaled(TRIGGERED)) for _ in range(3))
+        figures += [
+            Figure(
+                f"subscribe, {covering}", rates[covering], "subscriptions/s", at_least(5_000),
+                {"none": rates["none"]}, more_is_better=True,
+            ),
+            Figure(
+                f"forwarded, {covering}", forwarded[covering], "", None,
+                {"none": forwarded["none"]},
+            ),
+            Figure(f"unsubscribe what covers many, {covering}", 1e3 * release_s, "ms", below(500)),
+        ]  # fmt: skip
+    run.step(f"subscribing to the same {run.scaled(EQUAL):,} times")
+    few, many = (_equal(run.scaled(count)) for count in (EQUAL // 4, EQUAL))
+    figures.append(
+        Figure("subscribe to the same, active", many, "µs", None, {"a quarter as many": few})
+    )
     sizes = {
         "subscriptions": count,
         "covering degree": 30,
@@ -54,9 +67,17 @@ def _subscribe(at: Surrounded, messages: list[Subscribe]) -> None:
         at.subscribe(LINKS[1 + start // BATCH % 3], *messages[start : start + BATCH])
 
 
-def _release(count: int) -> float:
-    """The time to unsubscribe one that stands for `count` others, none covering another."""
+def _equal(count: int) -> float:
+    """Microseconds for each of so many that want the same."""
     at = Surrounded("active")
+    filter = parse("x >= 0 AND y = 7")
+    messages = [Subscribe(EntryId("s", str(n), 1), filter) for n in range(count)]
+    return 1e6 * seconds(lambda: _subscribe(at, messages)) / count
+
+
+def _release(covering: str, count: int) -> float:
+    """The time to unsubscribe one that stands for `count` others, none covering another."""
+    at = Surrounded(covering)
     broad = EntryId("broad", "s", 1)
     at.subscribe("N2", Subscribe(broad, parse("x >= 0")))
     for number in range(count):

@@ -2,14 +2,17 @@
 should, once and in order, and when all is quiet the tables are those of a fresh network."""
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 
 from byway.core.config import BrokerConfig
+from byway.core.inputs import LoadSampled
 from byway.core.invariants import validate
 from byway.core.seen import Seen
+from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model import conforms, parse
+from byway.model.filters import covers
 from byway.model.messages import Attached, Delivery, PublicationsConfirmed, Settled
 from tests.core_net import Net
 
@@ -21,10 +24,15 @@ FILTERS = (
 )  # fmt: skip
 ADVERTS = ("p > 0", "p < 3", "p > 0 AND q > 0", "ANY", "q > 0")
 CLIENTS = ("v", "w", "x", "y", "z")
-POLICIES = ("none", "active")
+POLICIES = ("none", "active", "packing", "incremental", "selective")
+PRUNING = ("incremental", "selective")
+ALL_POLICIES = (*POLICIES, "lazy")
 
-WORK = ("advertise", "subscribe", "unadvertise", "unsubscribe", "publish", "move", "settle")
-WEIGHTS = (3, 4, 1, 2, 8, 12, 2)
+WORK = (
+    "advertise", "subscribe", "unadvertise", "unsubscribe", "publish", "move", "settle", "wake",
+    "sample",
+)  # fmt: skip
+WEIGHTS = (3, 4, 1, 2, 8, 12, 2, 3, 1)
 FAULTS = ("cut", "mend", "stored", "forgetful")
 FAULT_WEIGHTS = (2, 3, 1, 1)
 
@@ -34,14 +42,32 @@ def tree(rng, largest=7):
     return [(f"B{rng.randrange(i)}", f"B{i}") for i in range(1, rng.randint(2, largest))]
 
 
+def config(rng, policy, merging):
+    """A policy that shows what it does with few subscriptions and publications."""
+    return BrokerConfig(
+        covering=policy,
+        incremental_bursts=rng.choice(((0, 1), (1, 2), (0, 0))),
+        incremental_similarities=(0.9, rng.choice((0.2, 0.6))),
+        selective_similarity=rng.choice((0.3, 0.9)),
+        selective_count_min=rng.choice((0, 1)),
+        pruning_samples_min=1,
+        statistics_max=rng.choice((4, 1_000)),
+        congestion_queue=5,
+        retire_batch=rng.choice((1, 2, 20)),
+        retire_quiet_us=rng.choice((0, 2_000_000)),
+        merging=merging,
+        merging_false_positives=rng.choice((0.0, 0.5)),
+    )
+
+
 class World:
     """The network, and an account of what clients did and must therefore see."""
 
-    def __init__(self, rng, policies, faults):
+    def __init__(self, rng, policies, faults, merging):
         self.rng = rng
         self.edges = tree(rng)
         brokers = sorted({broker for edge in self.edges for broker in edge})
-        self.configs = {b: BrokerConfig(covering=rng.choice(policies)) for b in brokers}
+        self.configs = {b: config(rng, rng.choice(policies), merging) for b in brokers}
         self.net = Net(self.edges, self.configs)
         self.homes = {client: rng.choice(brokers) for client in CLIENTS}
         self.incarnation = dict.fromkeys(CLIENTS, 1)
@@ -115,6 +141,30 @@ class World:
     def settle(self, _):
         self.net.settle()
 
+    def wake(self, _):
+        """A policy looks after what it preserved."""
+        due = sorted(broker for broker, timer in self.net.timers if timer == COVERING_TIMER)
+        if due:
+            self.net.fire(self.rng.choice(due), COVERING_TIMER)
+
+    def sample(self, _):
+        """A broker is congested, or no longer."""
+        broker = self.rng.choice(sorted(self.net.brokers))
+        self.net.do(broker, LoadSampled(self.rng.choice((0, 0, 9))))
+
+    def calm_down(self):
+        """Nobody is congested, and everything preserved is retired."""
+        for broker in sorted(self.net.brokers):
+            self.net.do(broker, LoadSampled(0))
+        for _ in range(1_000):
+            self.net.settle()
+            due = sorted(broker for broker, timer in self.net.timers if timer == COVERING_TIMER)
+            if not due:
+                return
+            for broker in due:
+                self.net.fire(broker, COVERING_TIMER)
+        raise AssertionError("it never ends")
+
     def move(self, _):
         ways = sorted(self.net.flying)
         start, overtake = self.rng.randrange(99), self.rng.random() < 0.5
@@ -166,43 +216,59 @@ class World:
         return [client for client in CLIENTS if self.homes[client] == broker]
 
 
-def run(seed, policies=POLICIES, faults=False, length=120):
-    """One random run; how many deliveries had to happen."""
+def run(seed, policies=POLICIES, faults=False, merging=False, length=120):
+    """One random run; what happened, by what a run is for."""
     rng = random.Random(seed)
     calm = rng.random() < 0.2
-    world = World(rng, policies, faults)
+    world = World(rng, policies, faults, merging)
     for _ in range(length):
         world.step()
         if calm:
             world.net.settle()
     for edge in world.down:
         world.net.connect(*edge)
-    world.net.settle()
+    world.calm_down()
+    preserved = sum(b.counters.preserved for b in world.net.brokers.values())
+    merged = sum(any(e.ending.merged for e in b.preserved) for b in world.net.brokers.values())
     check_deliveries(world, calm and not faults)
     check_tables(world)
     check_nothing_is_left(world)
-    return sum(len(clients) for clients in world.must.values())
+    deliveries = sum(len(clients) for clients in world.must.values())
+    return Counter(deliveries=deliveries, preserved=preserved, merged=merged)
 
 
 def many(seeds, **options):
     """Run many seeds; the one that fails is named."""
-    deliveries = 0
+    happened = Counter()
     for seed in seeds:
         try:
-            deliveries += run(seed, **options)
+            happened += run(seed, **options)
         except Exception as error:
             error.add_note(f"seed {seed} {options}")
             raise
-    return deliveries
+    if set(PRUNING) >= set(options.get("policies", POLICIES)):
+        assert happened["preserved"] * 20 > len(seeds)
+    if options.get("merging"):
+        assert happened["merged"] * 10 > len(seeds)
+    return happened["deliveries"]
 
 
 VARIANTS = {
     "none": {"policies": ("none",)},
     "active": {"policies": ("active",)},
+    "lazy": {"policies": ("lazy",)},
+    "packing": {"policies": ("packing",)},
+    "incremental": {"policies": ("incremental",)},
+    "selective": {"policies": ("selective",)},
     "mixed": {},
+    "mixed with lazy": {"policies": ALL_POLICIES},
     "none with faults": {"policies": ("none",), "faults": True},
     "active with faults": {"policies": ("active",), "faults": True},
+    "pruning with faults": {"policies": PRUNING, "faults": True},
     "mixed with faults": {"faults": True},
+    "merging": {"policies": ("active",), "merging": True},
+    "merging, mixed": {"merging": True},
+    "merging, mixed, with faults": {"merging": True, "faults": True},
 }
 
 
@@ -255,7 +321,11 @@ def check_tables(world):
     for name, broker in world.net.brokers.items():
         assert validate(broker) == []
         assert table(broker.advertisements) == table(fresh.brokers[name].advertisements), name
-        assert table(broker.subscriptions) == table(fresh.brokers[name].subscriptions), name
+        held, wanted = table(broker.subscriptions), table(fresh.brokers[name].subscriptions)
+        if all(c.covering != "lazy" and not c.merging for c in world.configs.values()):
+            assert held == wanted, name
+        else:
+            assert all(any(o == h and covers(f, g) for h, f in held) for o, g in wanted), name
 
 
 def table(entries):
@@ -270,6 +340,7 @@ def check_nothing_is_left(world):
             assert [len(box.kept) for box in end.sent] == [0, 0]
             assert not end.window.early
             assert end.open
+        assert not [e for e in broker.preserved if not e.ending.merged or e.ending.retired]
         for entries in (broker.advertisements, broker.subscriptions):
             for entry in entries:
                 waits = entry.awaiting, entry.following, entry.followers

@@ -112,7 +112,7 @@ def _table(result: Result) -> Table:
     table.add_row("clients", f"{result.clients:,}")
     table.add_row("simulated time", f"{result.simulated_s:,.2f} s")
     table.add_row("took", f"{result.wall_s:,.2f} s")
-    for group in rows_of(result.metrics, result.report):
+    for group in rows_of(result.metrics, result.report, result.measures):
         table.add_row()
         for word, measured in group:
             table.add_row(word, measured)

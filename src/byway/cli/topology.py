@@ -16,7 +16,7 @@ from rich.tree import Tree
 from byway.cli.app import new_app
 from byway.cli.network import BROKER, BrokerOption, TimeoutOption, explained
 from byway.runtime import blocking
-from byway.runtime.status import BrokerLoad, BrokerStatus, LinkStatus
+from byway.runtime.status import BrokerLoad, BrokerStatus, LinkStatus, StandIn
 
 app = new_app(help="Look at the network through a broker.")
 
@@ -32,40 +32,60 @@ def topology() -> None:
 def show(
     broker: BrokerOption = BROKER,
     timeout: TimeoutOption = 10.0,
+    preserved: Annotated[
+        bool,
+        typer.Option(
+            "--preserved", help="List what stands for other subscriptions though nobody has it."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show a broker, its links, and what it knows of the brokers behind them.
 
     Brokers behind its neighbours are known if loads are exchanged (core.load_interval_us).
+    Subscriptions that ended are preserved if core.covering is incremental or selective; filters
+    that stand for several are there with core.merging.
     """
     with explained(), blocking.connect(broker, timeout=timeout) as client:
         status = client.broker_status()
     if as_json:
         typer.echo(msgspec.json.encode(status))
     else:
-        Console(highlight=False).print(_tree(status))
+        Console(highlight=False).print(_tree(status, preserved))
 
 
-def _tree(status: BrokerStatus) -> Tree:
+def _tree(status: BrokerStatus, preserved: bool) -> Tree:
     away = f" and {status.sessions_away:,} away" if status.sessions_away else ""
     queued = f", {status.queued:,} messages queued" if status.queued else ""
     facts = (
         f"  {status.listen}, clients {status.clients:,}{away}, "
-        f"advertisements {status.advertisements:,}, subscriptions {status.subscriptions:,}{queued}"
+        f"advertisements {status.advertisements:,}, subscriptions {status.subscriptions:,}"
+        f"{_standing(status)}{queued}"
     )
     tree = Tree(Text.assemble((status.broker, "bold cyan"), facts))
     for link in status.links:
         branch = tree.add(_link(link))
+        for stand_in in status.stand_ins if preserved else ():
+            if link.broker in stand_in.links:
+                branch.add(_stand_in(stand_in))
         for load in link.behind:
             if load.hops > 1:
                 branch.add(_load(load))
+    left_out = status.preserved + status.mergers - len(status.stand_ins)
+    if preserved and left_out:
+        tree.add(f"{left_out:,} more that stand for others are not listed")
     return tree
+
+
+def _standing(of: BrokerStatus | LinkStatus) -> str:
+    preserved = f", preserved {of.preserved:,}" if of.preserved else ""
+    return preserved + (f", mergers {of.mergers:,}" if of.mergers else "")
 
 
 def _link(link: LinkStatus) -> Text:
     facts = [
         f"advertisements {link.advertisements:,} in {link.advertisements_sent:,} out",
-        f"subscriptions {link.subscriptions:,} in {link.subscriptions_sent:,} out",
+        f"subscriptions {link.subscriptions:,} in {link.subscriptions_sent:,} out{_standing(link)}",
     ]
     if link.unconfirmed:
         facts.append(f"{link.unconfirmed:,} publications unconfirmed")
@@ -74,6 +94,12 @@ def _link(link: LinkStatus) -> Text:
     facts += [_rates(load) for load in link.behind if load.hops == 1]
     state = (link.state, _COLOURS.get(link.state, ""))
     return Text.assemble((link.broker, "bold"), "  ", state, f"  {', '.join(facts)}")
+
+
+def _stand_in(stand_in: StandIn) -> Text:
+    came = f" from {stand_in.origin}" if stand_in.origin else ""
+    name = (f"{stand_in.client}/{stand_in.name}", "bold")
+    return Text.assemble(name, f"  {stand_in.state}{came}  {stand_in.filter}")
 
 
 def _load(load: BrokerLoad) -> Text:

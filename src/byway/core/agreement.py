@@ -28,7 +28,7 @@ tables is complete at once, and a neighbour's restart takes nothing from them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from hashlib import blake2b
 from typing import Final
@@ -47,11 +47,13 @@ from byway.model.messages import (
     Lane,
     NamesAsked,
     NamesHeld,
+    Retire,
     Subscribe,
     SubscriptionsTold,
     TablesHeld,
     Unadvertise,
     Unsubscribe,
+    in_parts,
 )
 
 BUCKETS: Final = 64
@@ -63,7 +65,7 @@ STRANGERS: Final = ""
 """Stands among the missing for neighbours that may come without being listed."""
 
 Announcement = Advertise | Subscribe
-Change = Advertise | AdvertisementSettled | Subscribe | Unsubscribe
+Change = Advertise | AdvertisementSettled | Subscribe | Unsubscribe | Retire
 Claims = dict[EntryId, tuple[Announcement, bool]]
 """What a neighbour should hold, and whether it is settled there as far as this end knows."""
 _encode = msgspec.msgpack.Encoder().encode
@@ -89,6 +91,9 @@ class Telling(msgspec.Struct):
     """While asked: what will be taken back more than once, and must be told as often."""
     waiting: list[Change] = msgspec.field(default_factory=list)
     """While asked: changes, in order. While silent: answers."""
+    named_adverts: dict[EntryId, bool] = msgspec.field(default_factory=dict)
+    named: dict[EntryId, bool] = msgspec.field(default_factory=dict)
+    """While asked: what the peer has named so far."""
     doubtful: dict[EntryId, bool] = msgspec.field(default_factory=dict)
     """From telling on: what the peer holds and nobody has claimed, and whether it is settled."""
     doubtful_adverts: tuple[EntryId, ...] = ()
@@ -266,30 +271,40 @@ class Agreement:
                     adverts[message.id] = announcement, False
         subscriptions: Claims = {
             e.id: (Subscribe(e.id, e.filter), link not in e.awaiting)
-            for e in context.subscriptions.went_to(link)
+            for table in (context.subscriptions, context.preserved)
+            for e in table.went_to(link)
         }
         return adverts, subscriptions, repeated
 
     def on_asked(self, link: str, message: NamesAsked) -> None:
         """The peer asks for names."""
         context = self._context
-        names = [
-            tuple(
-                (e.id, e.settled) for e in table.came_from(link) if _hash(e.id) % BUCKETS in buckets
-            )
+        adverts, subscriptions = (
+            [(e.id, e.settled) for e in table.came_from(link) if _hash(e.id) % BUCKETS in buckets]
             for table, buckets in (
                 (context.adverts, set(message.advertisements)),
                 (context.subscriptions, set(message.subscriptions)),
             )
-        ]
-        context.out.send(link, NamesHeld(*names))
+        )
+        *most_adverts, last_adverts = in_parts(adverts)
+        for adverts_part in most_adverts:
+            context.out.send(link, NamesHeld(adverts_part, (), partial=True))
+        *most, last = in_parts(subscriptions)
+        for part in most:
+            context.out.send(link, NamesHeld((), part, partial=True))
+        context.out.send(link, NamesHeld(last_adverts, last))
 
     def on_names(self, link: str, message: NamesHeld) -> None:
         """The peer names what it holds."""
-        if self.telling[link].phase is not Phase.ASKED:
+        telling = self.telling[link]
+        if telling.phase is not Phase.ASKED:
             raise RemoteProtocolError(link, "names what it holds without being asked")
-        adverts = dict(message.advertisements)
-        self._compared(link, adverts | dict(message.subscriptions), tuple(adverts))
+        telling.named_adverts |= dict(message.advertisements)
+        telling.named |= dict(message.subscriptions)
+        if not message.partial:
+            adverts, named = telling.named_adverts, telling.named
+            telling.named_adverts, telling.named = {}, {}
+            self._compared(link, adverts | named, tuple(adverts))
 
     def _compared(self, link: str, held: dict[EntryId, bool], adverts: tuple[EntryId, ...]) -> None:
         """Tell what the peer lacks, and what has changed meanwhile."""
@@ -322,7 +337,7 @@ class Agreement:
     def _entry(self, announcement: Announcement) -> Entry | None:
         if isinstance(announcement, Advertise):
             return self._context.adverts.get(announcement.id)
-        return self._context.subscriptions.get(announcement.id)
+        return self._context.subscription(announcement.id)
 
     # --- ends ----------------------------------------------------------------------------------
 
@@ -364,7 +379,7 @@ class Agreement:
                 ended = [i for i in telling.doubtful_adverts if i in telling.doubtful]
                 for id in ended:
                     del telling.doubtful[id]
-                self._context.out.send(link, AdvertisementsTold(tuple(sorted(ended))))
+                self._tell_parts(link, AdvertisementsTold, sorted(ended))
             if (
                 telling.phase is Phase.ADVERTISED
                 and telling.peer_advertised
@@ -372,7 +387,18 @@ class Agreement:
             ):
                 telling.phase = Phase.TOLD
                 ended, telling.doubtful = sorted(telling.doubtful), {}
-                self._context.out.send(link, SubscriptionsTold(tuple(ended)))
+                self._tell_parts(link, SubscriptionsTold, ended)
+
+    def _tell_parts(
+        self,
+        link: str,
+        kind: type[AdvertisementsTold | SubscriptionsTold],
+        ended: Sequence[EntryId],
+    ) -> None:
+        *most, last = in_parts(ended)
+        for part in most:
+            self._context.out.send(link, kind(part, partial=True))
+        self._context.out.send(link, kind(last))
 
 
 def _hash(id: EntryId) -> int:

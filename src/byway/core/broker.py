@@ -20,6 +20,8 @@ from byway.core.bodies import Bodies
 from byway.core.clients import Clients
 from byway.core.config import BrokerConfig
 from byway.core.context import HEIRS_TIMER, HEIRS_WAIT_US, Context, Counters, Pending
+from byway.core.covering import Covering
+from byway.core.covering.packing import packed
 from byway.core.cycles import Cycles
 from byway.core.inputs import (
     ClientAttached,
@@ -38,6 +40,7 @@ from byway.core.inputs import (
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.core.publications import Publications
+from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Table, without_link
 from byway.model.errors import RemoteProtocolError
@@ -59,7 +62,9 @@ from byway.model.messages import (
     Publish,
     PublishRequest,
     Refused,
+    Retire,
     Subscribe,
+    SubscribeMany,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsTold,
@@ -68,6 +73,7 @@ from byway.model.messages import (
     UnadvertiseRequest,
     Unsubscribe,
     UnsubscribeRequest,
+    in_parts,
 )
 from byway.model.trace import DropReason, LinkChange
 from byway.trace import NullTrace, TraceBuffer
@@ -95,7 +101,7 @@ class Broker:
         self._subscriptions = Subscriptions(context, self.agreement)
         self._advertisements = Advertisements(context, self.agreement, self._subscriptions)
         self.clients = Clients(context, self._advertisements, self._subscriptions)
-        self.publications = Publications(context, self.clients)
+        self.publications = Publications(context, self.clients, self._subscriptions.policy)
         self._cycles = Cycles(context, self._part_with)
         self.behaviours: dict[str, Behaviour] = {}
         if config.load_interval_us:
@@ -191,6 +197,16 @@ class Broker:
         return self.context.subscriptions
 
     @property
+    def preserved(self) -> Table:
+        """Subscriptions that ended, and are kept for links that do not know it."""
+        return self.context.preserved
+
+    @property
+    def policy(self) -> Covering:
+        """Which subscriptions are sent where."""
+        return self._subscriptions.policy
+
+    @property
     def counters(self) -> Counters:
         """What the broker did since it started."""
         return self.context.counters
@@ -224,8 +240,10 @@ class Broker:
             Advertise: self._advertisements.on_advertise,
             AdvertisementSettled: self._advertisements.on_settled,
             Subscribe: self._subscriptions.on_subscribe,
+            SubscribeMany: self._subscriptions.on_subscribe_many,
             SubscriptionsSettled: self._subscriptions.on_settled,
             Unsubscribe: self._subscriptions.on_unsubscribe,
+            Retire: self._subscriptions.on_retire,
             TablesHeld: self.agreement.on_held,
             NamesAsked: self.agreement.on_asked,
             NamesHeld: self.agreement.on_names,
@@ -263,6 +281,7 @@ class Broker:
         del event
         self.agreement.started()
         self.clients.started()
+        self._subscriptions.policy.started()
         if self.advertisements.taken_back or self.subscriptions.taken_back:
             self.context.out.do(SetTimer(HEIRS_TIMER, self.context.now_us + HEIRS_WAIT_US))
         for link in self.context.ends:
@@ -276,6 +295,8 @@ class Broker:
             self.agreement.waited_enough(timer.detail)
         elif timer == HEIRS_TIMER:
             self._inherit()
+        elif timer == COVERING_TIMER:
+            self._subscriptions.policy.woken()
         elif timer.owner == "session":
             self.clients.waited_enough(timer.detail)
         elif timer.owner in self.behaviours:
@@ -292,6 +313,7 @@ class Broker:
                 part.inherit(id, filter)
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
+        self._subscriptions.policy.loaded(event.queued)
         for behaviour in self.behaviours.values():
             behaviour.load_sampled(event)
 
@@ -349,7 +371,7 @@ class Broker:
 
     def _forget_from(self, link: str, subscriptions: list[Any]) -> None:
         """What came over a link ends."""
-        self._subscriptions.end(subscriptions, lost=True)
+        self._subscriptions.end(subscriptions, lost=True)  # ids may come back another way
         pending = self.context.nobody()
         for entry in self.context.adverts.came_from(link):
             self._advertisements.end(entry, pending, lost=True)
@@ -359,10 +381,12 @@ class Broker:
         for entry in self.context.adverts:
             entry.forwarded = without_link(entry.forwarded, link)
             self._advertisements.answered(entry, link)
-        for entry in self.context.subscriptions:
-            entry.forwarded = without_link(entry.forwarded, link)
+        for entry in [*self.context.subscriptions, *self.context.preserved]:
+            self.context.taken_from(entry, link)
             while link in entry.awaiting:
                 self._subscriptions.answered(entry, link)
+            if entry.ending is not None and not entry.forwarded:
+                self.context.preserved.remove(entry)
 
     def _end(self, link: str) -> LinkEnd:
         end = self.context.ends.get(link)
@@ -472,14 +496,16 @@ class Broker:
             entry = self.advertisements.get(id)
             if entry is not None and entry.origin.link == link:
                 self._advertisements.end(entry, pending)
-        self.agreement.on_advertisements_told(link)
+        if not message.partial:
+            self.agreement.on_advertisements_told(link)
 
     def _on_subscriptions_told(self, link: str, message: SubscriptionsTold) -> None:
         """What a neighbour no longer stands for ends; then data may go there."""
         entries = [self.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
         ended = [e for e in entries if e is not None and e.origin.link == link]
         self._subscriptions.end(ended)
-        self.agreement.on_subscriptions_told(link)
+        if not message.partial:
+            self.agreement.on_subscriptions_told(link)
 
     def _take_answers(self) -> None:
         """What the comparison of tables showed to be settled."""
@@ -489,13 +515,12 @@ class Broker:
         answers = self.agreement.answers
         while answers:
             table, id, link = answers.popleft()
-            entry = table.get(id)
-            if entry is None or link not in entry.awaiting:
-                continue
             if table is self.context.adverts:
-                self._advertisements.answered(entry, link)
+                entry, answered = table.get(id), self._advertisements.answered
             else:
-                self._subscriptions.answered(entry, link)
+                entry, answered = self.context.subscription(id), self._subscriptions.answered
+            if entry is not None and link in entry.awaiting:
+                answered(entry, link)
 
     # --- clients -------------------------------------------------------------------------------
 
@@ -518,7 +543,8 @@ class Broker:
             self._take_answers()
         actions, touched = out.actions, out.touched
         for link, ids in out.answers.items():
-            out.send(link, SubscriptionsSettled(tuple(ids)))
+            for part in in_parts(ids):
+                out.send(link, SubscriptionsSettled(part))
         for link in (*out.messages, *out.opening):
             touched[link] = None
         for link in sorted(touched) if len(touched) > 1 else touched:
@@ -536,6 +562,8 @@ class Broker:
         if lanes is not None:
             control, data = lanes
             if control:
+                if len(control) > 1 and self._subscriptions.policy.packs:
+                    control = list(packed(control))
                 for message in control:
                     self.context.count_control(link, message)
                 batch = end.post(Lane.CONTROL, control)

@@ -159,7 +159,7 @@ class Clients:
             self._drop(client, delivery, DropReason.CLIENT_GONE)
         del self.all[client.name]
         subscriptions = [context.subscriptions.get(id) for id in client.subscriptions.values()]
-        self._subscriptions.end([entry for entry in subscriptions if entry is not None])
+        self._subscriptions.taken_back([entry for entry in subscriptions if entry is not None])
         pending = context.nobody()
         for id in client.adverts.values():
             entry = context.adverts.get(id)
@@ -198,7 +198,7 @@ class Clients:
         self._subscriptions.begin(id, request.filter, Origin(client=client.name))
         entry = None if old is None else self._context.subscriptions.get(old)
         if entry is not None:
-            self._subscriptions.end([entry])
+            self._subscriptions.taken_back([entry])
 
     def unsubscribe(self, client: Client, request: UnsubscribeRequest) -> None:
         """A client no longer wants these."""
@@ -211,7 +211,7 @@ class Clients:
                 self._context.out.tell(client.name, Refused(name, reason))
             else:
                 entries.append(entry)
-        self._subscriptions.end(entries)
+        self._subscriptions.taken_back(entries)
 
     # --- deliveries ----------------------------------------------------------------------------
 

@@ -10,8 +10,39 @@ import msgspec
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one broker; brokers of one network may differ in all of them."""
 
-    covering: Literal["none", "active"] = "none"
-    """Which subscriptions are sent on: all, or those that no other covers."""
+    covering: Literal["none", "active", "lazy", "packing", "incremental", "selective"] = "none"
+    """Which subscriptions are sent on: all, or those that no other covers; and what happens when
+    one that covers others ends."""
+    incremental_bursts: tuple[int, int] = (100, 5_000)
+    """`incremental`: an unsubscription that would release fewer is never stopped; with more than
+    the second number, the second similarity stops it."""
+    incremental_similarities: tuple[float, float] = (0.9, 0.6)
+    """`incremental`: the share of publications that others want too from which on it is stopped."""
+    selective_similarity: float = 0.9
+    """`selective`: the same."""
+    selective_count_min: int = 100
+    """`selective`: one whose publications never met so many other subscriptions just ends."""
+    pruning_samples_min: int = 5
+    """Publications of one publisher that a subscription must have received lately for the two
+    policies to judge by."""
+    statistics_max: int = 65_536
+    """Rows about what local subscriptions received, under the two policies; beyond, old ones go."""
+    statistics_window_us: int = 600_000_000
+    """Older rows do not count."""
+    congestion_queue: int = 1_000
+    """With more messages in the input queue, the two policies postpone unsubscriptions."""
+    merging: bool = False
+    """Under every policy but `none`: forward one filter in place of two, in quiet times, where it
+    lets nothing more through."""
+    merging_false_positives: float = 0.0
+    """Also where no more than this share of what it lets through would be in vain; 0: never."""
+    retire_interval_us: int = 1_000_000
+    """How often the two policies look after what they preserved and postponed; 0: never, and
+    nothing is postponed."""
+    retire_batch: int = 20
+    """Subscriptions sent each time in place of preserved ones; 0: these stay for ever."""
+    retire_quiet_us: int = 5_000_000
+    """How long nothing must have been unsubscribed before."""
     conformance: bool = True
     """Refuse publications that conform to no advertisement of their publisher."""
     hops_max: int = 255

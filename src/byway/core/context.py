@@ -16,8 +16,8 @@ from byway.core.bodies import Bodies
 from byway.core.config import BrokerConfig
 from byway.core.links import LinkEnd, Window
 from byway.core.outgoing import Outgoing
-from byway.core.tables import Entry, LinkNumbers, Table
-from byway.model.messages import Message, entries_of
+from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
+from byway.model.messages import EntryId, Message, entries_of
 from byway.trace import TraceBuffer
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -36,9 +36,12 @@ class Counters:
         "duplicates",
         "matched",
         "messages_sent",
+        "preserved",
         "publications_published",
         "publications_received",
         "pure_forwarders",
+        "retired",
+        "triggered",
     )
 
     def __init__(self) -> None:
@@ -54,6 +57,12 @@ class Counters:
         self.deliveries = 0
         self.copies = 0
         """Publications sent to neighbours."""
+        self.triggered = 0
+        """Subscriptions that were sent because another one that covered them went."""
+        self.preserved = 0
+        """Times that an unsubscription was not passed on over a link."""
+        self.retired = 0
+        """Times that it was in the end."""
         self.messages_sent: dict[str, int] = {}
         """Other messages sent to neighbours, by tag."""
 
@@ -98,6 +107,10 @@ class Context:
         self.numbers = LinkNumbers()
         self.adverts = Table(self.numbers)
         self.subscriptions = Table(self.numbers)
+        self.preserved = Table(self.numbers)
+        """Subscriptions that ended, and stand for others on links that do not know it."""
+        self.sent: Sent | None = None if config.covering == "none" else Sent()
+        """Of both tables, what is forwarded anywhere; not kept where nobody looks for covering."""
         self.unconfirmed: dict[str, deque[Pending]] = {}
         """By link, for each message its outbox keeps, what it is a copy of."""
 
@@ -106,6 +119,22 @@ class Context:
         self.ends[link] = LinkEnd(self.name, link, self.incarnation)
         self.ends = dict(sorted(self.ends.items()))
         self.unconfirmed[link] = deque()
+
+    def subscription(self, id: EntryId) -> Entry | None:
+        """What was forwarded under an id, preserved or not."""
+        return self.subscriptions.get(id) or self.preserved.get(id)
+
+    def sent_to(self, entry: Entry, link: str) -> None:
+        """A subscription is forwarded to a link."""
+        entry.forwarded = with_link(entry.forwarded, link)
+        if self.sent is not None:
+            self.sent.update(entry)
+
+    def taken_from(self, entry: Entry, link: str) -> None:
+        """It is not any more."""
+        entry.forwarded = without_link(entry.forwarded, link)
+        if self.sent is not None:
+            self.sent.update(entry)
 
     def take_back(self, table: Table, entry: Entry) -> None:
         """An entry ended of which another neighbour still tells: see in a while."""

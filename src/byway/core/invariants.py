@@ -13,7 +13,16 @@ def validate(broker: Broker) -> list[str]:
     """Sentences about what is wrong; none if all is well."""
     return [
         f"{broker.name}: {sentence}"
-        for check in (_origins, _adverts, _subscriptions, _antichain, _clients, _links, _indexes)
+        for check in (
+            _origins,
+            _adverts,
+            _subscriptions,
+            _preserved,
+            _antichain,
+            _clients,
+            _links,
+            _indexes,
+        )
         for sentence in check(broker)
     ]
 
@@ -59,17 +68,39 @@ def _subscriptions(broker: Broker) -> Iterator[str]:
         for link in leads:
             if link in entry.forwarded:
                 continue
-            wide = table.by_keys(table.index.covering(entry.filter)) if covering else []
+            wide = _covering(broker, entry) if covering else []
             if not any(link in other.forwarded for other in wide if other is not entry):
                 yield f"subscription {_name(entry)} was not sent to {link}, and nothing covers it"
 
 
+def _covering(broker: Broker, entry: Entry) -> list[Entry]:
+    tables = (broker.subscriptions, broker.preserved)
+    return [e for table in tables for e in table.by_keys(table.index.covering(entry.filter))]
+
+
+def _preserved(broker: Broker) -> Iterator[str]:
+    """Each has ended, and stands for others on links where an advertisement may feed it."""
+    adverts = broker.advertisements
+    for entry in broker.preserved:
+        name = f"preserved subscription {_name(entry)}"
+        if entry.ending is None:
+            yield f"{name} has not ended"
+        if broker.subscriptions.get(entry.id) is not None:
+            yield f"{name} is in the table too"
+        if not entry.forwarded:
+            yield f"{name} is preserved nowhere"
+        keys = adverts.index.intersecting_advertisements(entry.filter)
+        for link in sorted(entry.forwarded.difference(adverts.origins(keys))):
+            yield f"{name} is preserved at {link}, where nothing feeds it"
+
+
 def _antichain(broker: Broker) -> Iterator[str]:
-    """With active covering nothing is forwarded that another one forwarded there covers."""
-    if broker.context.config.covering != "active":
+    """Nothing is forwarded that another one forwarded there covers; a preserved one may, until it
+    is retired."""
+    if broker.context.config.covering in ("none", "lazy"):
         return
     table = broker.subscriptions
-    for entry in table:
+    for entry in [*table, *broker.preserved]:
         if not entry.forwarded:
             continue
         for wide in table.by_keys(table.index.covering(entry.filter)):
@@ -103,6 +134,10 @@ def _links(broker: Broker) -> Iterator[str]:
 
 
 def _indexes(broker: Broker) -> Iterator[str]:
+    if broker.context.sent is not None:
+        sent = sum(bool(e.forwarded) for e in [*broker.subscriptions, *broker.preserved])
+        if len(broker.context.sent) != sent:
+            yield f"{sent} subscriptions are forwarded, but {len(broker.context.sent)} known to be"
     for kind, table in _tables(broker):
         if len(table.index) != len(table):
             yield f"{len(table)} {kind}s are in the table, but {len(table.index)} in its index"

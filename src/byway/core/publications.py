@@ -8,15 +8,17 @@ apart by its publisher's sequence; it is confirmed when the first one is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Final
 
 import msgspec
 
 from byway.core.clients import Client, Clients
 from byway.core.context import Context, Pending
+from byway.core.covering import Covering
 from byway.core.links import Window
 from byway.core.outgoing import Outgoing
 from byway.core.seen import Seen
+from byway.core.tables import Entry
 from byway.matching import Encoded
 from byway.model import conforms
 from byway.model.errors import BywayError, RemoteProtocolError
@@ -24,6 +26,7 @@ from byway.model.messages import Publish, PublishRequest, Refused
 from byway.model.trace import DropReason
 from byway.model.values import Attributes, check_attributes
 
+COUNT_MAX: Final = 2**30
 Received = Callable[[Publish, str | None], None]
 Forwarded = Callable[[Publish, Sequence[str]], None]
 Delivered = Callable[[Publish, Sequence[str]], None]
@@ -32,9 +35,11 @@ Delivered = Callable[[Publish, Sequence[str]], None]
 class Publications:
     """The way of publications through one broker."""
 
-    def __init__(self, context: Context, clients: Clients) -> None:
+    def __init__(self, context: Context, clients: Clients, policy: Covering) -> None:
         self._context = context
         self._clients = clients
+        self._statistics = policy.statistics
+        self._merging = policy.merging
         self.seen = Seen(context.config.publishers_max)
         self.received_hooks: list[Received] = []
         self.forwarded_hooks: list[Forwarded] = []
@@ -115,20 +120,25 @@ class Publications:
         context = self._context
         exclude = None if link is None else context.numbers.number(link)
         index = context.subscriptions.index
-        mask, several, local = index.match_routes(content, exclude)
+        mask, matched, local = index.match_routes(content, exclude)
         links = context.numbers.links(mask) if mask else ()
         clients: Sequence[str] = ()
         if len(local):
-            clients = self._deliver(message, local)
+            entries = context.subscriptions.by_keys(local)
+            clients = self._deliver(message, entries)
+            if self._statistics is not None and link is not None:
+                self._record(message, entries, matched)
             context.counters.matched += 1
         elif link is not None:
             context.counters.pure_forwarders += 1
+        if self._merging is not None and link is not None and self._merging.observes():
+            self._merging.observed(context.bodies.attributes(message.body), link)
         if context.trace.enabled:
             self._trace_arrival(message, link, len(clients), len(links))
         for hook in self.received_hooks:
             hook(message, link)
         if links:
-            self._forward(message, links, several, pending)
+            self._forward(message, links, matched, pending)
         if clients:
             if context.trace.enabled:
                 context.trace.delivered(context.now_us, clients, *_header(message))
@@ -136,9 +146,10 @@ class Publications:
                 delivered(message, clients)
 
     def _forward(
-        self, message: Publish, links: Sequence[str], several: bool, pending: Pending
+        self, message: Publish, links: Sequence[str], matched: int, pending: Pending
     ) -> None:
         context = self._context
+        several = matched > 1
         onward = Publish(
             message.publisher,
             message.incarnation,
@@ -147,7 +158,8 @@ class Publications:
             message.hop + 1,
             # 003 §IV: hops since two or more matched; never more than there were
             1 if several else min(message.distance, message.hop) + 1,
-            message.count,
+            # 004 §IV: others that wanted it on the way, its publisher's broker apart
+            min(message.count + matched - 1, COUNT_MAX) if message.hop else 0,
             message.body,
         )
         for link in links:
@@ -160,10 +172,20 @@ class Publications:
         for hook in self.forwarded_hooks:
             hook(onward, links)
 
-    def _deliver(self, message: Publish, local: Any) -> Sequence[str]:
+    def _record(self, message: Publish, entries: Sequence[Entry], matched: int) -> None:
+        """What it tells about the local subscriptions it matched."""
+        assert self._statistics is not None
+        distance = 0 if matched > 1 else min(message.distance, message.hop)
+        count = message.count + matched - 1
+        for entry in entries:
+            self._statistics.record(
+                entry.key, message.publisher, distance, count, self._context.now_us
+            )
+
+    def _deliver(self, message: Publish, entries: Sequence[Entry]) -> Sequence[str]:
         """Give it to local clients, each once; their names."""
         names: dict[str, list[str]] = {}
-        for entry in self._context.subscriptions.by_keys(local):
+        for entry in entries:
             names.setdefault(entry.origin.client, []).append(entry.id.name)
         for client, matching in names.items():
             self._clients.deliver(client, message, tuple(matching))

@@ -17,7 +17,7 @@ from byway.core.agreement import Missing, Telling
 from byway.core.clients import Client
 from byway.core.context import Context, Pending
 from byway.core.links import LinkEnd, Outbox, Window
-from byway.core.tables import Entry, LinkNumbers, Origin, Table, with_link
+from byway.core.tables import Ending, Entry, LinkNumbers, Origin, Table, with_link
 from byway.model import Filter
 from byway.model.errors import SnapshotError
 from byway.model.messages import Delivery, EntryId, Lane, Message
@@ -25,7 +25,7 @@ from byway.model.messages import Delivery, EntryId, Lane, Message
 if TYPE_CHECKING:
     from byway.core.broker import Broker
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -83,6 +83,7 @@ class EntryState(_State, array_like=True):
     followers: dict[str, list[EntryId]]
     settled: bool
     announced: int
+    ending: Ending | None = None
 
 
 class TableState(_State, array_like=True):
@@ -119,6 +120,9 @@ class BrokerState(_State, array_like=True):
     links: list[LinkState]
     adverts: TableState
     subscriptions: TableState
+    preserved: TableState
+    covering: tuple[str, Any]
+    """The policy's name, and what it keeps."""
     clients: list[ClientState]
     pendings: list[PendingState]
     seen: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]
@@ -149,8 +153,10 @@ def take(broker: Broker) -> bytes:
             _link(end, [numbers[id(p)] for p in context.unconfirmed[peer]], broker)
             for peer, end in context.ends.items()
         ],
-        adverts=_table(context.adverts),
-        subscriptions=_table(context.subscriptions),
+        adverts=_table(context.adverts, context.adverts),
+        subscriptions=_table(context.subscriptions, context.subscriptions),
+        preserved=_table(context.preserved, context.subscriptions),
+        covering=(broker.policy.name, broker.policy.snapshot()),
         clients=[_client(client) for client in broker.clients.all.values()],
         pendings=[_pending(p, numbers, broker) for p in pendings],
         seen=(_sequences(seen.young), _sequences(seen.old)),
@@ -205,9 +211,10 @@ def _window(window: Window) -> WindowState:
     return WindowState(window.finished_up_to, window.told, sorted(window.early))
 
 
-def _table(table: Table) -> TableState:
+def _table(table: Table, followers: Table) -> TableState:
+    """A table; those that follow its entries are in `followers`."""
     return TableState(
-        [_entry(entry, table) for entry in table],
+        [_entry(entry, followers) for entry in table],
         table.free,
         list(table.claims.items()),
         list(table.taken_back.items()),
@@ -229,6 +236,7 @@ def _entry(entry: Entry, table: Table) -> EntryState:
         },
         settled=entry.settled,
         announced=entry.announced,
+        ending=entry.ending,
     )
 
 
@@ -277,6 +285,13 @@ def put(state: BrokerState, broker: Broker) -> None:
     context.numbers = LinkNumbers(state.link_numbers)
     context.adverts = _put_table(state.adverts, context.numbers)
     context.subscriptions = _put_table(state.subscriptions, context.numbers)
+    context.preserved = _put_table(state.preserved, context.numbers, context.subscriptions)
+    if context.sent is not None:
+        for entry in (*context.subscriptions, *context.preserved):
+            context.sent.update(entry)
+    policy, kept = state.covering
+    if policy == broker.policy.name and kept is not None:
+        broker.policy.restore(kept)
     for client in state.clients:
         broker.clients.all[client.name] = _put_client(client)
     pendings = _put_pendings(state)
@@ -294,7 +309,8 @@ def put(state: BrokerState, broker: Broker) -> None:
             behaviour.restore(state.behaviours[name])
 
 
-def _put_table(state: TableState, numbers: LinkNumbers) -> Table:
+def _put_table(state: TableState, numbers: LinkNumbers, followers: Table | None = None) -> Table:
+    """A table; those that follow its entries are in `followers`, or in itself."""
     table = Table(numbers)
     for stored in state.entries:
         entry = table.add(stored.id, stored.filter, stored.origin, stored.key)
@@ -302,14 +318,19 @@ def _put_table(state: TableState, numbers: LinkNumbers) -> Table:
         entry.awaiting = stored.awaiting
         entry.following = stored.following
         entry.settled, entry.announced = stored.settled, stored.announced
+        entry.ending = stored.ending
+    _put_followers(state, table, table if followers is None else followers)
+    table.free, table.claims = state.free, dict(state.claims)
+    table.taken_back = dict(state.taken_back)
+    return table
+
+
+def _put_followers(state: TableState, table: Table, followers: Table) -> None:
     for stored in state.entries:
         leader = table.get(stored.id)
         assert leader is not None
         for link, ids in stored.followers.items():
-            leader.followers[link] = _known(table, ids)
-    table.free, table.claims = state.free, dict(state.claims)
-    table.taken_back = dict(state.taken_back)
-    return table
+            leader.followers[link] = _known(followers, ids)
 
 
 def _known(table: Table, ids: Iterable[EntryId]) -> list[Entry]:

@@ -8,20 +8,31 @@ when it is settled or has ended.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from byway.core.actions import SetTimer, Timer
 from byway.core.agreement import Agreement
 from byway.core.context import Context
-from byway.core.covering import POLICIES
-from byway.core.tables import Entry, Origin, with_link, without_link
-from byway.model import Filter
+from byway.core.covering import POLICIES, Covering, Endings
+from byway.core.tables import Ending, Entry, Origin
+from byway.model import Attributes, Filter
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     EntryId,
+    Hint,
+    Retire,
     Settled,
     Subscribe,
+    SubscribeMany,
     SubscriptionsSettled,
     Unsubscribe,
+    in_parts,
 )
+
+TIMER: Final = Timer("covering")
+HINTED_MAX: Final = 8
+"""Ids with hints in one message: with the longest of names it still fits a frame."""
+_NONE: Final[Endings] = {}
 
 
 class Subscriptions:
@@ -30,7 +41,7 @@ class Subscriptions:
     def __init__(self, context: Context, agreement: Agreement) -> None:
         self._context = context
         self._agreement = agreement
-        self.policy = POLICIES[context.config.covering](self)
+        self.policy: Covering = POLICIES[context.config.covering](self, context.config)
 
     # --- from neighbours -----------------------------------------------------------------------
 
@@ -38,6 +49,7 @@ class Subscriptions:
         """A neighbour subscribes."""
         known = self._context.subscriptions.get(message.id)
         if known is None:
+            self._forget_preserved(message.id)
             self.begin(message.id, message.filter, Origin(link))
         elif known.origin.link == link:
             raise RemoteProtocolError(link, f"subscribes {message.id} again")
@@ -45,10 +57,22 @@ class Subscriptions:
             self._context.subscriptions.claim(message.id, link)
             self._context.out.answer(link, message.id)
 
+    def on_subscribe_many(self, link: str, message: SubscribeMany) -> None:
+        """A neighbour subscribes to several."""
+        for subscription in message.subscriptions:
+            self.on_subscribe(link, subscription)
+
+    def _forget_preserved(self, id: EntryId) -> None:
+        """Ids are not used again; a neighbour that does so all the same gets what it asks for."""
+        entry = self._context.preserved.get(id)
+        if entry is not None:
+            for link in sorted(entry.forwarded):
+                self.policy.left([entry], link, _NONE)
+
     def on_settled(self, link: str, message: SubscriptionsSettled) -> None:
         """A neighbour answers."""
         for id in message.ids:
-            entry = self._context.subscriptions.get(id)
+            entry = self._context.subscription(id)
             if entry is None or link not in entry.awaiting:  # it may have ended meanwhile
                 self._agreement.settled(link, id)
             else:
@@ -56,14 +80,29 @@ class Subscriptions:
 
     def on_unsubscribe(self, link: str, message: Unsubscribe) -> None:
         """A neighbour takes back what it subscribed."""
+        endings = {
+            id: Ending(message.similarities, hints)
+            for id, hints in zip(message.ids, message.hints, strict=False)
+        }
+        self._take_back(link, message.ids, endings)
+
+    def on_retire(self, link: str, message: Retire) -> None:
+        """A neighbour takes back what it had preserved."""
+        self._take_back(link, message.ids, dict.fromkeys(message.ids, Ending(retired=True)))
+
+    def _take_back(self, link: str, ids: Sequence[EntryId], endings: Endings) -> None:
         entries = []
-        for id in dict.fromkeys(message.ids):
+        for id in dict.fromkeys(ids):
             entry = self._context.subscriptions.get(id)
             if entry is not None and entry.origin.link == link:
                 entries.append(entry)
             else:
                 self._context.subscriptions.disclaim(id, link)
-        self.end(entries)
+        self.end(entries, endings)
+
+    def taken_back(self, entries: Sequence[Entry]) -> None:
+        """A local client takes these back."""
+        self.end(entries, {entry.id: self.policy.ending(entry) for entry in entries})
 
     # --- coming and going ----------------------------------------------------------------------
 
@@ -74,7 +113,7 @@ class Subscriptions:
         self.policy.arrived(entry, links)
         self.settle(entry)
 
-    def end(self, entries: Sequence[Entry], lost: bool = False) -> None:
+    def end(self, entries: Sequence[Entry], endings: Endings = _NONE, lost: bool = False) -> None:
         """Forget entries, which have ended, or whose neighbour is `lost`; each neighbour gets one
         message for all that it was sent."""
         context = self._context
@@ -83,7 +122,8 @@ class Subscriptions:
             if entry.origin.link is not None and not entry.settled:
                 context.out.answer(entry.origin.link, entry.id)
         for link in sorted(set().union(*(entry.forwarded for entry in entries))):
-            self.policy.left([e for e in entries if link in e.forwarded], link)
+            self.policy.left([e for e in entries if link in e.forwarded], link, endings)
+        self.policy.gone(entries)
         for entry in entries if context.subscriptions.claims else ():
             if entry.id in context.subscriptions.claims:
                 if lost:
@@ -95,6 +135,7 @@ class Subscriptions:
         """Another neighbour that tells of an ended subscription is its origin now."""
         heir = self._context.subscriptions.heir(id)
         if heir is not None and self._context.subscriptions.get(id) is None:
+            self._forget_preserved(id)
             self.begin(id, filter, Origin(heir[0]))
 
     def advertised(self, link: str, filter: Filter) -> None:
@@ -109,7 +150,11 @@ class Subscriptions:
         touched = table.by_keys(table.index.intersecting(filter))
         idle = [e for e in touched if link in e.forwarded and not self.concerns(e, link)]
         if idle:
-            self.policy.left(idle, link)
+            self.policy.left(idle, link, _NONE)
+        preserved = self._context.preserved
+        for entry in preserved.by_keys(preserved.index.intersecting(filter)):
+            if link in entry.forwarded and not self.concerns(entry, link):
+                self.withdraw([entry], link, None, _NONE)
 
     def _leads(self, filter: Filter) -> list[str]:
         """Neighbours that an advertisement came from which may feed the filter."""
@@ -150,7 +195,7 @@ class Subscriptions:
 
     def link_anew(self, link: str) -> None:
         """Answers that were outstanding there are lost: one is due for what was forwarded."""
-        for entry in list(self._context.subscriptions):
+        for entry in [*self._context.subscriptions, *self._context.preserved]:
             if link in entry.awaiting:
                 if link in entry.forwarded:
                     entry.awaiting[link] = 1
@@ -162,7 +207,7 @@ class Subscriptions:
 
     def forward(self, entry: Entry, link: str) -> None:
         """Send a subscription over a link."""
-        entry.forwarded = with_link(entry.forwarded, link)
+        self._context.sent_to(entry, link)
         entry.awaiting[link] = entry.awaiting.get(link, 0) + 1
         self._agreement.tell(link, Subscribe(entry.id, entry.filter))
 
@@ -172,11 +217,13 @@ class Subscriptions:
             entry.following[link] = entry.following.get(link, 0) + 1
             quencher.followers.setdefault(link, []).append(entry)
 
-    def withdraw(self, entries: Sequence[Entry], link: str, quencher: Entry | None) -> None:
+    def withdraw(
+        self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Endings
+    ) -> None:
         """Take subscriptions back; answers that are outstanding still come, if they were asked."""
         silent = self._agreement.is_silent(link)
         for entry in entries:
-            entry.forwarded = without_link(entry.forwarded, link)
+            self._context.taken_from(entry, link)
             if quencher is not None:
                 self.quench(entry, quencher, link)
                 for follower in entry.followers.get(link, ()):
@@ -184,8 +231,64 @@ class Subscriptions:
             self._release_followers(entry, link)
             if silent and entry.awaiting.pop(link, 0) and self._context.subscriptions.holds(entry):
                 self.settle(entry)
-        ids = tuple(sorted(entry.id for entry in entries))
-        self._agreement.tell(link, Unsubscribe(ids))
+            if entry.ending is not None and not entry.forwarded:
+                self._context.preserved.remove(entry)
+        self._tell_ended(sorted(entries, key=_id), link, endings)
+
+    def _tell_ended(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+        """One message for those that were preserved, one for each kind of hints, one for the
+        rest."""
+        retired, plain = [], []
+        hinted: dict[tuple[float, ...], list[tuple[EntryId, tuple[Hint, ...]]]] = {}
+        for entry in entries:
+            ending = endings.get(entry.id)
+            onward = () if ending is None else self._onward(ending, link)
+            if ending.retired if ending is not None else entry.ending is not None:
+                retired.append(entry.id)
+                self._context.counters.retired += entry.ending is not None
+            elif ending is not None and onward:
+                hinted.setdefault(ending.similarities, []).append((entry.id, onward))
+            else:
+                plain.append(entry.id)
+        for part in in_parts(retired) if retired else ():
+            self._agreement.tell(link, Retire(part))
+        for similarities, told in hinted.items():
+            for start in range(0, len(told), HINTED_MAX):
+                ids, hints = zip(*told[start : start + HINTED_MAX], strict=True)
+                self._agreement.tell(link, Unsubscribe(ids, similarities, hints))
+        for part in in_parts(plain) if plain else ():
+            self._agreement.tell(link, Unsubscribe(part))
+
+    def _onward(self, ending: Ending, link: str) -> tuple[Hint, ...]:
+        """The hints about publishers behind a link, from one hop further on."""
+        return tuple(
+            Hint(hint.publisher, tuple(max(distance - 1, 0) for distance in hint.distances))
+            for hint in ending.hints
+            if self.feeds(hint.publisher, link)
+        )
+
+    def preserve(self, entry: Entry, ending: Ending) -> None:
+        """Keep one that has ended, for the links it is still forwarded to."""
+        if entry.ending is None:
+            entry.settled = True
+            entry.following.clear()
+            self._context.preserved.adopt(entry)
+        entry.ending = ending
+        self._context.counters.preserved += 1
+
+    def entry(self, id: EntryId) -> Entry | None:
+        """The one of an id."""
+        return self._context.subscription(id)
+
+    def stand_in(self, id: EntryId, filter: Filter) -> Entry:
+        """A new entry that is nobody's."""
+        entry = self._context.preserved.add(id, filter, Origin())
+        entry.settled, entry.ending = True, Ending(merged=True)
+        return entry
+
+    def preserved(self) -> list[Entry]:
+        """All that are preserved."""
+        return list(self._context.preserved)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter."""
@@ -197,9 +300,55 @@ class Subscriptions:
         table = self._context.subscriptions
         return table.by_keys(table.index.covered_by(filter))
 
+    def sent_covering(self, filter: Filter) -> list[Entry]:
+        """Forwarded ones that cover a filter."""
+        assert self._context.sent is not None
+        return self._context.sent.covering(filter)
+
+    def sent_covered_by(self, filter: Filter) -> list[Entry]:
+        """Forwarded ones that a filter covers."""
+        assert self._context.sent is not None
+        return self._context.sent.covered_by(filter)
+
+    def wanted(self, attributes: Attributes, link: str) -> bool:
+        """Whether anybody here wants a publication that came from a link."""
+        number = self._context.numbers.number(link)
+        return self._context.subscriptions.index.match_routes(attributes, number).matched > 0
+
+    def mergers(self, attributes: Attributes) -> list[Entry]:
+        """Those that match a publication."""
+        found = self._context.preserved.by_keys(self._context.preserved.index.match(attributes))
+        return [entry for entry in found if entry.ending is not None and entry.ending.merged]
+
+    @property
+    def broker(self) -> tuple[str, int]:
+        """The name and incarnation of the broker."""
+        return self._context.name, self._context.incarnation
+
+    def feeds(self, publisher: str, link: str) -> bool:
+        """Whether a publisher's advertisements came from a link."""
+        return link in self._context.adverts.links_of(publisher)
+
+    def triggered(self, count: int) -> None:
+        """Count them."""
+        self._context.counters.triggered += count
+
+    def wake(self, after_us: int) -> None:
+        """Set the policy's timer."""
+        self._context.out.do(SetTimer(TIMER, self._context.now_us + after_us))
+
+    @property
+    def now_us(self) -> int:
+        """The time of the input that is handled."""
+        return self._context.now_us
+
     def concerns(self, entry: Entry, link: str) -> bool:
         """Whether an entry is wanted beyond a link."""
         return entry.origin.link != link and link in self._leads(entry.filter)
+
+
+def _id(entry: Entry) -> EntryId:
+    return entry.id
 
 
 def _count_down(counts: dict[str, int], link: str) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from byway.matching import MatchIndex
 from byway.model import Filter
-from byway.model.messages import EntryId
+from byway.model.messages import EntryId, Hint
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -24,6 +24,20 @@ class Origin(msgspec.Struct, frozen=True):
 
     link: str | None = None
     client: str = ""
+
+
+class Ending(msgspec.Struct, frozen=True, array_like=True):
+    """How a subscription ended for good: its owner took it back."""
+
+    similarities: tuple[float, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    """From where on it may be preserved, as far as its home could tell."""
+    retired: bool = False
+    """It was preserved on the way here, and that is over."""
+    postponed: bool = False
+    """Whether it goes on from here is not decided yet: the broker had too much to do."""
+    merged: bool = False
+    """It never was anybody's: the broker made it out of others."""
 
 
 class Entry(msgspec.Struct, eq=False):
@@ -46,6 +60,8 @@ class Entry(msgspec.Struct, eq=False):
     announced: int = 1
     """How often its origin announced it, and will take it back. More than once only if it was being
     taken back when a broker on the way lost its state, and was told of it again."""
+    ending: Ending | None = None
+    """Set for a preserved one: it has ended, but the links it was forwarded to do not know."""
 
     def __repr__(self) -> str:
         origin = self.origin.link or f"client {self.origin.client}"
@@ -101,6 +117,7 @@ class Table:
 
     def __init__(self, numbers: LinkNumbers) -> None:
         self.index = MatchIndex()
+        self._clients: dict[str, dict[EntryId, None]] | None = None
         self._numbers = numbers
         self._entries: dict[EntryId, Entry] = {}
         self._by_key: list[Entry | None] = []
@@ -126,12 +143,24 @@ class Table:
         self.index.add(key, filter, link)
         self._links[key] = -1 if link is None else link
         entry = self._entries[id] = self._by_key[key] = Entry(id, filter, origin, key)
+        if self._clients is not None:
+            self._clients.setdefault(id.client, {})[id] = None
         return entry
+
+    def adopt(self, entry: Entry) -> None:
+        """Store an entry that another table has removed; it gets another key."""
+        entry.key = self.add(entry.id, entry.filter, entry.origin).key
+        self._entries[entry.id] = self._by_key[entry.key] = entry
 
     def remove(self, entry: Entry) -> None:
         """Forget an entry."""
         self.index.remove(entry.key)
         del self._entries[entry.id]
+        if self._clients is not None:
+            own = self._clients[entry.id.client]
+            del own[entry.id]
+            if not own:
+                del self._clients[entry.id.client]
         self._by_key[entry.key] = None
         self.free.append(entry.key)
 
@@ -187,6 +216,15 @@ class Table:
         numbers = np.unique(self._links[keys]).tolist()
         return sorted(self._numbers.names[number] for number in numbers if number >= 0)
 
+    def links_of(self, client: str) -> set[str | None]:
+        """The links that entries of a client came from; None: from here. Asked for the first time,
+        it goes through all entries, and keeps count from then on."""
+        if self._clients is None:
+            self._clients = {}
+            for id in self._entries:
+                self._clients.setdefault(id.client, {})[id] = None
+        return {self._entries[id].origin.link for id in self._clients.get(client, ())}
+
     def came_from(self, link: str) -> list[Entry]:
         """Entries that came over a link, in the order of their ids."""
         return sorted((e for e in self if e.origin.link == link), key=_id)
@@ -200,6 +238,50 @@ class Table:
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
+
+
+class Sent:
+    """Subscriptions that are forwarded anywhere, by content.
+
+    Far fewer than there are in the table, if others stand for most of them: who quenches a new one,
+    and what it replaces, is found here.
+    """
+
+    def __init__(self) -> None:
+        self.index = MatchIndex()
+        self._keys: dict[EntryId, int] = {}
+        self._entries: list[Entry | None] = []
+        self._free: list[int] = []
+
+    def update(self, entry: Entry) -> None:
+        """Where an entry is forwarded to has changed."""
+        key = self._keys.get(entry.id)
+        if entry.forwarded and key is None:
+            key = self._keys[entry.id] = self._free.pop() if self._free else len(self._entries)
+            if key == len(self._entries):
+                self._entries.append(entry)
+            self._entries[key] = entry
+            self.index.add(key, entry.filter)
+        elif not entry.forwarded and key is not None:
+            del self._keys[entry.id]
+            self._entries[key] = None
+            self._free.append(key)
+            self.index.remove(key)
+
+    def covering(self, filter: Filter) -> list[Entry]:
+        """Entries that cover a filter, in the order of their ids."""
+        return self._by_keys(self.index.covering(filter)) if self._keys else []
+
+    def covered_by(self, filter: Filter) -> list[Entry]:
+        """Entries that a filter covers, in the order of their ids."""
+        return self._by_keys(self.index.covered_by(filter)) if self._keys else []
+
+    def _by_keys(self, keys: npt.NDArray[Any]) -> list[Entry]:
+        found = (self._entries[key] for key in keys.tolist())
+        return sorted((entry for entry in found if entry is not None), key=_id)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 def _id(entry: Entry) -> EntryId:

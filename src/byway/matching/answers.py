@@ -28,7 +28,8 @@ class Routes(NamedTuple):
     """Where a publication must go: `Links`, and the local clients."""
 
     mask: int
-    several: bool
+    matched: int
+    """How many entries match, those of the excluded link apart."""
     local: Keys
     """Matching keys that were added without a link."""
 

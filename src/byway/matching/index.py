@@ -173,29 +173,29 @@ class MatchIndex:
 
     def match_links(self, attributes: Attributes, exclude: int | None = None) -> Links:
         """Links with a matching entry; entries of link `exclude` do not count."""
-        mask, several, _ = self._match_mask(attributes, exclude)
-        return Links(mask, several)
+        mask, matched, _ = self._match_mask(attributes, exclude)
+        return Links(mask, matched > 1)
 
     def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
         """`match_links`, and the keys of matching entries without a link."""
-        mask, several, local = self._match_mask(publication, exclude)
-        return Routes(mask, several, self._out[:local].copy() if local else NO_KEYS)
+        mask, matched, local = self._match_mask(publication, exclude)
+        return Routes(mask, matched, self._out[:local].copy() if local else NO_KEYS)
 
     def _match_mask(
         self, publication: Attributes | Encoded, exclude: int | None
-    ) -> tuple[int, bool, int]:
-        """(mask, several, how many local keys stand in the buffer)."""
+    ) -> tuple[int, int, int]:
+        """(mask, entries that match, how many local keys stand in the buffer)."""
         parcel = (
             publication.parcel if type(publication) is Encoded else self._parcel_of(publication)  # type: ignore[arg-type]
         )
-        local, several, hot, mask = entry.match_link_mask(
+        local, matched, hot, mask = entry.match_link_mask(
             self._address, parcel.address, self._answer_address, -1 if exclude is None else exclude
         )
         if len(self._mask) > 1:
             mask = int.from_bytes(self._mask.tobytes(), "little")
         if hot:
             self._adapt()
-        return mask, bool(several), local
+        return mask, matched, local
 
     def _match_chunk(self, encoded: Codes, parts: list[tuple[Keys, Keys]]) -> None:
         codes, nums, texts, marks = self._encoded(encoded)

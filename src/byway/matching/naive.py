@@ -47,12 +47,13 @@ class NaiveIndex:
 
     def match_links(self, attributes: Attributes, exclude: int | None = None) -> tuple[int, bool]:
         """(mask of links, whether two or more entries match), `exclude` left out."""
-        return self.match_routes(attributes, exclude)[:2]
+        mask, matched, _ = self.match_routes(attributes, exclude)
+        return mask, matched > 1
 
     def match_routes(
         self, attributes: Attributes, exclude: int | None = None
-    ) -> tuple[int, bool, list[int]]:
-        """(mask of links, whether two or more entries match, local keys), `exclude` left out."""
+    ) -> tuple[int, int, list[int]]:
+        """(mask of links, how many entries match, local keys), `exclude` left out."""
         mask, found, local = 0, 0, []
         for key, (f, link) in self._filters.items():
             if (link is not None and link == exclude) or not f.matches(attributes):
@@ -62,7 +63,7 @@ class NaiveIndex:
                 local.append(key)
             else:
                 mask |= 1 << link
-        return mask, found > 1, local
+        return mask, found, local
 
     def covering(self, filter: Filter) -> list[int]:
         """Keys whose filter covers the given one."""

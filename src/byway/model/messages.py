@@ -7,8 +7,9 @@ not in the message, so that a message can be forwarded as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -20,6 +21,14 @@ PROTOCOL_VERSION: Final = 1
 Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Int31 = Annotated[int, msgspec.Meta(ge=0, le=2**30)]
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+IDS_MAX: Final = 1_024
+"""Ids that brokers put into one message; more are told in several. With the longest of names they
+still fit a frame."""
+
+
+T = TypeVar("T")
 
 
 class Lane(IntEnum):
@@ -66,14 +75,42 @@ class Subscribe(_Message, frozen=True, array_like=True, tag="sub"):
     filter: Filter
 
 
+class SubscribeMany(_Message, frozen=True, array_like=True, tag="subs"):
+    """The same as each of these, one after the other."""
+
+    subscriptions: tuple[Subscribe, ...]
+
+
 class SubscriptionsSettled(_Message, frozen=True, array_like=True, tag="sub-ok"):
     """These are in force at every broker beyond that they had to reach."""
 
     ids: tuple[EntryId, ...]
 
 
+class Hint(msgspec.Struct, frozen=True, array_like=True):
+    """How far from the receiver a subscription's place is taken by others, for one publisher.
+
+    So many hops on, the share of what the publisher sends to it that others want too reaches one of
+    the similarities that are told with it: `distances` has one for each.
+    """
+
+    publisher: str
+    distances: tuple[Int31, ...]
+
+
 class Unsubscribe(_Message, frozen=True, array_like=True, tag="unsub"):
-    """These end here."""
+    """These end here. Where their owners took them back, and their homes know enough to say from
+    where on they may be preserved, there are hints, as many as ids."""
+
+    ids: tuple[EntryId, ...]
+    similarities: tuple[float, ...] = ()
+    """What the distances of the hints stand for, ascending."""
+    hints: tuple[tuple[Hint, ...], ...] = ()
+
+
+class Retire(_Message, frozen=True, array_like=True, tag="retire"):
+    """These end here too. Their owners took them back a while ago, and the sender preserved them
+    until now."""
 
     ids: tuple[EntryId, ...]
 
@@ -101,12 +138,16 @@ class NamesHeld(_Message, frozen=True, array_like=True, tag="names"):
 
     advertisements: tuple[tuple[EntryId, bool], ...]
     subscriptions: tuple[tuple[EntryId, bool], ...]
+    partial: bool = False
+    """More names follow."""
 
 
 class AdvertisementsTold(_Message, frozen=True, array_like=True, tag="advs-told"):
     """The receiver now knows all advertisements of the sender; these, which it held, have ended."""
 
     ended: tuple[EntryId, ...] = ()
+    partial: bool = False
+    """More that ended follow."""
 
 
 class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told"):
@@ -114,6 +155,8 @@ class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told")
     may send data from now on: the sender knows where to pass it on."""
 
     ended: tuple[EntryId, ...] = ()
+    partial: bool = False
+    """More that ended follow."""
 
 
 class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
@@ -185,8 +228,10 @@ Message = (
     Advertise
     | AdvertisementSettled
     | Subscribe
+    | SubscribeMany
     | SubscriptionsSettled
     | Unsubscribe
+    | Retire
     | TablesHeld
     | NamesAsked
     | NamesHeld
@@ -200,11 +245,19 @@ Message = (
 )
 
 
+def in_parts(items: Sequence[T]) -> list[tuple[T, ...]]:
+    """The items in as many messages as they need; in one, if there are none."""
+    starts = range(0, max(len(items), 1), IDS_MAX)
+    return [tuple(items[start : start + IDS_MAX]) for start in starts]
+
+
 def entries_of(message: Message) -> int:
     """How many entries a message is about; 1 for those that are about one thing, whatever it is."""
     match message:
-        case Unsubscribe() | SubscriptionsSettled():
+        case Unsubscribe() | Retire() | SubscriptionsSettled():
             return len(message.ids)
+        case SubscribeMany():
+            return len(message.subscriptions)
         case NamesHeld():
             return len(message.advertisements) + len(message.subscriptions)
         case AdvertisementsTold() | SubscriptionsTold():
@@ -217,8 +270,10 @@ LANE_OF: Final[dict[type, Lane]] = {
     Advertise: Lane.CONTROL,
     AdvertisementSettled: Lane.CONTROL,
     Subscribe: Lane.CONTROL,
+    SubscribeMany: Lane.CONTROL,
     SubscriptionsSettled: Lane.CONTROL,
     Unsubscribe: Lane.CONTROL,
+    Retire: Lane.CONTROL,
     TablesHeld: Lane.CONTROL,
     NamesAsked: Lane.CONTROL,
     NamesHeld: Lane.CONTROL,

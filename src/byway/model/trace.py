@@ -129,7 +129,8 @@ class Table(StrEnum):
     SUBSCRIPTIONS = "subscriptions"
     ADVERTISEMENTS = "advertisements"
     FORWARDED = "forwarded"  # subscriptions sent on over a link
-    PRESERVED = "preserved"
+    PRESERVED = "preserved"  # subscriptions that ended, and stand for others on some links
+    MERGED = "merged"  # filters that stand for several subscriptions
 
 
 class LinkChange(StrEnum):

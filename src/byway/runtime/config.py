@@ -27,6 +27,14 @@ FILE_BYTES_MAX: Final = 1_048_576
 _TABLES: Final = ("core", "limits")
 _LARGEST: Final = 2**53
 _BOUNDS: Final = {
+    "core.incremental_bursts": (0, _LARGEST),
+    "core.selective_count_min": (0, _LARGEST),
+    "core.statistics_max": (2, _LARGEST),
+    "core.statistics_window_us": (0, _LARGEST),
+    "core.congestion_queue": (0, _LARGEST),
+    "core.retire_interval_us": (0, _LARGEST),
+    "core.retire_batch": (0, _LARGEST),
+    "core.retire_quiet_us": (0, _LARGEST),
     "core.hops_max": (1, 2**30 - 1),
     "core.body_bytes_max": (1, BODY_BYTES_MAX),
     "core.session_ttl_us_max": (0, _LARGEST),
@@ -225,29 +233,46 @@ def _converted(key: str, given: Given) -> Any:
     if key in _SPECIAL:
         return _SPECIAL[key](key, given)
     value = _from_text(given.value, KEYS[key]) if given.as_text else given.value
-    if not _fits(key, value):
+    if isinstance(KEYS[key], inspect.TupleType) and isinstance(value, list):
+        value = tuple(value)
+    if not _fits(key, value, KEYS[key]):
         raise ConfigError(key, f"found {_shown(given.value)}, expected {expected(key)}")
     return value
 
 
 def _from_text(value: Any, kind: inspect.Type) -> Any:
     """What a text means; the text itself if it means nothing."""
-    if isinstance(kind, inspect.BoolType):
-        return {"true": True, "false": False}.get(value.lower(), value)
-    if isinstance(kind, inspect.IntType) and re.fullmatch(r"[+-]?[0-9][0-9_]*", value):
-        return int(value)
+    match kind:
+        case inspect.BoolType():
+            return {"true": True, "false": False}.get(value.lower(), value)
+        case inspect.IntType() if re.fullmatch(r"[+-]?[0-9][0-9_]*", value):
+            return int(value)
+        case inspect.FloatType() if re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+", value):
+            return float(value)
+        case inspect.TupleType(item_types=kinds):
+            members = value.removeprefix("[").removesuffix("]").split(",")
+            if len(members) == len(kinds):
+                return [_from_text(m.strip(), k) for m, k in zip(members, kinds, strict=True)]
     return value
 
 
-def _fits(key: str, value: Any) -> bool:
-    match KEYS[key]:
+def _fits(key: str, value: Any, kind: inspect.Type) -> bool:
+    match kind:
         case inspect.BoolType():
             return isinstance(value, bool)
         case inspect.IntType():
             least, most = bounds(key)
             return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+        case inspect.FloatType():
+            return (
+                isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+            )
         case inspect.LiteralType(values=values):
             return value in values
+        case inspect.TupleType(item_types=kinds):
+            if not isinstance(value, tuple) or len(value) != len(kinds):
+                return False
+            return all(_fits(key, m, k) for m, k in zip(value, kinds, strict=True))
     return isinstance(value, str) and value != ""
 
 
@@ -258,13 +283,22 @@ def bounds(key: str) -> tuple[int, int]:
 
 def expected(key: str) -> str:
     """What a key's value may be, in words."""
-    match KEYS[key]:
+    kind = KEYS[key]
+    if isinstance(kind, inspect.TupleType):
+        return f"an array of {len(kind.item_types)}, each {_expected(key, kind.item_types[0])}"
+    return _expected(key, kind)
+
+
+def _expected(key: str, kind: inspect.Type) -> str:
+    match kind:
         case inspect.BoolType():
             return "true or false"
         case inspect.IntType():
             least, most = bounds(key)
             upper = "" if most == _LARGEST else f" to {most}"
             return f"an integer from {least}{upper}" if upper else f"an integer of at least {least}"
+        case inspect.FloatType():
+            return "a number from 0 to 1"
         case inspect.LiteralType(values=values):
             return "one of " + ", ".join(sorted(str(value) for value in values))
     return "a text"
@@ -325,6 +359,12 @@ def _contradictions(values: dict[str, Any], given: dict[str, Given]) -> list[Pro
     http: Address | None = values.get("http")
     if http is not None and http.port and http == values["listen"]:
         found.append(("http", f"{http} is the address that brokers and clients connect to"))
+    some, many = values.get("core.incremental_bursts", (0, 0))
+    if some > many:
+        found.append(("core.incremental_bursts", f"{some} is more than {many}"))
+    more, less = values.get("core.incremental_similarities", (1, 0))
+    if more < less:
+        found.append(("core.incremental_similarities", f"{more:g} is less than {less:g}"))
     return [Problem(given[key].source, key, reason) for key, reason in found]
 
 
@@ -357,7 +397,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Address):
         return str(value)
     if isinstance(value, tuple):
-        return [str(member) for member in value]
+        return [m if isinstance(m, int | float) else str(m) for m in value]
     return value
 
 

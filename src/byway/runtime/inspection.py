@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Final, cast
 
 from byway._version import __version__
 from byway.core.behaviours import LoadExchange
-from byway.core.tables import Table
-from byway.runtime.status import BrokerLoad, BrokerStatus, LinkStatus
+from byway.core.stand_ins import by_link, stand_ins
+from byway.core.tables import Entry, Table
+from byway.model.errors import shortened
+from byway.runtime.status import BrokerLoad, BrokerStatus, LinkStatus, StandIn
 
 if TYPE_CHECKING:
     from byway.runtime.server import BrokerServer
+
+STAND_INS_MAX: Final = 200
+"""Preserved subscriptions and mergers that are listed."""
+FILTER_LENGTH_MAX: Final = 1_000
+"""Characters of a filter that are told."""
 
 
 def status_of(server: BrokerServer) -> BrokerStatus:
     """How a broker is now."""
     broker = server.broker
+    statistics = broker.policy.statistics
+    preserved, mergers = stand_ins(broker)
     return BrokerStatus(
         broker=broker.name,
         version=__version__,
@@ -28,6 +38,24 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         subscriptions=len(broker.subscriptions),
         queued=server.driver.waiting,
         links=_links(server),
+        covering=broker.policy.name,
+        preserved=len(preserved),
+        mergers=len(mergers),
+        statistics=0 if statistics is None else len(statistics),
+        stand_ins=[_stand_in(entry) for entry in islice(broker.preserved, STAND_INS_MAX)],
+    )
+
+
+def _stand_in(entry: Entry) -> StandIn:
+    ending = entry.ending
+    assert ending is not None
+    return StandIn(
+        client=entry.id.client,
+        name=entry.id.name,
+        state="merged" if ending.merged else "postponed" if ending.postponed else "preserved",
+        origin=entry.origin.link or "",
+        links=sorted(entry.forwarded),
+        filter=shortened(str(entry.filter), FILTER_LENGTH_MAX),
     )
 
 
@@ -35,6 +63,7 @@ def _links(server: BrokerServer) -> list[LinkStatus]:
     broker = server.broker
     advertisements, advertisements_sent = _by_link(broker.advertisements)
     subscriptions, subscriptions_sent = _by_link(broker.subscriptions)
+    preserved, mergers = map(by_link, stand_ins(broker))
     found = []
     for name, end in broker.context.ends.items():
         connection = server.links.get(name)
@@ -50,6 +79,8 @@ def _links(server: BrokerServer) -> list[LinkStatus]:
                 subscriptions=subscriptions[name],
                 advertisements_sent=advertisements_sent[name],
                 subscriptions_sent=subscriptions_sent[name],
+                preserved=preserved[name],
+                mergers=mergers[name],
                 behind=_behind(server, name),
             )
         )
@@ -59,8 +90,7 @@ def _links(server: BrokerServer) -> list[LinkStatus]:
 def _by_link(table: Table) -> tuple[Counter[str], Counter[str]]:
     """How many entries came over each link, and how many were sent over it."""
     came = Counter(entry.origin.link for entry in table if entry.origin.link is not None)
-    went = Counter(link for entry in table for link in entry.forwarded)
-    return came, went
+    return came, by_link(table)
 
 
 def _behind(server: BrokerServer, link: str) -> list[BrokerLoad]:

@@ -6,6 +6,7 @@ labels, and that only those clients are named that do not read what they are sen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from byway._version import __version__
+from byway.core.stand_ins import by_link, stand_ins
 from byway.runtime.server import BrokerServer
 from byway.runtime.storage import Storage
 
@@ -104,6 +106,30 @@ class BrokerCollector(Collector):
         entries.add_metric(["advertisements"], len(broker.advertisements))
         entries.add_metric(["subscriptions"], len(broker.subscriptions))
         yield entries
+        yield from self._stand_ins()
+
+    def _stand_ins(self) -> Iterator[Metric]:
+        broker = self._server.broker
+        counters, statistics = broker.counters, broker.policy.statistics
+        preserved, mergers = map(by_link, stand_ins(broker))
+        words = "Subscriptions that ended, and still stand for others."
+        yield self._by_link("byway_preserved_subscriptions", words, preserved)
+        words = "Filters that stand for several subscriptions."
+        yield self._by_link("byway_mergers", words, mergers)
+        words = "Subscriptions sent because one that covered them went."
+        yield _counter("byway_subscriptions_triggered", words, counters.triggered)
+        words = "Times that an unsubscription was not passed on over a link."
+        yield _counter("byway_unsubscriptions_preserved", words, counters.preserved)
+        words = "Times that one was, after it had been preserved."
+        yield _counter("byway_unsubscriptions_retired", words, counters.retired)
+        words = "Rows about what local subscriptions received, to judge unsubscriptions by."
+        yield _gauge("byway_statistics_rows", words, 0 if statistics is None else len(statistics))
+
+    def _by_link(self, name: str, words: str, counts: Counter[str]) -> Metric:
+        family = GaugeMetricFamily(name, words, labels=["link"])
+        for link in self._server.broker.context.ends:
+            family.add_metric([link], counts[link])
+        return family
 
     def _links(self) -> Iterator[Metric]:
         server = self._server

@@ -17,6 +17,7 @@ import msgspec
 from byway._version import __version__
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
+from byway.core.stand_ins import stand_ins
 from byway.model.errors import SnapshotError, StorageError
 from byway.runtime.driver import now_us
 from byway.runtime.records import (
@@ -31,6 +32,8 @@ from byway.trace import TraceBuffer
 
 STATE: Final = "state"
 JOURNAL: Final = "journal"
+PRESERVING: Final = ("incremental", "selective")
+"""Policies that know what to do with preserved subscriptions."""
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -112,12 +115,14 @@ class Replay:
     def broker(self, config: BrokerConfig, trace: TraceBuffer | None) -> Broker:
         """The broker that was kept, with a configuration that may be new. Raises `StorageError`."""
         state = self.state
-        self._check_covering(config)
         if state.complete:
-            return self._restored(state.broker, state.stale, config, None, trace)
+            broker = self._restored(state.broker, state.stale, config, None, trace)
+            self._check_covering(config, broker)
+            return broker
         began = monotonic()
         broker = self._as_it_was()
         exact = self._replay(broker)
+        self._check_covering(config, broker)
         incarnation = None if exact else max(now_us(), broker.context.incarnation + 1)
         spent = f"replayed in {monotonic() - began:.2f} s"
         self.story = f"it goes on after {self._inputs} inputs, {spent}"
@@ -126,15 +131,24 @@ class Replay:
         stale = broker.clients.stale
         return self._restored(broker.snapshot(), stale, config, incarnation, trace)
 
-    def _check_covering(self, config: BrokerConfig) -> None:
+    def _check_covering(self, config: BrokerConfig, broker: Broker) -> None:
+        """Whether what one policy sent and quenched is right under another, too."""
         before, after = self.state.config.covering, config.covering
-        if before not in ("none", after):
-            # what it quenched would never be forwarded
-            reason = f"was made with covering = {before!r} and cannot go on with {after!r}"
-            raise StorageError(
-                self.directory / STATE,
-                f"{reason}: keep the setting, or begin in another directory",
-            )
+        if before in ("none", after):
+            return
+        preserved, mergers = map(len, stand_ins(broker))
+        why, advice = "", "keep the setting, or begin in another directory"
+        if before == "lazy" or after == "none":
+            pass  # what is covered would never be withdrawn, or what was quenched never sent
+        elif preserved and after not in PRESERVING:
+            why = f" while {preserved} subscriptions are preserved"
+            advice = f"let it retire them first, {advice}"
+        elif mergers:
+            why = f" while {mergers} mergers stand for others"
+        else:
+            return
+        reason = f"was made with covering = {before!r} and cannot go on with {after!r}{why}"
+        raise StorageError(self.directory / STATE, f"{reason}: {advice}")
 
     def _restored(
         self,

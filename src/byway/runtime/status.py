@@ -23,6 +23,21 @@ class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
     queued: int
 
 
+class StandIn(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that stands for others on some links though nobody has subscribed to it as it is."""
+
+    client: str
+    """Whose it was; of a merger, the broker that made it, behind `merge@`."""
+    name: str
+    state: str
+    """`preserved`; `postponed`: whether it is preserved is not decided yet; `merged`."""
+    origin: str = ""
+    """The link it came from; empty: it was of a client here, or was made here."""
+    links: list[str] = []
+    """Where it stands."""
+    filter: str = ""
+
+
 class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A link to a neighbour."""
 
@@ -44,6 +59,10 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Advertisements that were sent over it."""
     subscriptions_sent: int = 0
     """Subscriptions that were sent over it."""
+    preserved: int = 0
+    """Subscriptions that ended and still stand there for others."""
+    mergers: int = 0
+    """Filters that were sent over it in place of several subscriptions."""
     behind: list[BrokerLoad] = []
     """Brokers behind it, nearest first, if loads are exchanged."""
 
@@ -64,6 +83,16 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     queued: int
     """Messages that wait for the broker."""
     links: list[LinkStatus]
+    covering: str = ""
+    """The policy."""
+    preserved: int = 0
+    """Subscriptions that ended and still stand for others on some link."""
+    mergers: int = 0
+    """Filters that stand for several subscriptions on some link."""
+    statistics: int = 0
+    """Rows about what local subscriptions received."""
+    stand_ins: list[StandIn] = []
+    """Preserved subscriptions and mergers, the oldest first; not all, if they are many."""
 
 
 def encode_status(status: BrokerStatus) -> bytes:

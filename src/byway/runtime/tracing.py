@@ -11,6 +11,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from byway.core.stand_ins import sample_stand_ins
 from byway.model.trace import Queue, Table
 from byway.runtime.driver import now_us
 from byway.runtime.server import BrokerServer
@@ -62,6 +63,7 @@ class Tracer:
             buffer.queue_sampled(at_us, Queue.OUTPUT, *waiting, link)
         buffer.table_sampled(at_us, Table.SUBSCRIPTIONS, len(server.broker.subscriptions))
         buffer.table_sampled(at_us, Table.ADVERTISEMENTS, len(server.broker.advertisements))
+        sample_stand_ins(server.broker, buffer, at_us)
 
     async def stop(self) -> None:
         """Write the rest."""

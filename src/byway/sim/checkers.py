@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from byway.core.broker import Broker
+from byway.core.config import BrokerConfig
 from byway.model import Filter
 from byway.model.filters import covers
 from byway.sim.clients import SimClient
@@ -24,8 +25,9 @@ def table_faults(
     """What is wrong with the tables of brokers that are all up and connected."""
     configs = {name: node.config for name, node in nodes.items()}
     somebody_chooses = any(config.covering != "none" for config in configs.values())
+    filter_faults = _filter_faults if all(map(_is_exact, configs.values())) else _cover_faults
     fresh = fresh_tables(topology, configs, clients)
-    origins = _Origins(topology, clients)
+    origins = _Origins(topology, clients, nodes)
     for name, node in nodes.items():
         assert node.broker is not None
         found, expected = tables_of(node.broker), fresh[name]
@@ -34,11 +36,18 @@ def table_faults(
         )
         if somebody_chooses:
             yield from origins.faults(name, found.subscriptions)
-            yield from _filter_faults(name, found.subscriptions, expected.subscriptions)
+            yield from filter_faults(name, found.subscriptions, expected.subscriptions)
         else:
             yield from _differences(
                 name, "subscription", found.subscriptions, expected.subscriptions
             )
+
+
+def _is_exact(config: BrokerConfig) -> bool:
+    """Whether tables at rest do not depend on what was before."""
+    keeps = config.covering in ("incremental", "selective") and not config.retire_batch
+    merges = config.covering != "none" and config.merging
+    return config.covering != "lazy" and not keeps and not merges
 
 
 def _differences(name: str, kind: str, found: Held, expected: Held) -> Iterator[str]:
@@ -69,6 +78,17 @@ def _filter_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
             yield f"{name} lacks a subscription {origin} to {filter}"
 
 
+def _cover_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
+    """Where more may be held than a fresh network would: nothing must be missing."""
+    here, there = _by_link(found), _by_link(expected)
+    for link, filters in there.items():
+        held = here.get(link, {})
+        for filter in filters:
+            if filter not in held and not any(covers(other, filter) for other in held):
+                origin = f"from {link}" if link else "of its own clients"
+                yield f"{name} lacks a subscription {origin} to {filter}, and what covers it"
+
+
 def _by_link(held: Held) -> dict[str | None, dict[Filter, None]]:
     found: dict[str | None, dict[Filter, None]] = {}
     for (link, _, _), filter in held.items():
@@ -88,8 +108,16 @@ def _lacking(filters: Mapping[Filter, None], others: Mapping[Filter, None]) -> I
 class _Origins:
     """Where each live subscription comes from."""
 
-    def __init__(self, topology: Topology, clients: Sequence[SimClient]) -> None:
+    def __init__(
+        self, topology: Topology, clients: Sequence[SimClient], nodes: Mapping[str, Node]
+    ) -> None:
         self._directions = Directions(topology)
+        self._preserved = {
+            (entry.id.client, entry.id.name)
+            for node in nodes.values()
+            if node.broker is not None
+            for entry in node.broker.preserved
+        }
         self._homes = {
             (client.name, entry.name): (client.home.name, entry.filter)
             for client in clients
@@ -101,6 +129,8 @@ class _Origins:
         for (link, client, name), filter in held.items():
             called = f"subscription {client}/{name}"
             home, wanted = self._homes.get((client, name), (None, None))
+            if (client, name) in self._preserved:
+                continue
             if home is None:
                 yield f"{broker} holds {called}, which has ended"
                 continue

@@ -36,7 +36,7 @@ from byway.sim.account import Account
 from byway.sim.clock import Clock
 from byway.sim.inbox import Inbox
 from byway.sim.network import Transmitter, Way
-from byway.sim.service import ServiceProfile
+from byway.sim.service import ServiceProfile, Work
 from byway.trace import NullTrace, TraceBuffer
 
 if TYPE_CHECKING:
@@ -70,13 +70,14 @@ class Node:
         """Those that are attached."""
         self.timers: dict[Timer, int] = {}
         """When each falls due."""
+        self.times = profile.times(config.covering)
+        """How long the broker works at a message, and what that adds up to."""
         self.slowness = 1.0
         self.closed: Callable[[str, str], None] = _nowhere
         """Called when the broker wants a connection closed: the neighbour, and why."""
         self.drain: Callable[[TraceBuffer], None] | None = None
         self._clock = clock
         self._account = account
-        self._times = profile.times(config.covering)
         self._pickup_us = profile.pickup_us
         self._inbox = Inbox()
         self._busy = False
@@ -107,6 +108,11 @@ class Node:
     def waiting_bytes(self) -> int:
         """Their size."""
         return self._inbox.waiting_bytes
+
+    def measure_anew(self) -> None:
+        """Forget what the inbox and the times came to so far."""
+        self._inbox.peak = self._inbox.waiting
+        self.times.work = Work()
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -194,8 +200,8 @@ class Node:
             return
         assert self.broker is not None
         while events := self._inbox.take(self.broker):
-            if not self._times.instant:
-                needed_us = self._times.of(events, len(self.broker.subscriptions)) * self.slowness
+            if not self.times.instant:
+                needed_us = self.times.of(events, len(self.broker.subscriptions)) * self.slowness
                 duration_us = int(needed_us + 0.5)
                 if duration_us:
                     self._serving = events

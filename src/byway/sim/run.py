@@ -14,9 +14,11 @@ from typing import Any
 
 import msgspec
 
+from byway.sim.measuring import Measures
 from byway.sim.metrics import Metrics
 from byway.sim.report import Report
 from byway.sim.scenario.build import build, plan_of
+from byway.sim.scenario.measure import start_meter
 from byway.sim.scenario.schema import Scenario, microseconds
 from byway.sim.summary import numbers_of, unexpected
 from byway.trace import TraceWriter
@@ -38,6 +40,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What it took to simulate that."""
     metrics: Metrics
     report: Report
+    measures: Measures | None = None
+    """What the scenario had measured in a part of the run."""
     disappointments: tuple[str, ...] = ()
     """What the scenario expected and was not so."""
 
@@ -58,6 +62,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             "seed": self.seed,
             "ok": self.ok,
             **numbers_of(self.metrics, self.report),
+            "measured": msgspec.to_builtins(self.measures),
             "violations": self.violations,
             "brokers": self.brokers,
             "clients": self.clients,
@@ -84,9 +89,12 @@ def run_scenario(
         if trace_dir is not None:
             trace = stack.enter_context(TraceWriter(trace_dir, f"{scenario.name}-{seed}"))
         world, clients = build(plan, trace)
+        meter = start_meter(plan, world)
         world.run(microseconds(scenario.duration_s), progress)
         is_quiet = world.quiet(microseconds(scenario.quiet_s))
-        report, metrics = world.check(), world.metrics()
+        measures = None if meter is None else meter.measures()
+        report = world.check(tables=scenario.compare_tables)
+        metrics = world.metrics()
     received = {name: client.deliveries for name, client in clients.items()}
     disappointments = list(unexpected(scenario.expect, numbers_of(metrics, report), received))
     if not is_quiet:
@@ -100,5 +108,6 @@ def run_scenario(
         wall_s=perf_counter() - start,
         metrics=metrics,
         report=report,
+        measures=measures,
         disappointments=tuple(disappointments),
     )

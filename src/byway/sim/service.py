@@ -23,7 +23,9 @@ from byway.model.messages import (
     Batch,
     Publish,
     PublishRequest,
+    Retire,
     Subscribe,
+    SubscribeMany,
     SubscribeRequest,
     Unadvertise,
     UnadvertiseRequest,
@@ -31,18 +33,22 @@ from byway.model.messages import (
     UnsubscribeRequest,
 )
 
-_KIND: Final[dict[type, str]] = {
-    Publish: "publication",
-    PublishRequest: "publication",
-    Subscribe: "subscribe",
-    SubscribeRequest: "subscribe",
-    Unsubscribe: "unsubscribe",
-    UnsubscribeRequest: "unsubscribe",
-    Advertise: "advertise",
-    AdvertiseRequest: "advertise",
-    Unadvertise: "unadvertise",
-    UnadvertiseRequest: "unadvertise",
+_KINDS: Final[dict[type, tuple[str, ...]]] = {
+    Publish: ("publication",),
+    PublishRequest: ("publication",),
+    Subscribe: ("subscribe", "covering"),
+    SubscribeRequest: ("subscribe", "covering"),
+    SubscribeMany: ("subscribe", "packed"),
+    Unsubscribe: ("unsubscribe",),
+    UnsubscribeRequest: ("unsubscribe",),
+    Retire: ("unsubscribe",),
+    Advertise: ("advertise",),
+    AdvertiseRequest: ("advertise",),
+    Unadvertise: ("unadvertise",),
+    UnadvertiseRequest: ("unadvertise",),
 }
+"""What a broker does with a message."""
+_OTHER: Final = ("other",)
 
 
 class ProfileError(BywayError):
@@ -80,7 +86,7 @@ class PolicyCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ServiceProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times by kind of message. An unsubscription counts for each subscription it names."""
+    """Times by kind of message. What names several subscriptions counts for each."""
 
     name: str
     about: str = ""
@@ -98,50 +104,86 @@ class ServiceProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Settlements, comparisons of tables, loads; link acknowledgements cost nothing."""
     covering: Cost = Cost()
     """On top of each subscription, where the policy looks for covering ones."""
+    packed: Cost | None = None
+    """The same for one that comes in a pack; None: it saves nothing."""
     policies: dict[str, PolicyCosts] = msgspec.field(default_factory=dict)
     """By covering policy, what differs there."""
 
     def times(self, policy: str) -> ServiceTimes:
         """The times of a broker with this covering policy."""
         own = self.policies.get(policy, PolicyCosts())
-        subscribe = own.subscribe or self.subscribe
-        if policy != "none":
-            subscribe = subscribe.plus(own.covering or self.covering)
+        covering = own.covering or self.covering
         costs = {
             "publication": own.publication or self.publication,
-            "subscribe": subscribe,
+            "subscribe": own.subscribe or self.subscribe,
             "unsubscribe": own.unsubscribe or self.unsubscribe,
             "advertise": self.advertise,
             "unadvertise": self.unadvertise,
+            "other": self.other,
         }
-        return ServiceTimes(self.batch_us, costs, self.other)
+        if policy != "none":
+            costs |= {"covering": covering, "packed": self.packed or covering}
+        return ServiceTimes(self.batch_us, costs)
+
+
+class Work:
+    """What a broker was busy with."""
+
+    __slots__ = ("busy_us", "messages", "subscription_messages", "subscriptions")
+
+    def __init__(self) -> None:
+        self.busy_us: dict[str, float] = {}
+        """By what it did."""
+        self.messages: dict[str, int] = {}
+        """By what was done first with them."""
+        self.subscriptions = 0
+        """Taken from neighbours."""
+        self.subscription_messages = 0
+        """Those in a pack counted once."""
+
+    def add(self, other: Work) -> None:
+        """Both together."""
+        for own, others in ((self.busy_us, other.busy_us), (self.messages, other.messages)):
+            for kind, number in others.items():
+                own[kind] = own.get(kind, 0) + number  # type: ignore[assignment]
+        self.subscriptions += other.subscriptions
+        self.subscription_messages += other.subscription_messages
 
 
 class ServiceTimes:
-    """The times of one broker."""
+    """The times of one broker, and what they add up to."""
 
-    __slots__ = ("_batch_us", "_costs", "_other", "instant")
+    __slots__ = ("_batch_us", "_other", "_parts", "instant", "work")
 
-    def __init__(self, batch_us: float, costs: dict[str, Cost], other: Cost) -> None:
+    def __init__(self, batch_us: float, costs: dict[str, Cost]) -> None:
         self._batch_us = batch_us
-        self._costs = {
-            kind: (costs[word].base_us, costs[word].per_entry_us) for kind, word in _KIND.items()
+        self._parts = {
+            kind: tuple((w, costs[w].base_us, costs[w].per_entry_us) for w in words if w in costs)
+            for kind, words in {**_KINDS, object: _OTHER}.items()
         }
-        self._other = (other.base_us, other.per_entry_us)
-        self.instant = not batch_us and not any(
-            base or per_entry for base, per_entry in (*self._costs.values(), self._other)
-        )
+        self._other = self._parts.pop(object)
+        self.instant = not batch_us and all(cost == Cost() for cost in costs.values())
+        self.work = Work()
 
     def of(self, events: Sequence[Input], entries: int) -> float:
         """How long a batch takes, in microseconds, with so many entries in the table."""
         total = 0.0
         messages = 0
+        busy_us, handled = self.work.busy_us, self.work.messages
         for event in events:
             for message in _messages(event):
                 messages += 1
-                base, per_entry = self._costs.get(type(message), self._other)
+                kind = type(message)
+                parts = self._parts.get(kind, self._other)
                 times = _weight(message)
-                total += times * (base + per_entry * entries)
+                handled[parts[0][0]] = handled.get(parts[0][0], 0) + 1
+                for word, base, per_entry in parts:
+                    needed = times * (base + per_entry * entries)
+                    busy_us[word] = busy_us.get(word, 0.0) + needed
+                    total += needed
+                if kind is Subscribe or kind is SubscribeMany:
+                    self.work.subscriptions += times
+                    self.work.subscription_messages += 1
         return total + self._batch_us if messages else 0.0
 
 
@@ -152,9 +194,13 @@ def _messages(event: Input) -> Sequence[Any]:
 
 
 def _weight(message: Any) -> int:
-    if type(message) is Unsubscribe:
+    """How many subscriptions a message is about."""
+    kind = type(message)
+    if kind is Unsubscribe or kind is Retire:
         return len(message.ids)
-    return len(message.names) if type(message) is UnsubscribeRequest else 1
+    if kind is SubscribeMany:
+        return len(message.subscriptions)
+    return len(message.names) if kind is UnsubscribeRequest else 1
 
 
 # --- profiles -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from byway.sim.measuring import Delays, GroupMeasures, Measures
 from byway.sim.metrics import Metrics
 from byway.sim.report import Report, Violations
 from byway.sim.scenario.schema import Expect, Expected
@@ -74,8 +75,12 @@ def _deviation(name: str, expected: Expected, found: float | None) -> Iterator[s
 # --- for people -------------------------------------------------------------------------------
 
 
-def rows_of(metrics: Metrics, report: Report) -> list[Rows]:
+def rows_of(metrics: Metrics, report: Report, measures: Measures | None = None) -> list[Rows]:
     """The summary as groups of rows, each a word and what was measured."""
+    return [*_rows_of_run(metrics, report), *([] if measures is None else _rows_of_part(measures))]
+
+
+def _rows_of_run(metrics: Metrics, report: Report) -> list[Rows]:
     return [
         [
             ("publications", _count(metrics.publications)),
@@ -104,6 +109,41 @@ def rows_of(metrics: Metrics, report: Report) -> list[Rows]:
             *_if_any("redelivered", metrics.redelivered),
             *_if_any("lost in sessions", metrics.lost_in_sessions),
         ],
+    ]
+
+
+def _rows_of_part(measures: Measures) -> list[Rows]:
+    """What was measured in a part of the run."""
+    part = [
+        ("measured from", f"{measures.from_s:,.0f} s"),
+        ("to", f"{measures.to_s:,.0f} s"),
+        *_rows_of_delays("", measures.delays),
+    ]
+    if measures.probes is not None:
+        part += _rows_of_delays("probes, ", measures.probes)
+    return [part, *(_rows_of_group(name, group) for name, group in measures.groups.items())]
+
+
+def _rows_of_delays(what: str, delays: Delays) -> Rows:
+    return [
+        (f"{what}deliveries", _count(delays.deliveries)),
+        (f"{what}mean delay", _measure(delays.mean_ms, unit=" ms")),
+        (f"{what}delay, 90th percentile", _measure(delays.p90_ms, unit=" ms")),
+        (f"{what}longest delay", _measure(delays.max_ms, unit=" ms")),
+    ]
+
+
+def _rows_of_group(name: str, group: GroupMeasures) -> Rows:
+    return [
+        (f"{name}, brokers", _count(group.brokers)),
+        ("subscriptions arrived", _count(group.subscriptions_arrived)),
+        ("peak queue", _count(group.peak_queue)),
+        ("table entries, before", f"{group.table_entries_begin:,.0f}"),
+        ("table entries, mean", _measure(group.table_entries_mean)),
+        ("table entries, in the end", f"{group.table_entries_end:,.0f}"),
+        *_if_any("preserved entries", group.preserved_entries),
+        *_if_any("false positives", group.false_positives),
+        *((f"busy, {kind}", f"{seconds:,.1f} s") for kind, seconds in group.busy_s.items()),
     ]
 
 

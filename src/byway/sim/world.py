@@ -19,6 +19,7 @@ from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
 from byway.core.inputs import LoadSampled, Started
 from byway.core.invariants import validate
+from byway.core.stand_ins import sample_stand_ins
 from byway.model.trace import Queue, Table
 from byway.sim.account import Account
 from byway.sim.checkers import leaks, table_faults
@@ -34,7 +35,7 @@ from byway.sim.shapes import seeded
 from byway.sim.topology import Topology
 from byway.trace import TraceBuffer, TraceWriter
 
-AWAITED_TIMERS: Final = frozenset({"agreement"})
+AWAITED_TIMERS: Final = frozenset({"agreement", "covering"})
 """Owners of timers that a world is not at rest without."""
 _SLICES: Final = 200
 """Of a run; progress is told after each."""
@@ -258,7 +259,7 @@ class World:
                 entries += len(node.broker.subscriptions)
                 if self._trace is not None:
                     self._trace_sample(node, node.broker)
-                if node.config.load_interval_us:
+                if node.config.load_interval_us or node.broker.policy.statistics is not None:
                     node.at_once(self._load(node))
         self._entries_peak = max(self._entries_peak, entries)
         self._account.sweep()
@@ -271,6 +272,7 @@ class World:
             trace.queue_sampled(now_us, Queue.OUTPUT, way.waiting, way.waiting_bytes, link)
         trace.table_sampled(now_us, Table.SUBSCRIPTIONS, len(broker.subscriptions))
         trace.table_sampled(now_us, Table.ADVERTISEMENTS, len(broker.advertisements))
+        sample_stand_ins(broker, trace, now_us)
 
     def _load(self, node: Node) -> LoadSampled:
         outputs = tuple((link, way.waiting) for link, way in sorted(node.ways.items()))

@@ -29,8 +29,10 @@ from byway.model.messages import (
     Request,
     Requests,
     Subscribe,
+    SubscribeMany,
     SubscribeRequest,
     Unadvertise,
+    Unsubscribe,
 )
 from byway.wire.frames import HEADER_BYTES, LENGTH
 
@@ -38,6 +40,9 @@ FRAME_BYTES_MAX: Final = 4_194_304
 BODY_BYTES_MAX: Final = 1_048_576
 NAME_LENGTH_MAX: Final = 256
 """Of brokers, clients, subscriptions and advertisements."""
+HINTS_MAX: Final = 256
+"""Publishers that one unsubscription tells about."""
+SIMILARITIES_MAX: Final = 8
 CHUNK_BYTES: Final = 262_144
 """A batch larger than this travels in several frames, so that control does not wait for it."""
 _OVERHEAD_BYTES: Final = 64
@@ -127,6 +132,30 @@ def _check_messages(messages: Iterable[Message]) -> None:
         elif isinstance(message, Subscribe | Advertise | Unadvertise):
             _check_id(message.id)
             check_filter(message.filter)
+        elif isinstance(message, SubscribeMany):
+            _check_messages(message.subscriptions)
+        elif isinstance(message, Unsubscribe) and message.hints:
+            _check_hints(message)
+
+
+def _check_hints(message: Unsubscribe) -> None:
+    if len(message.hints) != len(message.ids):
+        raise InvalidValueError(f"{len(message.hints)} hints for {len(message.ids)} ids")
+    if not 0 < len(message.similarities) <= SIMILARITIES_MAX:
+        raise InvalidValueError(
+            f"{len(message.similarities)} similarities: expected 1 to {SIMILARITIES_MAX}"
+        )
+    if not all(0 <= similarity <= 1 for similarity in message.similarities):
+        raise InvalidValueError("a similarity that is not between 0 and 1")
+    for hints in message.hints:
+        if len(hints) > HINTS_MAX:
+            raise InvalidValueError(f"hints about {len(hints)} publishers: at most {HINTS_MAX}")
+        for hint in hints:
+            _check_text("publisher", hint.publisher)
+            if len(hint.distances) != len(message.similarities):
+                raise InvalidValueError(
+                    f"{len(hint.distances)} distances for {len(message.similarities)} similarities"
+                )
 
 
 def _check_requests(frame: Requests) -> None:

@@ -60,7 +60,9 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
     neighbours' roots overlapping by up to `overlap` of their width. In each group one price lies
     in this group's root only, and every descendant's price range contains it. Children's price
     ranges have lower and upper bounds both strictly ascending. On the other attributes a child
-    takes about `width` of its parent's range, a grandchild of the child's.
+    takes about `width` of its parent's range, a grandchild of the child's. `spread` says how far
+    children's price bounds lie from their root's: with 1 anywhere up to the price that all share,
+    with less in the outer part only, so that a single child wants nearly all that its root does.
 
     **What follows, exactly.** No root covers another. Every child lies strictly inside its root, in
     no other root, and in no other child: removing a root releases its children and nothing else, so
@@ -68,9 +70,9 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
     numbers allow. Every grandchild lies strictly inside its child, and is released only after it.
 
     **Publications**, without end, carry all attributes. With probability `hit` one lies inside a
-    root, drawn with Zipf weights of `popularity_exponent` (0: all alike), uniformly within its box;
-    else it matches no subscription. How many of those that match a root match a child too, the
-    similarity φ of 003 and 004, is set by `width`.
+    root, drawn with Zipf weights of `popularity_exponent` (0: all alike) from the first `hot` roots
+    (0: from all), uniformly within its box; else it matches no subscription. How many of those that
+    match a root match a child too, the similarity φ of 003 and 004, is set by `width` and `spread`.
     """
 
     count: int = 30_000
@@ -81,6 +83,8 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
     overlap: float = 0.2
     hit: float = 0.9
     popularity_exponent: float = 0.0
+    spread: float = 1.0
+    hot: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,6 +96,8 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
         require("overlap", self.overlap, 0, 0.9)
         require("hit", self.hit, 0, 1)
         require("popularity_exponent", self.popularity_exponent, 0, EXPONENT_MAX)
+        require("spread", self.spread, 0.01, 1)
+        require("hot", self.hot, 0, self.roots)
         if self.degree + 1 > self.count:
             raise WorkloadError("degree", self.degree, f"less than the count, {self.count}")
         if self.popularity_exponent:
@@ -137,6 +143,11 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
         rows = self._grandchild_row(grandchildren) - start
         parents[rows] = self._child_row(self._child(grandchildren))
         return parents
+
+    def groups(self, chunk: int) -> Integers:
+        """For each row of the chunk the number of its root among the roots."""
+        start, stop = self._rows(chunk)
+        return np.searchsorted(self.root_rows(), np.arange(start, stop), side="right") - 1
 
     def _rows(self, chunk: int) -> tuple[int, int]:
         return min(chunk * self.ROWS, self.count), min((chunk + 1) * self.ROWS, self.count)
@@ -199,12 +210,19 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
         boxes = np.empty_like(parents)
         # Each child has a cell of its own below the marker and one above, both in the same order.
         low, high = parents[:, 0, 0], parents[:, 0, 1]
-        cell = (marker - low) // siblings
+        cell = self._cell(marker - low, siblings)
         boxes[:, 0, 0] = low + (children - first) * cell + below(raw[:, 0], cell)
-        cell = (high - marker - 2) // siblings
-        boxes[:, 0, 1] = marker + 2 + (children - first) * cell + below(raw[:, 1], cell)
+        cell = self._cell(high - marker - 2, siblings)
+        inmost = high - siblings * cell if self.spread < 1 else marker + 2
+        boxes[:, 0, 1] = inmost + (children - first) * cell + below(raw[:, 1], cell)
         boxes[:, 1:] = self._narrowed(parents[:, 1:], raw[:, 2:4], raw[:, 4:6])
         return boxes
+
+    def _cell(self, span: Integers, siblings: Integers) -> Integers:
+        """The share of one child in the outer part of a span."""
+        permille = round(self.spread * 1_000)
+        cell: Integers = np.maximum(span * permille // (1_000 * siblings), 1)
+        return cell
 
     def _grandchild_boxes(self, grandchildren: Integers) -> Boxes:
         children = self._child(grandchildren)
@@ -265,7 +283,7 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
 
     def publications(self, chunk: int) -> PublicationChunk:
         rng = chunk_rng(self.seed, PUBLICATIONS, chunk)
-        groups = draw_zipf(rng, self.roots, self.popularity_exponent, self.ROWS)
+        groups = draw_zipf(rng, self.hot or self.roots, self.popularity_exponent, self.ROWS)
         among = np.unique(groups)
         boxes = self._root_boxes(among)[np.searchsorted(among, groups)]
         raw = rng.integers(0, 2**31, (self.ROWS, 3))

@@ -52,13 +52,13 @@ def test_match_batch_is_match_of_each(pair, wanted):
 def test_match_links(pair, publication, exclude):
     index, oracle = pair
     assert index.match_links(publication, exclude) == oracle.match_links(publication, exclude)
-    mask, several, local = index.match_routes(publication, exclude)
-    assert (mask, several, sorted(local.tolist())) == _sorted_routes(oracle, publication, exclude)
+    mask, matched, local = index.match_routes(publication, exclude)
+    assert (mask, matched, sorted(local.tolist())) == _sorted_routes(oracle, publication, exclude)
 
 
 def _sorted_routes(oracle, publication, exclude):
-    mask, several, local = oracle.match_routes(publication, exclude)
-    return mask, several, sorted(local)
+    mask, matched, local = oracle.match_routes(publication, exclude)
+    return mask, matched, sorted(local)
 
 
 @given(tables(), filters())

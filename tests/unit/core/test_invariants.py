@@ -8,7 +8,7 @@ from byway.core.context import Pending
 from byway.core.inputs import Started
 from byway.core.invariants import validate
 from byway.core.links import Window
-from byway.core.tables import Origin
+from byway.core.tables import Origin, Sent
 from byway.model import ANY, parse
 from byway.model.messages import AdvertiseRequest, EntryId, SubscribeRequest
 from tests.lone_broker import Lone, advertise, entry, publication, subscribe
@@ -66,16 +66,20 @@ def keep_an_advertisement_to_oneself(broker):
 
 def send_where_nothing_feeds(broker):
     added = broker.subscriptions.add(EntryId("far", "odd", 1, 1), parse("q > 0"), Origin("A"))
-    added.forwarded |= {"C"}
+    broker.context.sent_to(added, "C")
     broker.context.adverts.remove(advert(broker, "c"))
 
 
 def neither_send_nor_cover(broker):
-    subscription(broker).forwarded = frozenset()
+    broker.context.taken_from(subscription(broker), "C")
 
 
 def send_the_covered_too(broker):
-    subscription(broker, "narrow").forwarded |= {"C"}
+    broker.context.sent_to(subscription(broker, "narrow"), "C")
+
+
+def forget_that_it_was_sent(broker):
+    broker.context.sent = Sent()
 
 
 def forget_a_clients_subscription(broker):
@@ -122,6 +126,7 @@ BREAKAGES = {
         "subscription far/narrow was not sent to C, and nothing covers it",
         "subscription c/mine was not sent to C, and nothing covers it",
     ],
+    forget_that_it_was_sent: ["2 subscriptions are forwarded, but 0 known to be"],
     send_the_covered_too: [
         "subscriptions far/narrow and far/wide, which covers it, were both sent to C"
     ],

@@ -1,5 +1,6 @@
 """Publications through one broker: where they go, when they are confirmed, what is dropped."""
 
+import msgspec
 import pytest
 
 from byway.core.actions import Tell
@@ -44,6 +45,11 @@ def between(*subscribers: str, config: BrokerConfig | None = None) -> Lone:
     return lone
 
 
+def counted(message: Publish, count: int) -> Publish:
+    """The same, after so many other entries wanted it on its way."""
+    return msgspec.structs.replace(message, count=count)
+
+
 # --- where they go -------------------------------------------------------------------------------
 
 
@@ -54,7 +60,7 @@ def test_a_publication_goes_to_neighbours_and_clients_that_want_it():
         lone.attach(client)
         lone.ask(client, SubscribeRequest("s", parse(wanted)))
     assert lone.receive("A", FIRST) == [
-        data("C", 1, onward(FIRST, distance=1)),
+        data("C", 1, counted(onward(FIRST, distance=1), 1)),
         Tell("one", (Delivery(1, FIRST, ("s",)),)),
     ]
 
@@ -104,15 +110,17 @@ def test_what_a_local_client_publishes_starts_its_way_here():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "distance"),
+    ("wanted", "distance", "count"),
     [
-        ([], 5),  # one entry matches: it grows
-        (["D"], 1),  # several do
-        (["local"], 1),
-        (["C"], 1),
+        ([], 5, 3),  # one entry matches: it is further, and nobody else wants it
+        (["D"], 1, 4),  # several do
+        (["local"], 1, 4),
+        (["C"], 1, 4),
+        (["D", "local", "C"], 1, 6),
     ],
 )
-def test_distance_counts_hops_since_several_entries_matched(wanted, distance):
+def test_distance_and_count_tell_of_others_that_want_it(wanted, distance, count):
+    """Hops since two or more matched, and how many matched besides one, broker by broker."""
     lone = between("C")
     for link in wanted:
         if link == "local":
@@ -120,12 +128,19 @@ def test_distance_counts_hops_since_several_entries_matched(wanted, distance):
             lone.ask("c", SubscribeRequest("s", TRUE))
         else:
             lone.receive(link, subscribe(f"second of {link}"))
-    far = publication(1, hop=7, distance=4, p=1)
-    assert data("C", 1, onward(far, distance)) in lone.receive("A", far)
+    far = counted(publication(1, hop=7, distance=4, p=1), 3)
+    assert data("C", 1, counted(onward(far, distance), count)) in lone.receive("A", far)
 
 
-def test_an_entry_of_the_arrival_link_does_not_count_for_the_distance():
+def test_an_entry_of_the_arrival_link_counts_for_neither():
     lone = between("A", "C")
+    far = publication(1, hop=7, distance=4, p=1)
+    assert lone.receive("A", far)[-1] == data("C", 1, onward(far, distance=5))
+
+
+def test_an_entry_that_does_not_match_counts_for_neither():
+    lone = between("C")
+    lone.receive("D", subscribe("other", "p > 1"))
     far = publication(1, hop=7, distance=4, p=1)
     assert lone.receive("A", far)[-1] == data("C", 1, onward(far, distance=5))
 
@@ -134,6 +149,12 @@ def test_a_distance_is_never_more_than_the_hops():
     lone = between("A", "C")
     liar = publication(1, hop=2, distance=2**30, p=1)
     assert lone.receive("A", liar)[-1] == data("C", 1, onward(liar, distance=3))
+
+
+def test_a_count_does_not_outgrow_the_wire():
+    lone = between("C", "D")
+    liar = counted(publication(1, p=1), 2**31 - 1)
+    assert lone.receive("A", liar)[-1] == data("D", 1, counted(onward(liar, distance=1), 2**30))
 
 
 # --- when they are confirmed ---------------------------------------------------------------------

@@ -24,7 +24,11 @@ log = "json"
 log_level = "debug"
 
 [core]
-covering = "active"
+covering = "incremental"
+incremental_bursts = [50, 1_000]
+incremental_similarities = [1, 0.5]
+selective_similarity = 0.75
+merging = true
 conformance = false
 load_interval_us = 1_000_000
 
@@ -59,7 +63,11 @@ def problems(file: str | None, *settings: str, **variables: str) -> list[str]:
 
 def test_a_file_with_everything(file):
     core = BrokerConfig(
-        covering="active",
+        covering="incremental",
+        incremental_bursts=(50, 1_000),
+        incremental_similarities=(1.0, 0.5),
+        selective_similarity=0.75,
+        merging=True,
         conformance=False,
         load_interval_us=1_000_000,
         probe_cycles=True,
@@ -135,6 +143,20 @@ def test_variables_mean_what_their_keys_are(file):
     assert settings.http == Address("127.0.0.1", 9)
 
 
+@pytest.mark.parametrize("bursts", ["7,9", "7, 9", "[7, 9]"])
+def test_numbers_and_pairs_of_them_can_be_texts(file, bursts):
+    core = read(
+        file(SMALL),
+        f"core.incremental_bursts={bursts}",
+        "core.selective_similarity=.5",
+        "core.retire_batch=0",
+        BYWAY_CORE__INCREMENTAL_SIMILARITIES="0.8,0.75",
+    ).settings.core
+    assert core.incremental_bursts == (7, 9)
+    assert core.incremental_similarities == (0.8, 0.75)
+    assert (core.selective_similarity, core.retire_batch) == (0.5, 0)
+
+
 def test_a_variable_that_looks_like_a_slip_is_noted(file):
     reading = read(file(SMALL), BYWAY_LISTN="h:1", BYWAY_SOMETHING_ELSE="x")
     assert reading.notes == ["BYWAY_LISTN is not known; did you mean BYWAY_LISTEN?"]
@@ -168,6 +190,47 @@ def test_a_variable_that_looks_like_a_slip_is_noted(file):
             ],
         ),
         ("[core]\nbody_bytes_max = 2_000_000", ["core.body_bytes_max: found 2000000, expected"]),
+        (
+            '[core]\ncovering = "eager"',
+            [
+                "core.covering: found 'eager', expected one of active, incremental, lazy, none, "
+                "packing, selective"
+            ],
+        ),
+        (
+            "[core]\nselective_similarity = 1.5",
+            ["core.selective_similarity: found 1.5, expected a number from 0 to 1"],
+        ),
+        (
+            "[core]\nselective_similarity = nan",
+            ["core.selective_similarity: found nan, expected a number from 0 to 1"],
+        ),
+        (
+            "[core]\nmerging_false_positives = true",
+            ["core.merging_false_positives: found True, expected a number from 0 to 1"],
+        ),
+        (
+            "[core]\nincremental_bursts = [1, 2, 3]",
+            [
+                "core.incremental_bursts: found [1, 2, 3], expected an array of 2, each an integer "
+                "of at least 0"
+            ],
+        ),
+        (
+            "[core]\nincremental_bursts = [-1, 2]",
+            ["core.incremental_bursts: found [-1, 2], expected an array of 2, each an integer"],
+        ),
+        (
+            "[core]\nincremental_similarities = 0.9",
+            [
+                "core.incremental_similarities: found 0.9, expected an array of 2, each a number "
+                "from 0 to 1"
+            ],
+        ),
+        (
+            "[core]\nstatistics_max = 1",
+            ["core.statistics_max: found 1, expected an integer of at least 2"],
+        ),
     ],
 )
 def test_faults_name_file_key_found_and_expected(file, text, expected):
@@ -199,6 +262,11 @@ def test_what_is_missing_is_named(file):
         ('neighbours = ["127.0.0.1:7001"]', "neighbours: 127.0.0.1:7001 is this broker itself"),
         ('neighbours = ["h:2", "B2@h:2"]', "neighbours: h:2 is listed twice"),
         ('neighbours = ["B2@h:2", "B2@h:3"]', "neighbours: B2 is listed twice"),
+        ("core.incremental_bursts = [2, 1]", "core.incremental_bursts: 2 is more than 1"),
+        (
+            "core.incremental_similarities = [0.6, 0.9]",
+            "core.incremental_similarities: 0.6 is less than 0.9",
+        ),
         ('http = "127.0.0.1:7001"', "http: 127.0.0.1:7001 is the address that brokers and clients"),
     ],
 )
@@ -208,10 +276,11 @@ def test_contradictions_are_named(file, text, reason):
 
 
 def test_other_sources_are_blamed_for_their_faults(file):
-    found = problems(
-        file(SMALL), "limits.client=1", "limits.clients=many", "nonsense", BYWAY_LOG="loud"
-    )
+    wrong = "limits.client=1", "limits.clients=many", "core.incremental_bursts=9", "nonsense"
+    found = problems(file(SMALL), *wrong, BYWAY_LOG="loud")
     assert sorted(found) == [
+        "--set core.incremental_bursts=9: core.incremental_bursts: found '9', "
+        "expected an array of 2, each an integer of at least 0",
         "--set limits.client=1: limits.client: unknown key; did you mean 'limits.clients'?",
         "--set limits.clients=many: limits.clients: found 'many', "
         "expected an integer of at least 1",

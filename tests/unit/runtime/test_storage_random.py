@@ -13,7 +13,7 @@ from byway.runtime.settings import Address, Neighbour
 from byway.runtime.storage import Storage
 from tests.core_net import Net
 from tests.sim import test_routing_is_exact as routing
-from tests.sim.test_routing_is_exact import WEIGHTS, WORK, World
+from tests.sim.test_routing_is_exact import POLICIES, PRUNING, WEIGHTS, WORK, World
 
 JOURNAL_BYTES = 700  # so that snapshots are taken in the midst of everything
 SESSION_US = 60_000_000
@@ -59,6 +59,7 @@ class KeptNet(Net):
         self.brokers[broker] = restored = self.begin(broker)
         assert restored.snapshot() == Broker.restore(original.snapshot(), config).snapshot()
         self.dead.remove(broker)
+        self.timers = {key: at_us for key, at_us in self.timers.items() if key[0] != broker}
         self.do(broker, Started())
         for neighbour in up:
             self.connect(broker, neighbour)
@@ -72,11 +73,11 @@ class KeptNet(Net):
 class DeadlyWorld(World):
     """Clients, cut links, and brokers that die in the midst of their work."""
 
-    def __init__(self, rng, directory, monkeypatch):
+    def __init__(self, rng, directory, monkeypatch, policies, merging):
         monkeypatch.setattr(
             routing, "Net", lambda edges, config: KeptNet(edges, config, directory, rng)
         )
-        super().__init__(rng, ("none", "active"), faults=True)
+        super().__init__(rng, policies, faults=True, merging=merging)
         monkeypatch.setattr(routing, "Net", Net)
         self.work = (*WORK, "cut", "mend", "stored")
         self.weights = (*WEIGHTS, 2, 3, 1)
@@ -100,15 +101,22 @@ class DeadlyWorld(World):
                 assert self.net.got(client, Attached)[-1].resumed
 
     def stored(self, _):
-        """It dies between two inputs."""
-        self.net.dead.append(self.rng.choice(sorted(self.net.brokers)))
+        """One dies between two inputs, rather one that preserves something."""
+        brokers = self.net.brokers
+        preserving = sorted(name for name in brokers if len(brokers[name].preserved))
+        self.net.dead.append(self.rng.choice(preserving or sorted(brokers)))
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_death_is_no_loss(seed, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("policies", "merging"),
+    [(POLICIES, False), (PRUNING, False), (POLICIES, True)],
+    ids=["mixed", "pruning", "merging"],
+)
+@pytest.mark.parametrize("seed", range(12))
+def test_death_is_no_loss(seed, policies, merging, tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "JOURNAL_SNAPSHOTS", 0)
     rng = random.Random(seed)
-    world = DeadlyWorld(rng, tmp_path, monkeypatch)
+    world = DeadlyWorld(rng, tmp_path, monkeypatch, policies, merging)
     world.net.dying = 0.02
     for _ in range(120):
         world.step()
@@ -116,7 +124,7 @@ def test_death_is_no_loss(seed, tmp_path, monkeypatch):
     for edge in world.down:
         world.net.connect(*edge)
     world.down = []
-    world.net.settle()
+    world.calm_down()
     routing.check_deliveries(world, calm=False)
     routing.check_tables(world)
     routing.check_nothing_is_left(world)

@@ -24,6 +24,10 @@ TABLES = {
     "workload": s.Workload,
     "churn": s.Churn,
     "unsubscribe": s.UnsubscribeBurst,
+    "moves": s.Moves,
+    "monitor": s.Monitor,
+    "probe": s.Probe,
+    "measure": s.Measure,
     "faults_random": s.RandomFaults,
     "client": s.Client,
     "step": s.Step,
@@ -47,7 +51,8 @@ def documented_default(cell: str) -> Any:
 def own_default(key: str) -> Any:
     """What a broker does when it is told nothing, in the units of a scenario."""
     if hasattr(BrokerConfig, key):
-        return getattr(BrokerConfig(), key)
+        default = getattr(BrokerConfig(), key)
+        return list(default) if isinstance(default, tuple) else default
     return getattr(BrokerConfig(), re.sub(r"_s(_max)?$", r"_us\1", key)) / 1_000_000
 
 
@@ -105,7 +110,13 @@ def test_brokers_have_the_settings_of_the_core() -> None:
 
 def test_every_setting_reaches_the_broker() -> None:
     """Each is set to something that it is not by default."""
-    brokers: dict[str, Any] = {"covering": "active"}
+    brokers: dict[str, Any] = {
+        "covering": "active",
+        "incremental_bursts": [7, 8],
+        "incremental_similarities": [0.8, 0.7],
+        "selective_similarity": 0.7,
+        "merging_false_positives": 0.7,
+    }
     for field in msgspec.structs.fields(s.BrokerSettings):
         default = own_default(field.name)
         brokers.setdefault(field.name, not default if isinstance(default, bool) else 7)

@@ -7,7 +7,7 @@ import pytest
 
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario, scenario_of
 from byway.sim.scenario.read import FILE_BYTES_MAX, parse_setting
-from byway.sim.scenario.schema import Crash, Network
+from byway.sim.scenario.schema import BrokerSettings, Crash, Network
 
 BASE = 'name = "x"\ntopology = {kind = "chain", brokers = 3}\n'
 WORKLOAD = BASE + '[workload]\nkind = "stocks"\n'
@@ -73,7 +73,32 @@ def test_a_scenario_can_be_pickled(tmp_path: Path) -> None:
         ),
         (
             BASE + "brokers = {covering = 'lzay'}",
-            "brokers.covering: expected one of active, none, found 'lzay'",
+            "brokers.covering: expected one of active, incremental, lazy, none, packing, "
+            "selective, found 'lzay'",
+        ),
+        (
+            BASE + "brokers = {selective_similarity = 1.5}",
+            "brokers.selective_similarity: expected a number from 0 to 1, found 1.5",
+        ),
+        (
+            BASE + "brokers = {statistics_max = 1}",
+            "brokers.statistics_max: expected an integer from 2 to 9007199254740992, found 1",
+        ),
+        (
+            BASE + "brokers = {incremental_bursts = 100}",
+            "brokers.incremental_bursts: expected an array of 2, found 100",
+        ),
+        (
+            BASE + "brokers = {incremental_bursts = [100, 50]}",
+            "brokers.incremental_bursts: 100 is more than 50",
+        ),
+        (
+            BASE + "brokers = {incremental_bursts = [-1, 50]}",
+            "brokers.incremental_bursts.0: expected an integer from 0 to 10000000, found -1",
+        ),
+        (
+            BASE + "brokers.at.B2 = {incremental_similarities = [0.6, 0.9]}",
+            "brokers.at.B2.incremental_similarities: 0.6 is less than 0.9",
         ),
         (
             BASE + "brokers = {conformance = 'yes'}",
@@ -81,10 +106,8 @@ def test_a_scenario_can_be_pickled(tmp_path: Path) -> None:
         ),
         (
             BASE + "[brokers.at.B2]\nprofile = 'paper'",
-            "brokers.at.B2.profile: unknown key; expected one of covering, conformance, hops_max, "
-            "probe_cycles, body_bytes_max, data_window, publishers_max, session_ttl_s_max, "
-            "session_messages_max, session_bytes_max, agreement_wait_s, strangers_wait_s, "
-            "restore_grace_s, load_interval_s, load_radius",
+            "brokers.at.B2.profile: unknown key; expected one of "
+            + ", ".join(BrokerSettings.__struct_fields__),
         ),
         (
             BASE + "workload = {}",
@@ -272,8 +295,8 @@ def test_a_fault_names_the_file_the_key_and_what_was_expected(
             "step.1.name: ann uses 's' for an advertisement and a subscription",
         ),
         (
-            BASE + "[expect.messages_by_kind]\nsubs = 1",
-            "expect.messages_by_kind.subs: unknown key; did you mean 'sub'?",
+            BASE + "[expect.messages_by_kind]\nretired = 1",
+            "expect.messages_by_kind.retired: unknown key; did you mean 'retire'?",
         ),
         (
             BASE + "[expect]\nyield = [1, 0.5]",

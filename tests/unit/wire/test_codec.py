@@ -24,6 +24,7 @@ from byway.model.messages import (
     Requests,
     Subscribe,
     SubscribeRequest,
+    Unsubscribe,
 )
 from byway.wire import FrameReader, decode, encode, encode_all
 from byway.wire.codec import CHUNK_BYTES
@@ -82,6 +83,11 @@ BAD_FILTER = Filter((Conjunction((("x", NumberRange(3, False, 1, False)),)),))
 raw = msgspec.msgpack.encode
 
 
+def hinted(similarities: tuple, *hints: tuple) -> bytes:
+    """A frame with an unsubscription of one, which has these hints."""
+    return raw(["batch", 0, 1, [["unsub", [["c", "s", 1, 1]], similarities, hints]]])
+
+
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
@@ -105,12 +111,42 @@ raw = msgspec.msgpack.encode
             "a client of 300 characters: expected 1 to 256",
         ),
         (b"\x91" * 5_000, "it cannot be read"),
+        (hinted((0.9,), (), ()), "2 hints for 1 ids"),
+        (hinted((0.6, 0.9), ([("p", (1,))])), "1 distances for 2 similarities"),
+        (hinted((0.9,), ([("p", (1, 2))])), "2 distances for 1 similarities"),
+        (hinted((-0.1,), ([("p", (1,))])), "a similarity that is not between 0 and 1"),
+        (hinted((1.1,), ([("p", (1,))])), "a similarity that is not between 0 and 1"),
+        (hinted((float("nan"),), ([("p", (1,))])), "a similarity that is not between 0 and 1"),
+        (hinted((0.9,), ([("p", (-1,))])), "Expected `int` >= 0"),
+        (hinted((0.9,), ([("p", (2**31,))])), "Expected `int` <="),
+        (hinted((0.9,), ([("p", (0.5,))])), "Expected `int`, got `float`"),
+        (hinted((), ([("p", ())])), "0 similarities: expected 1 to 8"),
+        (hinted((0.5,) * 9, ([("p", (1,) * 9)])), "9 similarities: expected 1 to 8"),
+        (hinted((0.9,), ([("p", (1,))] * 257)), "hints about 257 publishers: at most 256"),
+        (hinted((0.9,), ([("", (1,))])), "a publisher of 0 characters: expected 1 to 256"),
+        (hinted((0.9,), (["p"])), "Expected `array`, got `str`"),
+        (
+            raw(["batch", 0, 1, [["subs", [["sub", ["c", "", 1, 1], parse("x > 1")]]]]]),
+            "a name of 0 characters",
+        ),
+        (
+            raw(["batch", 0, 1, [["subs", [["sub", ["c", "s", 1, 1], BAD_FILTER]]]]]),
+            "the constraint on 'x'",
+        ),
+        (raw(["batch", 0, 1, [["subs", [["unsub", []]]]]]), "it cannot be read"),
+        (raw(["batch", 0, 1, [["retire", [["c"]]]]]), "it cannot be read"),
     ],
-    ids=range(14),
+    ids=range(32),
 )
 def test_what_is_no_frame_is_named(payload, reason):
     with pytest.raises(FrameError, match=reason):
         decode(payload)
+
+
+def test_an_unsubscription_without_hints_may_leave_them_out():
+    """As it was before there were any."""
+    frame = decode(raw(["batch", 0, 1, [["unsub", [["c", "s", 1, 1]]]]]))
+    assert frame == Batch(Lane.CONTROL, 1, (Unsubscribe((EntryId("c", "s", 1, 1),)),))
 
 
 @pytest.mark.parametrize("length", [0, 101, 2**32 - 1])

@@ -1,9 +1,15 @@
 """Covering policies: which subscriptions are sent on over which link. One file each."""
 
 from byway.core.covering.active import Active
+from byway.core.covering.incremental import Incremental
+from byway.core.covering.lazy import Lazy
 from byway.core.covering.none import NoCovering
-from byway.core.covering.policy import Covering, Moves
+from byway.core.covering.packing import Packing
+from byway.core.covering.policy import Covering, Endings, Moves
+from byway.core.covering.selective import Selective
 
-POLICIES: dict[str, type[Covering]] = {"none": NoCovering, "active": Active}
+POLICIES: dict[str, type[Covering]] = {
+    policy.name: policy for policy in (NoCovering, Active, Lazy, Packing, Incremental, Selective)
+}
 
-__all__ = ["POLICIES", "Covering", "Moves"]
+__all__ = ["POLICIES", "Covering", "Endings", "Moves"]

@@ -8,84 +8,227 @@ with the smaller id goes (DESIGN §4, the quench rule with Δ = 1).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from byway.core.covering.policy import Covering
-from byway.core.tables import Entry
+import msgspec
+
+from byway.core.config import BrokerConfig
+from byway.core.covering.merging import Merging, MergingState
+from byway.core.covering.policy import Covering, Endings, Moves
+from byway.core.covering.retirement import Retirement, RetirementState, Room
+from byway.core.tables import Ending, Entry
 from byway.model.filters import covers
+
+
+class Release(msgspec.Struct):
+    """What takes the place of one that goes."""
+
+    forwarded: list[Entry] = msgspec.field(default_factory=list)
+    """The maximal ones."""
+    quenched: list[tuple[Entry, Entry]] = msgspec.field(default_factory=list)
+    """The others, each with one that stands for it."""
+
+
+class ActiveState(msgspec.Struct, array_like=True):
+    """What survives a restart."""
+
+    awake: bool
+    retirement: RetirementState
+    merging: MergingState | None
 
 
 class Active(Covering):
     """Forwards the maximal ones."""
 
     name = "active"
+    replaces = True
+    """Whether a broader one has narrower ones withdrawn."""
+
+    def __init__(self, moves: Moves, config: BrokerConfig) -> None:
+        super().__init__(moves, config)
+        self._awake = False
+        self._retirement = Retirement(self)
+        self.merging = Merging(self) if config.merging else None
 
     def arrived(self, entry: Entry, links: Sequence[str]) -> None:
         """Quench it where another covers it; elsewhere it takes the place of what it covers."""
         if not links:
             return
-        wide = self._others(entry)
+        wide = self._standing_for(entry)
         forwarded = []
         for link in links:
             quencher = _quencher(wide, link)
             if quencher is not None:
-                self.moves.quench(entry, quencher, link)
+                self._quench(entry, quencher, link)
             else:
-                self.moves.forward(entry, link)
+                self.forward(entry, link)
                 forwarded.append(link)
-        if forwarded:
-            self._replace_covered(entry, forwarded)
+        if forwarded and self.replaces:
+            self.replace_covered(entry, forwarded)
 
     def concerned(self, entries: Sequence[Entry], link: str) -> None:
         """Send the maximal ones of those that nothing covers yet."""
-        self._release([entry for entry in entries if link not in entry.forwarded], link)
+        waiting = [entry for entry in entries if link not in entry.forwarded]
+        self.carry_out(self.released(waiting, link), link)
 
-    def left(self, entries: Sequence[Entry], link: str) -> None:
+    def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
         """What they stood for comes first, then they go."""
+        going = {id(entry) for entry in entries}
+        release = self.released(self._behind(entries, link, going), link, going)
+        self.carry_out(release, link)
+        self.moves.triggered(len(release.forwarded))
+        self.withdraw(entries, link, endings)
+
+    # --- what stands behind others -------------------------------------------------------------
+
+    def _standing_for(self, entry: Entry) -> list[Entry]:
+        """Forwarded ones that cover an entry."""
+        return [other for other in self.moves.sent_covering(entry.filter) if other is not entry]
+
+    def _behind(self, entries: Sequence[Entry], link: str, going: set[int]) -> list[Entry]:
+        """What these cover, concerns the link, and is not forwarded there."""
         behind: dict[int, Entry] = {}
         for entry in entries:
             for other in self.moves.covered_by(entry.filter):
-                if link not in other.forwarded and other.key not in behind:
-                    behind[other.key] = other
-        going = {id(entry) for entry in entries}
-        waiting = [e for e in behind.values() if self.moves.concerns(e, link)]
-        self._release([e for e in waiting if id(e) not in going], link, going)
-        self.moves.withdraw(entries, link, None)
+                if link not in other.forwarded:
+                    behind[id(other)] = other
+        waiting = (entry for key, entry in behind.items() if key not in going)
+        return [entry for entry in waiting if self.moves.concerns(entry, link)]
 
-    def _others(self, entry: Entry) -> list[Entry]:
-        return [other for other in self.moves.covering(entry.filter) if other is not entry]
+    def release_of(self, entry: Entry, link: str, others: Sequence[Entry] = ()) -> Release:
+        """What would take the place of one entry on a link, from where others are going too."""
+        going = {id(entry), *map(id, others)}
+        return self.released(self._behind([entry], link, going), link, going)
 
-    def _replace_covered(self, entry: Entry, links: Sequence[str]) -> None:
-        narrow = [e for e in self.moves.covered_by(entry.filter) if e is not entry]
+    def forward(self, entry: Entry, link: str) -> None:
+        """Send a subscription over a link; it may be merged with others there later."""
+        self.moves.forward(entry, link)
+        if self.merging is not None:
+            self.merging.forwarded(entry, link)
+
+    def _quench(self, entry: Entry, quencher: Entry, link: str) -> None:
+        self.moves.quench(entry, quencher, link)
+        if quencher.ending is not None:
+            self._retirement.disturb(link, quencher)
+
+    def withdraw(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+        """Take back what has ended, but for what was withdrawn because something took its place."""
+        there = [entry for entry in entries if link in entry.forwarded]
+        if there:
+            self.moves.withdraw(there, link, None, endings)
+        if any(entry.ending is not None for entry in there):
+            self._retirement.disturb(link)
+
+    def replace_covered(self, entry: Entry, links: Sequence[str]) -> None:
+        """Withdraw what an entry that is forwarded there covers."""
+        narrow = [e for e in self.moves.sent_covered_by(entry.filter) if e is not entry]
         for link in links:
             replaced = [e for e in narrow if link in e.forwarded]
             if replaced:
-                self.moves.withdraw(replaced, link, entry)
+                self.moves.withdraw(replaced, link, entry, {})
 
-    def _release(
+    def released(
         self, entries: Sequence[Entry], link: str, going: frozenset[int] | set[int] = frozenset()
-    ) -> None:
-        """Each of these is quenched by another or forwarded; of those that are not quenched only
-        the maximal ones are forwarded. `going` do not quench any more. Asks once for each maximal
-        one, not for each: thousands may stand behind one that goes."""
-        waiting = {entry.key: entry for entry in entries}
+    ) -> Release:
+        """Each of these is quenched by another or to be forwarded; of those that are not quenched
+        only the maximal ones are. `going` do not quench any more. Asks once for each maximal one,
+        not for each: thousands may stand behind one that goes."""
+        release = Release()
+        waiting = {id(entry): entry for entry in entries}
         while waiting:
-            entry = self._broadest(next(iter(waiting.values())), waiting)
-            wide = [e for e in self._others(entry) if id(e) not in going]
+            entry = self.broadest(next(iter(waiting.values())), waiting)
+            wide = [e for e in self._standing_for(entry) if id(e) not in going]
             quencher = _quencher(wide, link)
             if quencher is None:
-                del waiting[entry.key]
-                self.moves.forward(entry, link)
-                self._replace_covered(entry, [link])
+                del waiting[id(entry)]
+                release.forwarded.append(entry)
                 quencher = entry
             for other in self.moves.covered_by(entry.filter):
-                if waiting.pop(other.key, None) is not None:
-                    self.moves.quench(other, quencher, link)
+                if waiting.pop(id(other), None) is not None:
+                    release.quenched.append((other, quencher))
+        return release
 
-    def _broadest(self, entry: Entry, waiting: dict[int, Entry]) -> Entry:
+    def broadest(self, entry: Entry, waiting: dict[int, Entry]) -> Entry:
         """One of those that wait which covers `entry` and which none that waits precedes."""
-        while wide := [e for e in self._others(entry) if e.key in waiting and _precedes(e, entry)]:
+        while True:
+            covering = (e for e in self.moves.covering(entry.filter) if id(e) in waiting)
+            wide = [e for e in covering if e is not entry and _precedes(e, entry)]
+            if not wide:
+                return entry
             entry = wide[len(wide) // 2]  # of a chain this skips half
-        return entry
+
+    def carry_out(self, release: Release, link: str) -> None:
+        """Send and quench what was released."""
+        for entry in release.forwarded:
+            self.forward(entry, link)
+            if self.replaces:
+                self.replace_covered(entry, [link])
+        for entry, quencher in release.quenched:
+            self._quench(entry, quencher, link)
+
+    # --- in quiet times ------------------------------------------------------------------------
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is time for what need not be done at once."""
+        return True
+
+    def stay_awake(self) -> None:
+        """There is something to do in quiet times."""
+        if not self._awake and self.config.retire_interval_us:
+            self._awake = True
+            self.moves.wake(self.config.retire_interval_us)
+
+    def started(self) -> None:
+        """Timers do not survive a restart, and mergers not that merging is switched off."""
+        self._awake = False
+        mergers = [e for e in self.moves.preserved() if e.ending is not None and e.ending.merged]
+        if self.merging is not None:
+            self.merging.started(mergers)
+        else:
+            for entry in mergers:
+                entry.ending = Ending(retired=True, merged=True)
+        if self._has_work():
+            self.stay_awake()
+
+    def woken(self) -> None:
+        """Merge and retire a little."""
+        self._awake = False
+        if self.is_quiet:
+            room = Room(self._retirement.allowance(self.moves.now_us))
+            if self.merging is not None:
+                self.merging.step(room)
+            self._retirement.step(room)
+            self._retirement.left = max(room.forwards, 0)
+        if self._has_work():
+            self.stay_awake()
+
+    def _has_work(self) -> bool:
+        if self.merging is not None and self.merging.has_work:
+            return True
+        endings = (entry.ending for entry in self.moves.preserved())
+        return any(
+            e is not None and (e.postponed or (e.retired and self.config.retire_batch))
+            for e in endings
+        )
+
+    def gone(self, entries: Sequence[Entry]) -> None:
+        """Mergers may have lost a part."""
+        if self.merging is not None:
+            self.merging.gone(entries)
+
+    def snapshot(self) -> Any:
+        """How far it is."""
+        merging = None if self.merging is None else self.merging.snapshot()
+        return ActiveState(self._awake, self._retirement.snapshot(), merging)
+
+    def restore(self, state: Any) -> None:
+        """Go on."""
+        kept = msgspec.convert(state, ActiveState)
+        self._awake = kept.awake
+        self._retirement.restore(kept.retirement)
+        if self.merging is not None and kept.merging is not None:
+            self.merging.restore(kept.merging)
 
 
 def _quencher(wide: Sequence[Entry], link: str) -> Entry | None:

@@ -4,16 +4,27 @@ A subscription *concerns* a link if an advertisement that came from there may fe
 either forwarded, or quenched: another that covers it is forwarded in its stead. Which of the two is
 the policy's business; that nothing is neither, and that additions precede withdrawals, are its
 duties. Nothing is recorded about who quenches whom: the index can tell.
+
+A subscription that ends may be *preserved* on a link: what is beyond is not told, and it goes on
+standing for others there.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from byway.core.tables import Entry
-from byway.model import Filter
+from byway.core.config import BrokerConfig
+from byway.core.covering.statistics import Statistics
+from byway.core.tables import Ending, Entry
+from byway.model import Attributes, Filter
+from byway.model.messages import EntryId
+
+if TYPE_CHECKING:
+    from byway.core.covering.merging import Merging
+
+Endings = Mapping[EntryId, Ending]
+"""How those ended that have ended for good, by id."""
 
 
 class Moves(Protocol):
@@ -25,38 +36,113 @@ class Moves(Protocol):
     def quench(self, entry: Entry, quencher: Entry, link: str) -> None:
         """Do not send it: `quencher`, which is forwarded there, covers it."""
 
-    def withdraw(self, entries: Sequence[Entry], link: str, quencher: Entry | None) -> None:
-        """Take back subscriptions that were sent over a link: one message for all. They end or no
-        longer concern the link, or `quencher` stands for them now."""
+    def withdraw(
+        self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Endings
+    ) -> None:
+        """Take back subscriptions that were sent over a link. They end or no longer concern the
+        link, or `quencher` stands for them now."""
+
+    def preserve(self, entry: Entry, ending: Ending) -> None:
+        """Keep one that has ended, for the links it is still forwarded to."""
+
+    def entry(self, id: EntryId) -> Entry | None:
+        """The one of an id, preserved or not."""
+
+    def stand_in(self, id: EntryId, filter: Filter) -> Entry:
+        """A new entry that is nobody's: a merger."""
+
+    def preserved(self) -> list[Entry]:
+        """All that are preserved, mergers too, the oldest first."""
 
     def covering(self, filter: Filter) -> list[Entry]:
-        """Entries that cover a filter, the filter's own entry too if it is stored."""
+        """Entries of the table that cover a filter, the filter's own too if it is stored."""
 
     def covered_by(self, filter: Filter) -> list[Entry]:
-        """Entries that a filter covers, its own entry too if it is stored."""
+        """Entries of the table that a filter covers, its own too if it is stored."""
+
+    def sent_covering(self, filter: Filter) -> list[Entry]:
+        """The same of those that are forwarded anywhere, preserved or not: few."""
+
+    def sent_covered_by(self, filter: Filter) -> list[Entry]:
+        """The same of those that are forwarded anywhere, preserved or not."""
 
     def concerns(self, entry: Entry, link: str) -> bool:
         """Whether an entry concerns a link."""
 
+    def wanted(self, attributes: Attributes, link: str) -> bool:
+        """Whether anybody here wants a publication that came from a link."""
 
-class Covering(ABC):
+    def mergers(self, attributes: Attributes) -> list[Entry]:
+        """Those that match a publication."""
+
+    @property
+    def broker(self) -> tuple[str, int]:
+        """The name and incarnation of the broker."""
+
+    def feeds(self, publisher: str, link: str) -> bool:
+        """Whether a publisher's advertisements came from a link."""
+
+    def triggered(self, count: int) -> None:
+        """So many were forwarded because another one went."""
+
+    def wake(self, after_us: int) -> None:
+        """Have `woken` called after a time."""
+
+    @property
+    def now_us(self) -> int:
+        """The time of the input that is handled."""
+
+
+class Covering:
     """One policy of one broker."""
 
     name: str
+    packs: bool = False
+    """Whether subscriptions that go out together travel in one message."""
+    statistics: Statistics | None = None
+    """What local subscriptions received; None: it is not collected."""
+    merging: Merging | None = None
+    """Looks at publications too, if there is any merging; None: there is not."""
 
-    def __init__(self, moves: Moves) -> None:
+    def __init__(self, moves: Moves, config: BrokerConfig) -> None:
         self.moves = moves
+        self.config = config
 
-    @abstractmethod
     def arrived(self, entry: Entry, links: Sequence[str]) -> None:
         """A new entry is in the table; it concerns these links."""
+        raise NotImplementedError
 
-    @abstractmethod
     def concerned(self, entries: Sequence[Entry], link: str) -> None:
         """An advertisement came from `link`; these entries concern it, maybe not for the first
         time."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def left(self, entries: Sequence[Entry], link: str) -> None:
+    def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
         """These were forwarded to `link` and must be withdrawn there. They have ended, and are no
-        longer in the table, or no longer concern the link."""
+        longer in the table, or no longer concern the link. Those with an ending may be preserved
+        instead."""
+        raise NotImplementedError
+
+    def ending(self, entry: Entry) -> Ending:
+        """A local client takes back a subscription: what is known about how it may end."""
+        del entry
+        return Ending()
+
+    def gone(self, entries: Sequence[Entry]) -> None:
+        """These have ended, wherever they were forwarded to."""
+
+    def loaded(self, queued: int) -> None:
+        """So many messages wait in the broker's input queue."""
+
+    def started(self) -> None:
+        """The broker begins, or goes on after a restart."""
+
+    def woken(self) -> None:
+        """It asked for it."""
+
+    def snapshot(self) -> Any:
+        """What must survive a restart, as msgpack can carry it."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Take back what `snapshot` gave."""

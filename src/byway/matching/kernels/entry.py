@@ -115,8 +115,8 @@ def match_link_mask(directory, parcel, answer, exclude):
     room = carray(pointer(answer), 4, np.int64)
     mask = carray(pointer(room[0]), room[1], np.uint64)
     out = carray(pointer(room[2]), room[3], np.int64)
-    local, several = match.match_link_mask(st, codes, nums, texts, marks, exclude, mask, out)
-    return local, several, st.control[HOT], mask[0]
+    local, matched = match.match_link_mask(st, codes, nums, texts, marks, exclude, mask, out)
+    return local, matched, st.control[HOT], mask[0]
 
 
 @njit(cache=True, nogil=True)

@@ -404,7 +404,7 @@ def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets)
 def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
     """Links of matching entries as bits of `mask`, keys of local ones into `out`.
 
-    Entries from link `exclude` do not count. Returns (local keys, 1 if two or more entries match).
+    Entries from link `exclude` do not count. Returns (local keys, entries that match).
     """
     found = match_one(st, codes, nums, texts, marks)
     for w in range(len(mask)):
@@ -422,4 +422,4 @@ def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
         else:
             mask[link >> 6] |= np.uint64(1) << np.uint64(link & 63)
         entries += 1
-    return local, 1 if entries > 1 else 0
+    return local, entries

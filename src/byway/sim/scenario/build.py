@@ -19,6 +19,7 @@ from byway.sim.scenario.check import check_on
 from byway.sim.scenario.draws import Purpose, derived_seed, stream
 from byway.sim.scenario.faults import faults_of, start_faults
 from byway.sim.scenario.generator import generator_of
+from byway.sim.scenario.monitors import start_monitors, start_probes
 from byway.sim.scenario.publishers import start_publishers
 from byway.sim.scenario.schema import (
     BrokerSettings,
@@ -43,6 +44,9 @@ _TIMES: Final = {
     "strangers_wait_s": "strangers_wait_us",
     "restore_grace_s": "restore_grace_us",
     "load_interval_s": "load_interval_us",
+    "statistics_window_s": "statistics_window_us",
+    "retire_interval_s": "retire_interval_us",
+    "retire_quiet_s": "retire_quiet_us",
 }
 _NAMED_KEY: Final = re.compile(r"topology key '(\w+)'|(\w+) = .*")
 
@@ -82,8 +86,26 @@ def build(plan: Plan, trace: TraceWriter | None = None) -> tuple[World, dict[str
         generator = generator_of(workload, derived_seed(seed, Purpose.WORKLOAD))
         start_publishers(stage, workload, generator)
         Subscribers(stage, workload, generator).start()
+    start_monitors(stage)
+    if scenario.probe is not None:
+        start_probes(stage, scenario.probe)
     start_faults(stage, faults)
+    _hurry(world, microseconds(scenario.brokers.instant_until_s))
     return world, clients
+
+
+def _hurry(world: World, until_us: int) -> None:
+    """Nothing takes any time until then."""
+    if not until_us:
+        return
+
+    def end() -> None:
+        for node in world.nodes.values():
+            node.slowness = 1.0
+
+    for node in world.nodes.values():
+        node.slowness = 0.0
+    world.at(until_us, end)
 
 
 def topology_of(scenario: Scenario, seed: int) -> Topology:

@@ -13,10 +13,12 @@ import msgspec
 from byway.model.errors import shortened
 from byway.model.messages import Message
 from byway.sim.scenario.check_faults import check_fault_on, check_fault_times
+from byway.sim.scenario.check_measure import check_measure, check_measure_on
 from byway.sim.scenario.check_steps import check_clients, check_steps, no_client
 from byway.sim.scenario.generator import generator_of
 from byway.sim.scenario.places import brokers_of, check_broker
 from byway.sim.scenario.schema import (
+    BrokerSettings,
     Churn,
     Expect,
     RandomFaults,
@@ -41,6 +43,9 @@ def check_scenario(scenario: Scenario) -> None:
     if scenario.brokers.profile not in profile_names():
         reason = f"expected one of {', '.join(profile_names())}"
         raise ScenarioError("brokers.profile", f"{reason}, found {scenario.brokers.profile!r}")
+    _check_pruning("brokers", scenario.brokers)
+    for name, settings in scenario.brokers.at.items():
+        _check_pruning(f"brokers.at.{name}", settings)
     if scenario.workload is not None:
         _check_workload(scenario.workload, scenario)
     else:
@@ -48,11 +53,16 @@ def check_scenario(scenario: Scenario) -> None:
     for number, burst in enumerate(scenario.unsubscribe):
         last_s = burst.at_s + (burst.count - 1) * burst.gap_s
         check_before_end(f"unsubscribe.{number}.at_s", last_s, scenario)
+        if burst.which == "roots":
+            _check_covering_only(f"unsubscribe.{number}.which", scenario)
     if scenario.churn is not None:
         _check_churn(scenario.churn, scenario)
+    if scenario.moves is not None:
+        check_window("moves", scenario.moves, 0.0, scenario)
     if scenario.faults_random is not None:
         _check_random_faults(scenario.faults_random, scenario)
     check_fault_times(scenario)
+    check_measure(scenario)
     check_clients(scenario)
     check_steps(scenario)
     _check_expect(scenario.expect, scenario)
@@ -72,6 +82,7 @@ def check_on(scenario: Scenario, topology: Topology) -> None:
         brokers_of("workload.publishers_at", workload.publishers_at, topology)
     if faults is not None:
         brokers_of("faults_random.brokers", faults.brokers, topology)
+    check_measure_on(scenario, topology)
 
 
 # --- tables -----------------------------------------------------------------------------------
@@ -89,6 +100,16 @@ def _check_topology_keys(spec: dict[str, object]) -> None:
             raise unknown_key("topology", key, known[kind])
 
 
+def _check_pruning(path: str, settings: BrokerSettings) -> None:
+    """A larger burst is stopped by less similarity, never by more."""
+    bursts, similarities = settings.incremental_bursts, settings.incremental_similarities
+    if bursts is not None and bursts[0] > bursts[1]:
+        raise ScenarioError(f"{path}.incremental_bursts", f"{bursts[0]} is more than {bursts[1]}")
+    if similarities is not None and similarities[0] < similarities[1]:
+        reason = f"{similarities[0]:g} is less than {similarities[1]:g}"
+        raise ScenarioError(f"{path}.incremental_similarities", reason)
+
+
 def _check_workload(workload: Workload, scenario: Scenario) -> None:
     if workload.rate_per_s is not None and workload.rate_per_publisher_per_s is not None:
         raise ScenarioError("workload.rate_per_publisher_per_s", "rate_per_s is given too")
@@ -98,6 +119,12 @@ def _check_workload(workload: Workload, scenario: Scenario) -> None:
     if workload.subscribers is not None and workload.subscribers > max(1, workload.subscriptions):
         reason = f"{workload.subscribers} share {workload.subscriptions} subscriptions"
         raise ScenarioError("workload.subscribers", reason)
+    if workload.clusters != "none":
+        _check_covering_only("workload.clusters", scenario)
+    if workload.roots_after:
+        _check_covering_only("workload.roots_after", scenario)
+        if workload.order == "given":
+            raise ScenarioError("workload.roots_after", "goes with order = 'shuffled'")
     last_s = workload.subscribe_at_s + workload.subscribe_for_s
     check_before_end("workload.subscribe_at_s", last_s, scenario)
     generator = generator_of(workload, seed=0)
@@ -109,6 +136,12 @@ def _check_workload(workload: Workload, scenario: Scenario) -> None:
         raise ScenarioError("workload.subscriptions", reason)
 
 
+def _check_covering_only(key: str, scenario: Scenario) -> None:
+    kind = None if scenario.workload is None else scenario.workload.kind
+    if kind != "covering":
+        raise ScenarioError(key, f"is about groups of kind 'covering', this one is {kind!r}")
+
+
 def _check_symbols(publishers: int, symbols: int) -> None:
     if publishers > symbols:
         reason = f"{publishers} share {symbols} symbols"
@@ -116,8 +149,8 @@ def _check_symbols(publishers: int, symbols: int) -> None:
 
 
 def _check_nothing_needs_a_workload(scenario: Scenario) -> None:
-    for key, given in (("churn", scenario.churn), ("unsubscribe", scenario.unsubscribe)):
-        if given:
+    for key in ("churn", "unsubscribe", "moves"):
+        if getattr(scenario, key):
             raise ScenarioError(key, "is about the subscribers of a [workload]; there is none")
 
 

@@ -31,6 +31,9 @@ class Purpose(IntEnum):
     CHURN_VANISH = 10
     BURSTS = 11
     FAULTS = 12
+    GROUPS = 13
+    MOVES = 14
+    MONITORS = 15
 
 
 def stream(seed: int, purpose: Purpose) -> np.random.Generator:

@@ -40,6 +40,11 @@ def places(
     return [brokers[number % len(brokers)] for number in range(count)]
 
 
+def group_of(key: str, name: str, topology: Topology) -> tuple[str, ...]:
+    """The broker of that name, or those of a role or word."""
+    return (name,) if name in topology else brokers_of(key, name, topology)
+
+
 def check_broker(key: str, name: str, topology: Topology) -> None:
     """Raise `ScenarioError` unless there is such a broker."""
     if name not in topology:

@@ -41,12 +41,14 @@ def _times_us(stage: Stage, workload: Workload) -> Iterator[int]:
     if workload.rate_per_publisher_per_s is not None:
         rate_per_s = workload.rate_per_publisher_per_s * workload.publishers
     rate_per_s /= workload.burst
-    from_us = microseconds(stage.scenario.warmup_s)
+    from_us, to_us = microseconds(stage.scenario.warmup_s), stage.end_us
+    if workload.publish_for_s is not None:
+        to_us = min(to_us, from_us + microseconds(workload.publish_for_s))
     if not workload.publishers:
         return iter(())
     if workload.arrivals == "regular":
-        return regular_times_us(rate_per_s, from_us, stage.end_us)
-    return poisson_times_us(rate_per_s, from_us, stage.end_us, stage.rng(Purpose.ARRIVALS))
+        return regular_times_us(rate_per_s, from_us, to_us)
+    return poisson_times_us(rate_per_s, from_us, to_us, stage.rng(Purpose.ARRIVALS))
 
 
 def _publications(generator: Generator) -> Iterator[dict[str, Value]]:

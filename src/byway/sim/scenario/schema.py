@@ -25,6 +25,7 @@ Limit = Annotated[float, Meta(gt=0, le=1e15)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Quantity = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Bound = Annotated[int, Meta(ge=1, le=2**53)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Factor = Annotated[float, Meta(ge=1, le=1_000_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Names = Annotated[tuple[Name, ...], Meta(min_length=1)]
@@ -74,7 +75,20 @@ class Network(_Table, frozen=True, kw_only=True):
 class BrokerSettings(_Table, frozen=True, kw_only=True):
     """Settings of a broker; what is not given is the broker's own default."""
 
-    covering: Literal["none", "active"] | None = None
+    covering: Literal["none", "active", "lazy", "packing", "incremental", "selective"] | None = None
+    incremental_bursts: tuple[Count, Count] | None = None
+    incremental_similarities: tuple[Share, Share] | None = None
+    selective_similarity: Share | None = None
+    selective_count_min: Count | None = None
+    pruning_samples_min: Bound | None = None
+    statistics_max: Annotated[int, Meta(ge=2, le=2**53)] | None = None
+    statistics_window_s: Seconds | None = None
+    congestion_queue: Count | None = None
+    merging: bool | None = None
+    merging_false_positives: Share | None = None
+    retire_interval_s: Seconds | None = None
+    retire_batch: Count | None = None
+    retire_quiet_s: Seconds | None = None
     conformance: bool | None = None
     hops_max: Bound | None = None
     probe_cycles: bool | None = None
@@ -96,6 +110,8 @@ class Brokers(BrokerSettings, frozen=True, kw_only=True):
 
     profile: Name = "instant"
     """How long brokers work at a message."""
+    instant_until_s: Seconds = 0.0
+    """Before this nothing takes them any time: tables are there when things begin."""
     at: dict[str, BrokerSettings] = {}
 
 
@@ -111,6 +127,14 @@ class Workload(_Table, frozen=True, kw_only=True):
     subscribers_at: Place = "all"
     order: Literal["given", "shuffled"] = "given"
     """Of the generator's subscriptions, as they arrive."""
+    roots_after: Share = 0.0
+    """Of `shuffled` subscriptions, the share that comes before the first root (covering only); but
+    roots of groups in clusters come first of all."""
+    clusters: Literal["none", "siblings", "brokers"] = "none"
+    """Where groups are (covering only): anywhere, or each among brokers of one neighbour, or at one
+    broker."""
+    scattered_groups: Count = 0
+    """So many groups, the first ones, are anywhere all the same."""
     subscribe_at_s: Seconds = 0.0
     subscribe_for_s: Seconds = 0.0
     """The span over which subscriptions arrive, evenly."""
@@ -123,6 +147,8 @@ class Workload(_Table, frozen=True, kw_only=True):
     rate_per_s: Rate | None = None
     """Publications of all publishers together."""
     rate_per_publisher_per_s: Rate | None = None
+    publish_for_s: Seconds | None = None
+    """From the end of the warm-up on; not given: to the end of the run."""
     arrivals: Literal["regular", "poisson"] = "regular"
     burst: Quantity = 1
     """Publications that come at the same time, as when a market ticks; the rate stays the same."""
@@ -149,8 +175,54 @@ class UnsubscribeBurst(_Table, frozen=True, kw_only=True):
     at_s: Seconds
     count: Quantity
     gap_s: Seconds = 0.0
-    which: Literal["broadest", "random"] = "random"
-    """Those that cover the most others, or any."""
+    which: Literal["broadest", "random", "roots"] = "random"
+    """Those that cover the most others, any, or the generator's first roots (covering only)."""
+
+
+class Moves(_Table, frozen=True, kw_only=True):
+    """Subscriptions of the workload that end at one broker and begin at another."""
+
+    per_s: Rate
+    from_s: Seconds | None = None
+    """Not given: the end of the warm-up."""
+    to_s: Seconds | None = None
+    """Not given: the end of the run."""
+    within: Name | None = None
+    """The beginning of the names of roles: a move stays among the brokers of one of these."""
+
+
+class Monitor(_Table, frozen=True, kw_only=True):
+    """A subscriber who asks for much, leaves, and comes again somewhere else."""
+
+    filter: str
+    at: Place
+    """Its brokers, one after another."""
+    from_s: Seconds
+    stay_s: Span
+    away_s: Seconds = 0.0
+    """Between leaving a broker and coming to the next."""
+
+
+class Probe(_Table, frozen=True, kw_only=True):
+    """Publications whose delays are measured apart, to one subscriber at each of some brokers."""
+
+    at_s: Seconds
+    count: Quantity = 300
+    gap_s: Seconds = 0.4
+    publishers_at: Place = "all"
+    subscribers_at: Place = "all"
+
+
+class Measure(_Table, frozen=True, kw_only=True):
+    """What is measured in a part of the run, for groups of brokers."""
+
+    from_s: Seconds
+    to_s: Seconds | None = None
+    """Not given: the end of the run. Publications after it do not count."""
+    tables_from_s: Seconds | None = None
+    """From when on tables are averaged; not given: `from_s`."""
+    at: tuple[Name, ...] = ()
+    """Besides all brokers: roles, or brokers, each measured for itself."""
 
 
 class Crash(_Table, frozen=True, kw_only=True, tag_field="kind", tag="crash"):
@@ -279,12 +351,18 @@ class Scenario(_Table, frozen=True, kw_only=True):
     """How long the network may take after the end until nothing is under way."""
     sample_s: Span = 1.0
     """Between two samples of queues and tables."""
+    compare_tables: bool = True
+    """Whether tables are compared in the end with those of a fresh network."""
     topology: dict[str, Any]
     network: Network = Network()
     brokers: Brokers = Brokers()
     workload: Workload | None = None
     churn: Churn | None = None
     unsubscribe: tuple[UnsubscribeBurst, ...] = ()
+    moves: Moves | None = None
+    monitor: tuple[Monitor, ...] = ()
+    probe: Probe | None = None
+    measure: Measure | None = None
     faults: tuple[Fault, ...] = ()
     faults_random: RandomFaults | None = None
     client: tuple[Client, ...] = ()

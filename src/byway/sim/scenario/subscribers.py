@@ -1,7 +1,7 @@
 """Subscribers: generated clients that share the subscriptions of a workload.
 
-They subscribe over a span of time, change their minds at random times, unsubscribe in bursts, and
-vanish and return. Who does what is drawn from the seed.
+They subscribe over a span of time, change their minds at random times, unsubscribe in bursts, move,
+and vanish and return. Who does what is drawn from the seed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,17 @@ import numpy as np
 from byway.matching import MatchIndex, Vocabulary
 from byway.model import Filter
 from byway.sim.scenario.draws import Purpose, poisson_times_us
-from byway.sim.scenario.schema import Churn, UnsubscribeBurst, Workload, microseconds
+from byway.sim.scenario.groups import (
+    Groups,
+    clusters_of,
+    groups_of,
+    order_with_late_roots,
+    places_of,
+)
+from byway.sim.scenario.schema import Churn, Moves, UnsubscribeBurst, Workload, microseconds
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.times import window_of
-from byway.workload import Generator
+from byway.workload import CoveringDegree, Generator
 
 
 class Subscription(NamedTuple):
@@ -61,11 +68,17 @@ class Subscribers:
         number = workload.subscriptions if workload.subscribers is None else workload.subscribers
         self._stage = stage
         self._workload = workload
-        self._filters = _filters(stage, workload, generator)
         self._clients = stage.clients(
             "s", number, "workload.subscribers_at", workload.subscribers_at,
             Purpose.SUBSCRIBERS, workload.session_ttl_s,
         )  # fmt: skip
+        groups = None
+        if isinstance(generator, CoveringDegree):
+            groups = groups_of(generator, workload.subscriptions)
+        self._order = _order(stage, workload, groups)
+        self._filters = _filters(workload, generator, self._order)
+        self._places = self._clustered(groups)
+        self._roots = [] if groups is None else self._arrivals_of_roots(groups)
         self._burst_rng = stage.rng(Purpose.BURSTS)
         self._subscribed = 0
         self._in_force: dict[int, Subscription] = {}
@@ -77,18 +90,44 @@ class Subscribers:
     def start(self) -> None:
         """Schedule the first of everything that subscribers do."""
         self._stage.follow(_arrivals_us(self._workload), self._subscribe_next)
-        churn = self._stage.scenario.churn
+        churn, moves = self._stage.scenario.churn, self._stage.scenario.moves
         if churn is not None:
             self._start_churn(churn)
+        if moves is not None:
+            self._start_moves(moves)
         for burst in self._stage.scenario.unsubscribe:
             self._stage.world.at(microseconds(burst.at_s), partial(self._start_burst, burst))
 
+    def _clustered(self, groups: Groups | None) -> list[int] | None:
+        """By row, whose it is, if groups sit in clusters."""
+        workload = self._workload
+        if groups is None or workload.clusters == "none":
+            return None
+        homes = [client.home_name for client in self._clients]
+        clusters = clusters_of(workload.clusters, homes, self._stage.topology)
+        rng = self._stage.rng(Purpose.GROUPS)
+        return places_of(groups, clusters, workload.scattered_groups, rng)
+
+    def _arrivals_of_roots(self, groups: Groups) -> list[int]:
+        """The numbers that roots have, in the generator's order."""
+        if self._order is None:
+            return [int(row) for row in groups.is_root.nonzero()[0]]
+        numbers = {row: number for number, row in enumerate(self._order) if groups.is_root[row]}
+        return [numbers[row] for row in sorted(numbers)]
+
     def _subscribe_next(self) -> None:
-        self._subscribe(self._subscribed % len(self._clients))
+        number = self._subscribed
+        if self._places is None:
+            self._subscribe(number % len(self._clients))
+        else:
+            self._subscribe(self._places[number if self._order is None else self._order[number]])
 
     def _subscribe(self, client: int) -> None:
         number, filter = self._subscribed, next(self._filters)
         self._subscribed += 1
+        self._hold(number, client, filter)
+
+    def _hold(self, number: int, client: int, filter: Filter) -> None:
         self._in_force[number] = Subscription(client, filter)
         self._drawable.add(number)
         self._clients[client].subscribe(filter, str(number))
@@ -137,10 +176,35 @@ class Subscribers:
         self._present.add(client)
         self._clients[client].come_back()
 
+    # --- moves
+
+    def _start_moves(self, moves: Moves) -> None:
+        rng = self._stage.rng(Purpose.MOVES)
+        from_s, to_s = window_of(moves, self._stage.scenario)
+        span = microseconds(from_s), microseconds(to_s)
+        times_us = poisson_times_us(moves.per_s, *span, rng.spawn(1)[0])
+        goals = _goals([client.home_name for client in self._clients], moves, self._stage)
+        self._stage.follow(times_us, partial(self._move_any, goals, rng))
+
+    def _move_any(self, goals: list[list[int]], rng: np.random.Generator) -> None:
+        """One that is in force ends, and begins at once at another client."""
+        number = self._drawable.draw(rng)
+        if number is None:
+            return
+        client, filter = self._in_force[number]
+        goal = goals[client][int(rng.integers(len(goals[client])))]
+        self._unsubscribe(number)
+        number = self._subscribed
+        self._subscribed += 1
+        self._hold(number, goal, filter)
+
     # --- bursts
 
     def _start_burst(self, burst: UnsubscribeBurst) -> None:
-        chosen = self._broadest() if burst.which == "broadest" else self._shuffled()
+        if burst.which == "roots":
+            chosen = [number for number in self._roots if number in self._in_force]
+        else:
+            chosen = self._broadest() if burst.which == "broadest" else self._shuffled()
         targets = iter(chosen[: burst.count])
         gap_us, from_us = microseconds(burst.gap_s), self._stage.world.now_us
         times_us = (from_us + number * gap_us for number in range(min(burst.count, len(chosen))))
@@ -173,14 +237,47 @@ def _arrivals_us(workload: Workload) -> Iterator[int]:
         yield from_us + number * span_us // workload.subscriptions
 
 
-def _filters(stage: Stage, workload: Workload, generator: Generator) -> Iterator[Filter]:
+def _goals(homes: list[str], moves: Moves, stage: Stage) -> list[list[int]]:
+    """For each client those that its subscriptions may move to."""
+    regions = [frozenset(stage.topology.brokers)]
+    if moves.within is not None:
+        regions = [
+            frozenset(role.brokers)
+            for role in stage.topology.roles
+            if role.name.startswith(moves.within)
+        ]
+    near = {
+        home: [place for region in regions if home in region for place in _places(homes, region)]
+        for home in dict.fromkeys(homes)
+    }
+    return [near[home] or [place] for place, home in enumerate(homes)]
+
+
+def _places(homes: list[str], region: frozenset[str]) -> list[int]:
+    return [place for place, home in enumerate(homes) if home in region]
+
+
+def _order(stage: Stage, workload: Workload, groups: Groups | None) -> list[int] | None:
+    """The rows in the order in which they arrive; None: in their own."""
+    if workload.order == "given":
+        return None
+    rng = stage.rng(Purpose.ORDER)
+    if groups is not None and workload.roots_after:
+        late = groups.of < workload.scattered_groups
+        if workload.clusters == "none":
+            late[:] = True
+        return order_with_late_roots(groups, late, workload.roots_after, rng)
+    order: list[int] = rng.permutation(workload.subscriptions).tolist()
+    return order
+
+
+def _filters(workload: Workload, generator: Generator, order: list[int] | None) -> Iterator[Filter]:
     """The workload's subscriptions in order of arrival, and those after them without end.
 
     A generator that ends begins again.
     """
     first = generator.take_filters(workload.subscriptions)
-    if workload.order == "shuffled":
-        order = stage.rng(Purpose.ORDER).permutation(len(first)).tolist()
+    if order is not None:
         first = [first[place] for place in order]
     yield from first
     del first

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from byway.sim.scenario.schema import Churn, RandomFaults, Scenario, ScenarioError
+from byway.sim.scenario.schema import Churn, Moves, RandomFaults, Scenario, ScenarioError
+
+Window = Churn | Moves | RandomFaults
 
 
 def check_before_end(key: str, time_s: float, scenario: Scenario) -> None:
@@ -11,9 +13,7 @@ def check_before_end(key: str, time_s: float, scenario: Scenario) -> None:
         raise ScenarioError(key, f"{time_s:g} s is too late: {end}")
 
 
-def check_window(
-    key: str, window: Churn | RandomFaults, needed_s: float, scenario: Scenario
-) -> None:
+def check_window(key: str, window: Window, needed_s: float, scenario: Scenario) -> None:
     """From the warm-up to the end unless said otherwise, and long enough."""
     from_s, to_s = window_of(window, scenario)
     if to_s > scenario.duration_s:
@@ -23,7 +23,7 @@ def check_window(
         raise ScenarioError(f"{key}.from_s", told if needed_s else "must be less than to_s")
 
 
-def window_of(window: Churn | RandomFaults, scenario: Scenario) -> tuple[float, float]:
+def window_of(window: Window, scenario: Scenario) -> tuple[float, float]:
     """From when to when, in seconds."""
     from_s = scenario.warmup_s if window.from_s is None else window.from_s
     return from_s, scenario.duration_s if window.to_s is None else window.to_s

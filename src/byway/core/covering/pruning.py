@@ -1,0 +1,169 @@
+"""Pruning: an unsubscription stops where others want nearly the same, and the rest is preserved.
+
+Documents 003 and 004, in what they have in common. The home broker of a subscription knows what it
+received, and how far away others were that wanted it too; from this it tells, publisher by
+publisher, how far the unsubscription has to go. The broker where it stops keeps the subscription as
+a *preserved* one for the links beyond: it covers what it stood for, so nothing has to be sent in
+its place. When all is quiet, preserved ones are *retired*, a few at a time: what only they quench
+is sent, then they are taken back, and the next broker decides for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from byway.core.config import BrokerConfig
+from byway.core.covering.active import Active, ActiveState
+from byway.core.covering.policy import Endings, Moves
+from byway.core.covering.statistics import Row, Statistics, critical_distance
+from byway.core.tables import Ending, Entry
+from byway.model.messages import Hint
+
+HINTS_MAX: Final = 256
+"""Publishers that an unsubscription tells about: those that sent most."""
+
+
+class Pruning(Active):
+    """Forwards the maximal ones, and stops unsubscriptions."""
+
+    def __init__(self, moves: Moves, config: BrokerConfig) -> None:
+        super().__init__(moves, config)
+        self.statistics: Statistics = Statistics(config.statistics_max, config.statistics_window_us)
+        self._congested = False
+        self._last_end_us = 0
+
+    # --- what 003 and 004 do each in their way -------------------------------------------------
+
+    @property
+    def similarities(self) -> tuple[float, ...]:
+        """For which distances are told, ascending."""
+        raise NotImplementedError
+
+    def wanted(self, burst: int) -> float | None:
+        """The similarity that stops an unsubscription which would release so many; None: none."""
+        raise NotImplementedError
+
+    def is_harmless(self, rows: Sequence[Row]) -> bool:
+        """Whether a subscription that received this may go without more ado."""
+        raise NotImplementedError
+
+    # --- ending --------------------------------------------------------------------------------
+
+    def ending(self, entry: Entry) -> Ending:
+        """How far its unsubscription has to go, for each publisher that is known well enough."""
+        rows = self.statistics.take(entry.key, self.moves.now_us)
+        if self.is_harmless(rows):
+            return Ending()
+        received: dict[str, list[int]] = {}
+        for publisher, distance, _, _ in rows:
+            received.setdefault(publisher, []).append(distance)
+        known = [
+            (publisher, distances)
+            for publisher, distances in received.items()
+            if len(distances) >= self.config.pruning_samples_min
+        ]
+        known.sort(key=lambda item: (-len(item[1]), item[0]))
+        hints = [
+            Hint(publisher, tuple(critical_distance(distances, s) for s in self.similarities))
+            for publisher, distances in known[:HINTS_MAX]
+        ]
+        return Ending(self.similarities, tuple(sorted(hints, key=lambda hint: hint.publisher)))
+
+    def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+        """Each is preserved there, or what it stood for comes and it goes."""
+        going: list[Entry] = []
+        if any(not ending.retired for ending in endings.values()):
+            self._last_end_us = self.moves.now_us
+        for entry in entries:
+            ending = endings.get(entry.id)
+            if ending is not None and self._congested and self.config.retire_interval_us:
+                self.moves.preserve(entry, msgspec.structs.replace(ending, postponed=True))
+                self.stay_awake()
+                continue
+            release = self.release_of(entry, link, going)
+            if ending is not None and self._stops(ending, link, len(release.forwarded)):
+                self.moves.preserve(entry, Ending(retired=True))
+                self.stay_awake()
+            else:
+                self.carry_out(release, link)
+                self.moves.triggered(len(release.forwarded))
+                going.append(entry)
+        self.withdraw(going, link, endings)
+
+    def _stops(self, ending: Ending, link: str, burst: int) -> bool:
+        """Algorithm 1 of both documents, seen from one link."""
+        if ending.retired:
+            return not self._retirement.allows(burst, self.moves.now_us)
+        hints = [hint for hint in ending.hints if self.moves.feeds(hint.publisher, link)]
+        wanted = self.wanted(burst)
+        if not hints or wanted is None:
+            return False
+        told = enumerate(ending.similarities)
+        place = next((at for at, s in told if s >= wanted), len(ending.similarities) - 1)
+        return all(hint.distances[place] == 0 for hint in hints)
+
+    # --- in quiet times ------------------------------------------------------------------------
+
+    def loaded(self, queued: int) -> None:
+        """With a long queue, unsubscriptions wait."""
+        self._congested = queued > self.config.congestion_queue
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing was unsubscribed for a while, and nothing waits."""
+        since_us = self.moves.now_us - self._last_end_us
+        return not self._congested and since_us >= self.config.retire_quiet_us
+
+    def woken(self) -> None:
+        """Decide what was postponed, before the rest."""
+        released = 0
+        for entry in self.moves.preserved() if not self._congested else ():
+            if entry.ending is not None and entry.ending.postponed:
+                released += self._decide(entry, entry.ending)
+                if released >= max(self.config.retire_batch, 1):
+                    break
+        super().woken()
+
+    def _decide(self, entry: Entry, ending: Ending) -> int:
+        """What was postponed goes on, or is preserved. How many it released."""
+        released = 0
+        decided = msgspec.structs.replace(ending, postponed=False)
+        entry.ending = Ending(retired=True)
+        for link in sorted(entry.forwarded):
+            release = self.release_of(entry, link)
+            if not self._stops(decided, link, len(release.forwarded)):
+                self.carry_out(release, link)
+                self.moves.triggered(len(release.forwarded))
+                released += len(release.forwarded)
+                self.withdraw([entry], link, {entry.id: decided})
+        return released
+
+    def snapshot(self) -> Any:
+        """The statistics besides."""
+        return PruningState(
+            super().snapshot(),
+            list(self.statistics.young.items()),
+            list(self.statistics.old.items()),
+            self._congested,
+            self._last_end_us,
+        )
+
+    def restore(self, state: Any) -> None:
+        """Go on with them."""
+        kept = msgspec.convert(state, PruningState)
+        super().restore(kept.active)
+        self.statistics.restore(dict(kept.young), dict(kept.old))
+        self._congested, self._last_end_us = kept.congested, kept.last_end_us
+
+
+class PruningState(msgspec.Struct, array_like=True):
+    """What survives a restart."""
+
+    active: ActiveState
+    young: list[tuple[int, list[Row]]]
+    old: list[tuple[int, list[Row]]]
+    congested: bool
+    last_end_us: int

@@ -1,0 +1,82 @@
+"""Groups: where the members of a covering workload's groups are, and in which order they arrive.
+
+A group is a root and all that lies inside it. Groups may be scattered over all subscribers, or each
+sit in one cluster of brokers. Rows and groups are those of the generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from byway.sim.topology import Topology
+from byway.workload import CoveringDegree
+
+Integers = npt.NDArray[np.int64]
+
+
+class Groups(NamedTuple):
+    """For each row of a workload its group, and whether it is the root."""
+
+    of: Integers
+    is_root: npt.NDArray[np.bool_]
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return int(self.of.max(initial=-1)) + 1
+
+
+def groups_of(generator: CoveringDegree, rows: int) -> Groups:
+    """Those of the first rows."""
+    chunks = range(-(-rows // generator.ROWS))
+    of = np.concatenate([np.empty(0, np.int64), *map(generator.groups, chunks)])[:rows]
+    is_root = np.zeros(rows, np.bool_)
+    roots = generator.root_rows()
+    is_root[roots[roots < rows]] = True
+    return Groups(of, is_root)
+
+
+def order_with_late_roots(
+    groups: Groups, late: npt.NDArray[np.bool_], after: float, rng: np.random.Generator
+) -> list[int]:
+    """The rows shuffled, but for roots: those that are `late` are spread over what follows this
+    share, the others come first."""
+    place = rng.random(len(groups.of))
+    late_roots = groups.is_root & late
+    place[late_roots] = after + (1 - after) * place[late_roots]
+    place[groups.is_root & ~late] = -1
+    order: list[int] = np.argsort(place, kind="stable").tolist()
+    return order
+
+
+# --- where --------------------------------------------------------------------------------------
+
+
+def clusters_of(kind: str, homes: Sequence[str], topology: Topology) -> list[list[int]]:
+    """The places of clients that are in a cluster with one another, given their brokers."""
+    found: dict[str, list[int]] = {}
+    for place, home in enumerate(homes):
+        meeting = home if kind == "brokers" else min(topology.neighbours(home), default=home)
+        found.setdefault(meeting, []).append(place)
+    return [found[meeting] for meeting in sorted(found)]
+
+
+def places_of(
+    groups: Groups, clusters: Sequence[Sequence[int]], scattered: int, rng: np.random.Generator
+) -> list[int]:
+    """A client for each row: of the cluster of its group, clusters drawn by their size; of any
+    cluster for the first `scattered` groups."""
+    members = np.concatenate([np.asarray(cluster) for cluster in clusters])
+    sizes = np.array([len(cluster) for cluster in clusters])
+    starts = np.cumsum(sizes) - sizes
+    drawn = rng.integers(len(members), size=groups.number)
+    own = (np.searchsorted(starts, drawn, side="right") - 1)[groups.of]
+    anywhere = groups.of < scattered
+    low = np.where(anywhere, 0, starts[own])
+    span = np.where(anywhere, len(members), sizes[own])
+    places: list[int] = members[low + (rng.random(len(low)) * span).astype(np.int64)].tolist()
+    return places
