@@ -29,8 +29,8 @@ PRUNING = (
     "--set", "core.pruning_samples_min=3",
     "--set", "core.retire_interval_us=100000",
 )  # fmt: skip
-FOR_LONG = ("--set", "core.retire_quiet_us=3600000000")
-AT_ONCE = ("--set", "core.retire_quiet_us=0")
+FOR_LONG = ("--set", "core.retire_after_us=3600000000")
+AT_ONCE = ("--set", "core.retire_after_us=0")
 WAIT_S = 20.0
 
 

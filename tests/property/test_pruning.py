@@ -136,7 +136,7 @@ CONFIGS = st.builds(
     covering=st.sampled_from(("packing", "lazy", "incremental", "selective", "incremental")),
     incremental_bursts=st.sampled_from(((0, 0), (1, 1), (2, 3))),
     retire_batch=st.sampled_from((0, 1, 2, 20)),
-    retire_quiet_us=st.just(0),
+    retire_after_us=st.just(0),
     congestion_queue=st.just(10),
 )
 NEAR = (("P", 0, 0), ("Q", 0, 0))

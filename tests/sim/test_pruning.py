@@ -248,7 +248,7 @@ class Timed(RandomRun):
                 congestion_queue=rng.choice((1, 1_000)),
                 retire_batch=rng.choice((1, 2, 20)),
                 retire_interval_us=rng.choice((20_000, 150_000)),
-                retire_quiet_us=rng.choice((0, 100_000)),
+                retire_after_us=rng.choice((0, 100_000)),
                 data_window=rng.choice((3, 65_536)),
             )
             for number in range(8)

@@ -54,7 +54,7 @@ def config(rng, policy, merging):
         statistics_max=rng.choice((4, 1_000)),
         congestion_queue=5,
         retire_batch=rng.choice((1, 2, 20)),
-        retire_quiet_us=rng.choice((0, 2_000_000)),
+        retire_after_us=rng.choice((0, 2_000_000)),
         merging=merging,
         merging_false_positives=rng.choice((0.0, 0.5)),
     )

@@ -41,8 +41,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     nothing is postponed."""
     retire_batch: int = 20
     """Subscriptions sent each time in place of preserved ones; 0: these stay for ever."""
-    retire_quiet_us: int = 5_000_000
-    """How long nothing must have been unsubscribed before."""
+    retire_after_us: int = 5_000_000
+    """How long one is preserved at least."""
+    preserved_max: int = 10_000
+    """Preserved subscriptions and mergers; with so many, unsubscriptions are not stopped and
+    nothing is merged."""
     conformance: bool = True
     """Refuse publications that conform to no advertisement of their publisher."""
     hops_max: int = 255

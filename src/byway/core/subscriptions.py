@@ -286,6 +286,11 @@ class Subscriptions:
         entry.settled, entry.ending = True, Ending(merged=True)
         return entry
 
+    @property
+    def preserved_count(self) -> int:
+        """How many they are."""
+        return len(self._context.preserved)
+
     def preserved(self) -> list[Entry]:
         """All that are preserved."""
         return list(self._context.preserved)

@@ -38,6 +38,8 @@ class Ending(msgspec.Struct, frozen=True, array_like=True):
     """Whether it goes on from here is not decided yet: the broker had too much to do."""
     merged: bool = False
     """It never was anybody's: the broker made it out of others."""
+    since_us: int = 0
+    """When it was kept."""
 
 
 class Entry(msgspec.Struct, eq=False):

@@ -127,7 +127,7 @@ def few(covering: str, **settings: object) -> BrokerConfig:
         "incremental_bursts": (1, 3),
         "selective_count_min": 0,
         "pruning_samples_min": 1,
-        "retire_quiet_us": 0,
+        "retire_after_us": 0,
     }
     return BrokerConfig(covering=covering, **(defaults | settings))  # type: ignore[arg-type]
 
@@ -989,23 +989,51 @@ def test_with_nothing_behind_it_goes_at_once():
     assert tick(lone) == [("C", retired("S"))]
 
 
-def test_only_in_quiet_times():
-    lone = preserving(1, stops_with(retire_quiet_us=3 * SECOND_US))
+def test_each_is_preserved_for_a_while():
+    """However much is unsubscribed meanwhile."""
+    lone = preserving(1, stops_with(retire_after_us=3 * SECOND_US))
     assert tick(lone) == [woken_at(lone)]
-    lone.receive("D", subscribe("x", "p < 1"))
-    lone.receive("D", gone("x", P=(9, 9)))  # that counts anew
-    for _ in range(2):
-        assert tick(lone) == [woken_at(lone)]
-    assert narrow(0) in tick(lone)[-1]
-
-
-def test_retirement_elsewhere_does_not_disturb_the_quiet():
-    lone = preserving(1, stops_with(retire_quiet_us=2 * SECOND_US))
     lone.receive("A", subscribe("x", "p < 1"))
+    lone.receive("D", subscribe("behind x", "p < 1 AND q = 1"))
     lone.receive("C", settled("x"))
+    lone.receive("A", gone("x", P=(0, 0)))
+    assert preserved(lone) == {"S": "C", "x": "C"}
     assert tick(lone) == [woken_at(lone)]
-    lone.receive("A", retired("x"))
-    assert narrow(0) in tick(lone)[-1]
+    assert tick(lone) == [woken_at(lone), ("C", narrow(0))]
+    assert tick(lone)[-1] == ("C", retired("S"), subscribe("behind x", "p < 1 AND q = 1"))
+
+
+def test_one_whose_retirement_is_stopped_stays_for_a_while_again():
+    lone = with_burst(3, stops_with(retire_batch=2, retire_after_us=2 * SECOND_US))
+    lone.now_us = 10 * SECOND_US
+    lone.receive("A", retired("S"))
+    assert tick(lone) == [woken_at(lone)]
+    assert tick(lone)[-1] == ("C", narrow(0), narrow(1))
+
+
+def test_steady_churn_does_not_pile_up():
+    """One that is stopped each second, for two minutes: a few are preserved at any time."""
+    lone = fed(stops_with(retire_after_us=5 * SECOND_US))
+    for number in range(120):
+        lone.receive("A", subscribe(f"w{number}", f"p = {number + 1}"))
+        lone.receive("D", subscribe(f"n{number}", f"p = {number + 1} AND q = 1"))
+        lone.receive("C", settled(f"w{number}"))
+        lone.receive("A", gone(f"w{number}", P=(0, 0)))
+        tick(lone)
+        assert len(lone.broker.preserved) < 10
+    assert lone.broker.counters.retired > 100
+
+
+@pytest.mark.parametrize("queued", [0, 99])
+def test_with_too_many_preserved_nothing_is_stopped_or_postponed(queued):
+    lone = preserving(1, stops_with(preserved_max=1, congestion_queue=10))
+    lone.receive("A", subscribe("x", "p < 2"))
+    lone.receive("D", subscribe("behind x", "p < 1 AND q = 1"))
+    lone.receive("C", settled("x"))
+    lone.handle(LoadSampled(queued))
+    told = done(lone.receive("A", gone("x", P=(0, 0))))
+    assert told == [("C", subscribe("behind x", "p < 1 AND q = 1"), gone("x", P=(0, 0)))]
+    assert preserved(lone) == {"S": "C"}
 
 
 def test_never_with_a_batch_of_none():
@@ -1350,8 +1378,9 @@ def test_restored_it_does_what_it_would_have_done(when):
 
 
 def test_statistics_survive_a_restart():
-    lone = at_home()
-    restored = Broker.restore(lone.broker.snapshot(), HOME)
+    config = few("incremental", statistics_max=2)
+    lone = at_home(config)
+    restored = Broker.restore(lone.broker.snapshot(), config)
     restored.handle(lone.now_us, Started())
     assert len(restored.policy.statistics) == 2
     restored.handle(lone.now_us, LinkUp("C", Hello("C", 1, 0, 0, 0, 0)))

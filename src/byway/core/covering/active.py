@@ -173,6 +173,11 @@ class Active(Covering):
         """Whether there is time for what need not be done at once."""
         return True
 
+    @property
+    def has_room(self) -> bool:
+        """Whether another one may be kept that nobody wants as it is."""
+        return self.moves.preserved_count < self.config.preserved_max
+
     def stay_awake(self) -> None:
         """There is something to do in quiet times."""
         if not self._awake and self.config.retire_interval_us:

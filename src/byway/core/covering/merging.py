@@ -148,7 +148,7 @@ class Merging:
             merger = self._policy.moves.entry(id)
             if merger is not None and not _is_leaving(merger):
                 self._look_after(merger, room)
-        while room and self._new:
+        while room and self._new and self._policy.has_room:
             room.examined -= 1
             id, link = self._new.popleft()
             entry = self._policy.moves.entry(id)

@@ -51,6 +51,10 @@ class Moves(Protocol):
     def stand_in(self, id: EntryId, filter: Filter) -> Entry:
         """A new entry that is nobody's: a merger."""
 
+    @property
+    def preserved_count(self) -> int:
+        """How many they are."""
+
     def preserved(self) -> list[Entry]:
         """All that are preserved, mergers too, the oldest first."""
 

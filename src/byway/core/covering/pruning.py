@@ -33,7 +33,6 @@ class Pruning(Active):
         super().__init__(moves, config)
         self.statistics: Statistics = Statistics(config.statistics_max, config.statistics_window_us)
         self._congested = False
-        self._last_end_us = 0
 
     # --- what 003 and 004 do each in their way -------------------------------------------------
 
@@ -75,23 +74,25 @@ class Pruning(Active):
     def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
         """Each is preserved there, or what it stood for comes and it goes."""
         going: list[Entry] = []
-        if any(not ending.retired for ending in endings.values()):
-            self._last_end_us = self.moves.now_us
         for entry in entries:
             ending = endings.get(entry.id)
-            if ending is not None and self._congested and self.config.retire_interval_us:
+            may_stay = ending is not None and self.has_room
+            if may_stay and ending and self._congested and self.config.retire_interval_us:
                 self.moves.preserve(entry, msgspec.structs.replace(ending, postponed=True))
                 self.stay_awake()
                 continue
             release = self.release_of(entry, link, going)
-            if ending is not None and self._stops(ending, link, len(release.forwarded)):
-                self.moves.preserve(entry, Ending(retired=True))
+            if may_stay and ending and self._stops(ending, link, len(release.forwarded)):
+                self.moves.preserve(entry, self._retiring())
                 self.stay_awake()
             else:
                 self.carry_out(release, link)
                 self.moves.triggered(len(release.forwarded))
                 going.append(entry)
         self.withdraw(going, link, endings)
+
+    def _retiring(self) -> Ending:
+        return Ending(retired=True, since_us=self.moves.now_us)
 
     def _stops(self, ending: Ending, link: str, burst: int) -> bool:
         """Algorithm 1 of both documents, seen from one link."""
@@ -113,9 +114,8 @@ class Pruning(Active):
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing was unsubscribed for a while, and nothing waits."""
-        since_us = self.moves.now_us - self._last_end_us
-        return not self._congested and since_us >= self.config.retire_quiet_us
+        """Little waits."""
+        return not self._congested
 
     def woken(self) -> None:
         """Decide what was postponed, before the rest."""
@@ -131,7 +131,7 @@ class Pruning(Active):
         """What was postponed goes on, or is preserved. How many it released."""
         released = 0
         decided = msgspec.structs.replace(ending, postponed=False)
-        entry.ending = Ending(retired=True)
+        entry.ending = self._retiring()
         for link in sorted(entry.forwarded):
             release = self.release_of(entry, link)
             if not self._stops(decided, link, len(release.forwarded)):
@@ -148,7 +148,6 @@ class Pruning(Active):
             list(self.statistics.young.items()),
             list(self.statistics.old.items()),
             self._congested,
-            self._last_end_us,
         )
 
     def restore(self, state: Any) -> None:
@@ -156,7 +155,7 @@ class Pruning(Active):
         kept = msgspec.convert(state, PruningState)
         super().restore(kept.active)
         self.statistics.restore(dict(kept.young), dict(kept.old))
-        self._congested, self._last_end_us = kept.congested, kept.last_end_us
+        self._congested = kept.congested
 
 
 class PruningState(msgspec.Struct, array_like=True):
@@ -166,4 +165,3 @@ class PruningState(msgspec.Struct, array_like=True):
     young: list[tuple[int, list[Row]]]
     old: list[tuple[int, list[Row]]]
     congested: bool
-    last_end_us: int

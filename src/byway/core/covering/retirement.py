@@ -84,8 +84,12 @@ class Retirement:
         standing = self._policy.moves.preserved()
         if not standing:
             self._places.clear()
+        before_us = self._policy.moves.now_us - self._policy.config.retire_after_us
         for entry in standing:
-            if entry.ending is not None and entry.ending.retired:
+            ending = entry.ending
+            if ending is None or not ending.retired:
+                continue
+            if ending.merged or ending.since_us <= before_us:
                 for link in sorted(entry.forwarded - entry.awaiting.keys()):
                     if room:
                         self._retire(entry, link, room)

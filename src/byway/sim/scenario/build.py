@@ -46,7 +46,7 @@ _TIMES: Final = {
     "load_interval_s": "load_interval_us",
     "statistics_window_s": "statistics_window_us",
     "retire_interval_s": "retire_interval_us",
-    "retire_quiet_s": "retire_quiet_us",
+    "retire_after_s": "retire_after_us",
 }
 _NAMED_KEY: Final = re.compile(r"topology key '(\w+)'|(\w+) = .*")
 

@@ -88,7 +88,8 @@ class BrokerSettings(_Table, frozen=True, kw_only=True):
     merging_false_positives: Share | None = None
     retire_interval_s: Seconds | None = None
     retire_batch: Count | None = None
-    retire_quiet_s: Seconds | None = None
+    retire_after_s: Seconds | None = None
+    preserved_max: Count | None = None
     conformance: bool | None = None
     hops_max: Bound | None = None
     probe_cycles: bool | None = None
