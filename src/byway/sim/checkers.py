@@ -5,10 +5,11 @@ That clients got what they should is not checked here but as it happens, in `acc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
+from byway.matching import MatchIndex
 from byway.model import Filter
 from byway.model.filters import covers
 from byway.sim.clients import SimClient
@@ -83,10 +84,19 @@ def _cover_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
     here, there = _by_link(found), _by_link(expected)
     for link, filters in there.items():
         held = here.get(link, {})
-        for filter in filters:
-            if filter not in held and not any(covers(other, filter) for other in held):
+        missing = [filter for filter in filters if filter not in held]
+        index = _index_of(held if missing else ())
+        for filter in missing:
+            if not len(index.covering(filter)):
                 origin = f"from {link}" if link else "of its own clients"
                 yield f"{name} lacks a subscription {origin} to {filter}, and what covers it"
+
+
+def _index_of(filters: Iterable[Filter]) -> MatchIndex:
+    index = MatchIndex()
+    for key, filter in enumerate(filters):
+        index.add(key, filter)
+    return index
 
 
 def _by_link(held: Held) -> dict[str | None, dict[Filter, None]]:

@@ -9,9 +9,10 @@ from byway.workload.chunks import FilterChunk, Operator, PublicationChunk, Value
 from byway.workload.covering import CoveringDegree
 from byway.workload.generator import Generator, WorkloadError
 from byway.workload.stocks import Rating, StockQuotes
+from byway.workload.workflow import Workflow
 from byway.workload.zipf import Siena, Zipf
 
-Workload = Siena | Zipf | CoveringDegree | StockQuotes
+Workload = Siena | Zipf | CoveringDegree | StockQuotes | Workflow
 
 __all__ = [
     "CoveringDegree",
@@ -23,6 +24,7 @@ __all__ = [
     "Siena",
     "StockQuotes",
     "ValueKind",
+    "Workflow",
     "Workload",
     "WorkloadError",
     "Zipf",

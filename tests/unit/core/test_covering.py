@@ -1,5 +1,7 @@
 """Covering policies: what one broker sends on, takes back, and answers for."""
 
+import pytest
+
 from byway.core.actions import Tell
 from byway.core.config import BrokerConfig
 from byway.core.inputs import LinkDown
@@ -149,11 +151,12 @@ def test_each_link_has_its_own_quencher():
     assert sent(lone.receive("D", settled("of C")), "A") == [settled("narrow")]
 
 
-def test_one_quencher_that_is_settled_is_enough():
+@pytest.mark.parametrize("first", ["low", "high"])
+def test_one_quencher_that_is_settled_is_enough(first):
     lone = fed("C")
     lone.receive("A", subscribe("low", "p > 2"))
     lone.receive("A", subscribe("high", "p > 1 AND p < 50"))
-    lone.receive("C", settled("high"))
+    lone.receive("C", settled(first))
     told = lone.receive("A", subscribe("both", "p > 3 AND p < 40"))
     assert sent(told, "A") == [settled("both")]
 

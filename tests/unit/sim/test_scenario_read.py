@@ -111,7 +111,7 @@ def test_a_scenario_can_be_pickled(tmp_path: Path) -> None:
         ),
         (
             BASE + "workload = {}",
-            "workload.kind: missing; expected one of covering, siena, stocks, zipf",
+            "workload.kind: missing; expected one of covering, siena, stocks, workflow, zipf",
         ),
         (
             WORKLOAD + "publishers_at = []",
@@ -191,7 +191,7 @@ def test_a_fault_names_the_file_the_key_and_what_was_expected(
         ),
         (
             BASE + "brokers = {profile = 'fast'}",
-            "brokers.profile: expected one of instant, measured, paper, found 'fast'",
+            "brokers.profile: expected one of instant, measured, paper, paper-slow, found 'fast'",
         ),
         (
             WORKLOAD + "rate_per_s = 1\nrate_per_publisher_per_s = 1",

@@ -12,7 +12,9 @@ from byway.model.messages import (
     Lane,
     Publish,
     PublishRequest,
+    Retire,
     Subscribe,
+    SubscribeMany,
     SubscribeRequest,
     SubscriptionsSettled,
     Unadvertise,
@@ -42,6 +44,7 @@ PROFILE = ServiceProfile(
     unadvertise=Cost(3),
     other=Cost(2),
     covering=Cost(40, 2),
+    packed=Cost(20, 1),
     policies={"lazy": PolicyCosts(publication=Cost(1), covering=Cost(4))},
 )
 
@@ -59,6 +62,9 @@ def frame(*messages, lane=Lane.CONTROL):
         (frame(Subscribe(ID, TRUE)), "active", 10 + 40 + 2 * 50),
         (frame(Subscribe(ID, TRUE)), "lazy", 10 + 4),
         (frame(Unsubscribe((ID, ID, ID))), "none", 3 * 7),
+        (frame(Retire((ID, ID))), "none", 2 * 7),
+        (frame(SubscribeMany((Subscribe(ID, TRUE),) * 3)), "none", 3 * 10),
+        (frame(SubscribeMany((Subscribe(ID, TRUE),) * 3)), "packing", 3 * (10 + 20 + 50)),
         (frame(Advertise(ID, TRUE)), "none", 5),
         (frame(Unadvertise(ID, TRUE), lane=Lane.DATA), "none", 3),
         (frame(SubscriptionsSettled((ID, ID))), "none", 2),
@@ -79,6 +85,28 @@ def test_a_batch_costs_once_and_what_carries_no_message_costs_nothing():
     assert times.of(both, 50) == 1_000 + 2 * 5
 
 
+def test_work_is_added_up_by_kind():
+    times = PROFILE.times("packing")
+    pack = frame(SubscribeMany((Subscribe(ID, TRUE),) * 3))
+    asked = ClientRequested("c", (SubscribeRequest("s", TRUE), PublishRequest(1, b"")))
+    times.of([pack, asked, frame(Subscribe(ID, TRUE)), frame(Retire((ID, ID)))], 50)
+    work = times.work
+    assert work.busy_us == {
+        "subscribe": 5 * 10, "packed": 3 * (20 + 50), "covering": 2 * (40 + 100),
+        "publication": 150, "unsubscribe": 14,
+    }  # fmt: skip
+    assert work.messages == {"subscribe": 3, "publication": 1, "unsubscribe": 1}
+    assert (work.subscriptions, work.subscription_messages) == (4, 2)
+    work.add(work)
+    assert work.busy_us["publication"] == 300
+    assert (work.messages["subscribe"], work.subscriptions) == (6, 8)
+
+
+def test_a_pack_saves_nothing_unless_the_profile_says_so():
+    plain = ServiceProfile(name="x", covering=Cost(40)).times("packing")
+    assert plain.of([frame(SubscribeMany((Subscribe(ID, TRUE),) * 3))], 50) == 120
+
+
 def test_a_profile_without_times_is_instant():
     assert INSTANT.times("active").instant
     assert not PROFILE.times("none").instant
@@ -87,10 +115,12 @@ def test_a_profile_without_times_is_instant():
 
 
 def test_profiles_by_name():
-    assert profile_names() == ("instant", "measured", "paper")
+    assert profile_names() == ("instant", "measured", "paper", "paper-slow")
     for name in profile_names():
         assert load_profile(name).name == name
-    with pytest.raises(ProfileError, match="'fast': expected one of instant, measured, paper"):
+    with pytest.raises(
+        ProfileError, match="'fast': expected one of instant, measured, paper, paper-slow"
+    ):
         load_profile("fast")
 
 
@@ -135,6 +165,18 @@ def test_paper_fits_table_two_within_a_tenth(policy):
         if told:
             assert cost.per_entry_us * size / 1_000 == pytest.approx(told, rel=0.1)
             assert cost.base_us == 0
+
+
+def test_paper_slow_is_paper_times_ten():
+    paper, slow = load_profile("paper"), load_profile("paper-slow")
+    for kind in ("publication", "subscribe", "unsubscribe", "advertise", "unadvertise"):
+        assert getattr(slow, kind).per_entry_us == pytest.approx(
+            10 * getattr(paper, kind).per_entry_us
+        )
+    assert slow.covering.per_entry_us == pytest.approx(10 * paper.covering.per_entry_us)
+    for profile in (paper, slow):
+        assert profile.packed is not None
+        assert profile.packed.per_entry_us == pytest.approx(profile.covering.per_entry_us / 2)
 
 
 def test_under_paper_active_is_slow_to_subscribe_and_fast_to_publish():

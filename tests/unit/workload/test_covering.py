@@ -25,6 +25,8 @@ WORKLOADS = [
     CoveringDegree(seed=5, count=150, degree=149),
     CoveringDegree(seed=6, count=64, degree=0),
     CoveringDegree(seed=7, count=250, degree=0.0016, nested=0.9),
+    CoveringDegree(seed=8, count=310, degree=29, ranges=1, spread=0.15),
+    CoveringDegree(seed=9, count=310, degree=20, nested=0.3, ranges=2, spread=0.01),
 ]
 
 
@@ -130,3 +132,36 @@ def test_there_are_no_more_than_there_are() -> None:
     assert workload.subscription_count() == 100
     with pytest.raises(WorkloadError, match="at most the 100 subscriptions there are"):
         workload.take_filters(101)
+
+
+def test_with_little_spread_one_child_wants_nearly_all_that_its_root_does() -> None:
+    for spread, low, high in ((1.0, 0.35, 0.65), (0.15, 0.88, 0.97)):
+        workload = CoveringDegree(seed=11, count=310, degree=30, ranges=1, hit=1, spread=spread)
+        filters = workload.take_filters(310)
+        wanted = []
+        for publication in workload.take_publications(200):
+            root = next(r for r in workload.root_rows() if filters[r].matches(publication))
+            wanted += [filters[root + n].matches(publication) for n in range(1, 31)]
+        assert low < np.mean(wanted) < high
+
+
+def test_only_hot_roots_are_hit() -> None:
+    workload = CoveringDegree(seed=12, count=310, degree=30, hit=1, hot=3, overlap=0)
+    filters = workload.take_filters(310)
+    publications = workload.take_publications(100)
+    hit = [any(filters[row].matches(p) for p in publications) for row in workload.root_rows()]
+    assert hit == [True] * 3 + [False] * 7
+    with pytest.raises(WorkloadError, match="hot"):
+        CoveringDegree(count=310, degree=30, hot=11)
+
+
+def test_groups_are_those_of_the_roots() -> None:
+    workload = CoveringDegree(seed=13, count=9_000, degree=30, nested=0.5)
+    for chunk in range(3):
+        groups, parents = workload.groups(chunk), workload.parents(chunk)
+        start = chunk * workload.ROWS
+        assert len(groups) == len(parents)
+        assert (workload.root_rows()[groups] <= np.arange(start, start + len(groups))).all()
+        roots = np.flatnonzero(parents < 0)
+        assert (workload.root_rows()[groups[roots]] == start + roots).all()
+        assert (np.diff(groups) >= 0).all()

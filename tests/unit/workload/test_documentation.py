@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from byway.workload import CoveringDegree, Generator, Siena, StockQuotes, Zipf
+from byway.workload import CoveringDegree, Generator, Siena, StockQuotes, Workflow, Zipf
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/workloads.md").read_text()
 
@@ -15,7 +15,7 @@ def section(title: str) -> str:
     return re.split(rf"^## {title}$", PAGE, flags=re.M)[1].split("\n## ")[0]
 
 
-@pytest.mark.parametrize("kind", [Zipf, CoveringDegree, StockQuotes])
+@pytest.mark.parametrize("kind", [Zipf, CoveringDegree, StockQuotes, Workflow])
 def test_parameters_and_defaults_are_those_of_the_page(kind: type[Generator]) -> None:
     documented = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section(kind.__name__), re.M)
     fields = msgspec.structs.fields(kind)

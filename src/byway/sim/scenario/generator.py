@@ -12,7 +12,15 @@ from byway.model import ANY, Filter, parse
 from byway.model.writing import name_text, value_text
 from byway.sim.scenario.schema import ScenarioError, Workload
 from byway.sim.scenario.shape import check_shape
-from byway.workload import CoveringDegree, Generator, Siena, StockQuotes, WorkloadError, Zipf
+from byway.workload import (
+    CoveringDegree,
+    Generator,
+    Siena,
+    StockQuotes,
+    Workflow,
+    WorkloadError,
+    Zipf,
+)
 from byway.workload.stocks import ATTRIBUTES
 
 GENERATORS: Final[dict[str, type[Generator]]] = {
@@ -20,6 +28,7 @@ GENERATORS: Final[dict[str, type[Generator]]] = {
     "zipf": Zipf,
     "covering": CoveringDegree,
     "stocks": StockQuotes,
+    "workflow": Workflow,
 }
 
 

@@ -119,7 +119,7 @@ class Brokers(BrokerSettings, frozen=True, kw_only=True):
 class Workload(_Table, frozen=True, kw_only=True):
     """Generated clients: who subscribes to what, and who publishes what, where and when."""
 
-    kind: Literal["siena", "zipf", "covering", "stocks"]
+    kind: Literal["siena", "zipf", "covering", "stocks", "workflow"]
     parameters: dict[str, Any] = {}
     """Of the generator; its seed comes from the run's unless given."""
     subscriptions: Count = 1_000
