@@ -274,7 +274,8 @@ def test_settings_that_cannot_be_used_are_told_at_once(tmp_path: Path) -> None:
     assert done.stderr.splitlines() == [
         "--set limits.cliens=1: limits.cliens: unknown key; did you mean 'limits.clients'?",
         f"{file}: listen: found 7001, expected host:port",
-        f"{file}: core.covering: found 'lots', expected one of active, none",
+        f"{file}: core.covering: found 'lots', expected one of active, incremental, lazy, none, "
+        "packing, selective",
         f"{file}: id: missing; expected the name of this broker",
     ]
 

@@ -22,6 +22,7 @@ VERBS = {
     "config": "Check a broker's settings.",
     "demo": "Show byway at work.",
     "filter": "Check, try and compare filters without a network.",
+    "pipeline": "Analyse traces and run sweeps, on Spark.",
     "pub": "Publish lines of JSON.",
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
