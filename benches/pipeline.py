@@ -1,0 +1,17 @@
+"""The pipeline bench: `python -m benches.pipeline`."""
+
+from benches.entry import Bench
+from benches.sections import analysing, sweeping
+
+BENCH = Bench(
+    name="pipeline",
+    about="Measure the analysis of traces and sweeps, on Spark.",
+    preface=[
+        "Times are by the clock, the best of several rounds after one that warms Spark up.",
+        "Processor time is of all processes, so half of it is what two free cores need at best.",
+    ],
+    sections={"analysing": analysing.measure, "sweeping": sweeping.measure},
+)
+
+if __name__ == "__main__":
+    BENCH.start()

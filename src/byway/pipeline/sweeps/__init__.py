@@ -1,0 +1,10 @@
+"""Sweeps: the simulator run for every point of a grid, with every seed, each run a Spark task.
+
+`plan` reads a sweep file, `task` is what a worker does with one run, `drive` starts what is
+missing.
+"""
+
+from byway.pipeline.sweeps.drive import Outcome, run_sweep
+from byway.pipeline.sweeps.plan import Run, Sweep, read_sweep
+
+__all__ = ["Outcome", "Run", "Sweep", "read_sweep", "run_sweep"]

@@ -1,0 +1,65 @@
+"""Analysis: all that is asked of a trace, by the name of the table it becomes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+
+from byway.pipeline.schemas import (
+    BROKERS,
+    CONTROL,
+    DELAYS,
+    EDGES,
+    HOPS,
+    LINKS,
+    SIZES,
+    SUMMARY,
+    TREES,
+    Table,
+)
+from byway.pipeline.traces import deliveries, load, sizes, trees
+from byway.pipeline.traces.summary import summary
+from byway.pipeline.traces.tallies import tallies
+
+
+class Analysis(NamedTuple):
+    """What can be said of a trace; nothing is computed before it is asked for.
+
+    `tallies` and `delays` are kept in memory, because others are made of them: `release` them.
+    """
+
+    tallies: DataFrame
+    delays: DataFrame
+    tables: dict[Table, DataFrame]
+
+    @property
+    def summary(self) -> DataFrame:
+        """One row a run."""
+        return self.tables[SUMMARY]
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self.tallies.unpersist()
+        self.delays.unpersist()
+
+
+def analyse(
+    trace: DataFrame, *, every_s: float = sizes.EVERY_S, with_edges: bool = False
+) -> Analysis:
+    """Ask everything of a trace; `edges`, one row for each step of each publication, if wanted."""
+    counted = tallies(trace).repartition("run").persist()  # all that is asked is asked by run
+    delayed = deliveries.delays(trace).repartition("run").persist()
+    tables = {
+        SUMMARY: summary(counted, delayed),
+        HOPS: deliveries.hop_counts(counted),
+        DELAYS: delayed,
+        BROKERS: load.broker_load(counted),
+        LINKS: load.link_load(counted),
+        CONTROL: load.control_overhead(counted),
+        SIZES: sizes.sizes_over_time(trace, every_s),
+        TREES: trees.trees(trace, counted),
+    }
+    if with_edges:
+        tables[EDGES] = trees.edges(trace)
+    return Analysis(counted, delayed, tables)

@@ -1,0 +1,66 @@
+"""Delivery trees: the way of each publication from its home broker to whoever wants it.
+
+`trees` is one row a publication, `edges` one row a step of the way.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from byway.model.trace import Event
+from byway.pipeline.schemas import EDGES, TREES
+from byway.pipeline.traces.tallies import (
+    HANDLED,
+    is_duplicate,
+    is_event,
+    is_false_positive,
+    is_matched,
+    is_pure_forwarder,
+)
+
+PUBLICATION: Final = ("run", "publisher", "incarnation", "sequence")
+
+_OF_PUBLICATIONS: Final = (*HANDLED, Event.DELIVERED, Event.DROPPED)
+
+
+def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
+    """What became of each publication that a broker handled; one that was refused has no tree.
+
+    Spark folds numbers in place but sorts for text: home brokers go through it as hashes, and the
+    tallies, which have all brokers, tell their names again.
+    """
+    delay_us = F.col("t_us") - F.col("t_pub_us")
+    homes = tallies.where(is_event(Event.PUBLISHED)).select(
+        "run", F.col("broker").alias("home"), F.xxhash64("broker").alias("home_hash")
+    )
+    return (
+        trace.where(is_event(*_OF_PUBLICATIONS))
+        .withColumns({"is_matched": F.col("matches") > 0, "is_passed_on": F.col("copies") > 0})
+        .groupBy(*PUBLICATION)
+        .agg(
+            F.max(F.when(is_event(Event.PUBLISHED), F.xxhash64("broker"))).alias("home_hash"),
+            F.min("t_pub_us").alias("t_pub_us"),
+            F.count_if(is_event(*HANDLED)).alias("brokers"),
+            F.max(F.when(is_event(*HANDLED), F.col("hop"))).alias("depth"),
+            F.count_if(is_matched()).alias("matched_brokers"),
+            F.count_if(is_pure_forwarder()).alias("pure_forwarders"),
+            F.count_if(is_false_positive()).alias("false_positives"),
+            F.count_if(is_duplicate()).alias("duplicates"),
+            F.coalesce(F.sum(F.col("span") - 1), F.lit(0)).alias("bypassed"),
+            F.count_if(is_event(Event.DELIVERED)).alias("deliveries"),
+            F.max(F.when(is_event(Event.DELIVERED), delay_us)).alias("delay_us_max"),
+            F.coalesce(F.sum("copies"), F.lit(0)).alias("copies"),
+        )
+        .where("brokers > 0")
+        .join(F.broadcast(homes.distinct()), ["run", "home_hash"], "left")
+        .select(*TREES.names)
+    )
+
+
+def edges(trace: DataFrame) -> DataFrame:
+    """The links that publications came over, from the broker above to the one below."""
+    received = trace.where(is_event(Event.RECEIVED))
+    return received.withColumn("parent", F.col("link")).select(*EDGES.names)

@@ -1,0 +1,170 @@
+"""The same on a cluster, a master and two workers on loopback, and over Spark Connect.
+
+Each starts the real thing with the scripts of the pyspark package, and uses it through the command
+line, as a user does.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pyspark
+import pytest
+
+from byway.pipeline.java import java_home
+from byway.sim.run import run_scenario
+from byway.sim.scenario import read_scenario
+
+ROOT = Path(__file__).parents[2]
+SPARK_HOME = Path(pyspark.__file__).parent
+CHAIN = ROOT / "examples/scenarios/small-chain.toml"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def configuration(directory: Path) -> Path:
+    """What Spark itself is told: a machine as small as this needs no 200 partitions."""
+    (directory / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 2\n")
+    return directory
+
+
+@contextmanager
+def spark_class(directory: Path, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of Spark's own, until the block ends."""
+    environment = os.environ | {
+        "SPARK_CONF_DIR": str(configuration(directory)),
+        "SPARK_HOME": str(SPARK_HOME),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+    }
+    program, *rest = map(str, arguments)
+    with (
+        (directory / "spark.log").open("ab") as log,
+        subprocess.Popen(
+            [SPARK_HOME / "bin" / program, *rest],
+            cwd=directory, env=environment, stdout=log, stderr=log,
+        ) as process,
+    ):  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def wait_for(what: str, holds: object) -> None:
+    assert callable(holds)
+    for _ in range(1_200):
+        if holds():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{what} did not come up")
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def workers(port: int) -> int:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/json/", timeout=5) as answer:
+            told = json.load(answer)
+    except (URLError, OSError):
+        return 0
+    return sum(worker["state"] == "ALIVE" for worker in told["workers"])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """A master and two workers with a core each."""
+    directory = tmp_path_factory.mktemp("cluster")
+    port, web = free_port(), free_port()
+    master = f"spark://127.0.0.1:{port}"
+    here = ("--host", "127.0.0.1")
+    with java_home(), ExitStack() as stack:
+        stack.enter_context(
+            spark_class(
+                directory, "spark-class", "org.apache.spark.deploy.master.Master", *here,
+                "--port", port, "--webui-port", web,
+            )
+        )  # fmt: skip
+        wait_for("the master", lambda: listens(port))
+        for number in range(2):
+            stack.enter_context(
+                spark_class(
+                    directory, "spark-class", "org.apache.spark.deploy.worker.Worker", *here,
+                    "--cores", 1, "--memory", "1g", "--webui-port", 0,
+                    "--work-dir", directory / str(number), master,
+                )
+            )  # fmt: skip
+        wait_for("the workers", lambda: workers(web) == 2)
+        yield ["--master", master]
+
+
+@pytest.fixture(scope="module")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """A server of Spark Connect."""
+    port = free_port()
+    with (
+        java_home(),
+        spark_class(
+            tmp_path_factory.mktemp("connect"), "spark-submit",
+            "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+            "--master", "local[2]", "--conf", f"spark.connect.grpc.binding.port={port}",
+            "--conf", "spark.ui.enabled=false", "spark-internal",
+        ),
+    ):  # fmt: skip
+        wait_for("Spark Connect", lambda: listens(port))
+        yield ["--remote", f"sc://127.0.0.1:{port}"]
+
+
+@pytest.fixture(params=["cluster", "connect"])
+def elsewhere(request: pytest.FixtureRequest) -> list[str]:
+    where: list[str] = request.getfixturevalue(request.param)
+    return where
+
+
+def byway(directory: Path, *arguments: object) -> dict[str, object]:
+    environment = os.environ | {
+        "SPARK_CONF_DIR": str(configuration(directory)),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    command = [sys.executable, "-m", "byway", "pipeline", *map(str, arguments), "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def test_sweeps_and_traces_are_the_same(elsewhere: list[str], tmp_path: Path) -> None:
+    sweep, out = tmp_path / "try.toml", tmp_path / "out"
+    sweep.write_text(f'scenario = "{CHAIN}"\nseeds = 3\ntraces = true')
+    first = byway(tmp_path, "sweep", sweep, "--out", out, *elsewhere)
+    assert (first["ok"], first["made"], first["found"]) == (True, 3, 0)
+    second = byway(tmp_path, "sweep", sweep, "--out", out, *elsewhere)
+    assert (second["ok"], second["made"], second["found"]) == (True, 0, 3)
+    tables = tmp_path / "tables"
+    told = byway(tmp_path, "analyse", out / "traces", "--out", tables, "--edges", *elsewhere)
+    runs = told["runs"]
+    assert isinstance(runs, list)
+    assert [run["run"] for run in runs] == ["small-chain-1", "small-chain-2", "small-chain-3"]
+    facts = run_scenario(read_scenario(CHAIN), 3).facts()
+    for name in ("deliveries", "yield", "mean_hops", "messages_by_kind", "delay_ms_max"):
+        assert runs[2][name] == facts[name], name
+    assert len(list(tables.iterdir())) == 9

@@ -1,0 +1,49 @@
+"""The session is made, or taken, and what is wrong is told."""
+
+import socket
+import sys
+
+import pytest
+from pyspark.sql import SparkSession
+
+from byway.pipeline.errors import SessionError
+from byway.pipeline.session import open_session
+
+
+def test_an_active_session_is_taken_and_left_alone(spark: SparkSession) -> None:
+    with open_session() as session:
+        assert session is spark
+    assert spark.range(3).count() == 3
+
+
+def test_settings(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # the tests' own stand above
+
+
+def test_a_master_and_a_remote_do_not_go_together() -> None:
+    with pytest.raises(SessionError, match="not both"), open_session("local", "sc://localhost"):
+        pass
+
+
+@pytest.mark.parametrize("remote", ["http://localhost", "localhost:15002", "sc://"])
+def test_a_remote_is_an_address_of_connect(remote: str) -> None:
+    told = pytest.raises(SessionError, match="expected an address such as sc://host:15002")
+    with told, open_session(remote=remote):
+        pass
+
+
+def test_nobody_at_the_address() -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        remote = f"sc://127.0.0.1:{taken.getsockname()[1]}"
+        told = pytest.raises(SessionError, match=f"no Spark answers at {remote}")
+        with told, open_session(remote=remote):
+            pass
+
+
+def test_without_spark_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    told = pytest.raises(SessionError, match=r"pandas is not .* pip install 'byway\[pipeline\]'")
+    with told, open_session():
+        pass

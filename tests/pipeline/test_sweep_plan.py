@@ -1,0 +1,147 @@
+"""What a sweep file asks for, and what is said of one that cannot be understood."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from byway.pipeline.errors import SweepError
+from byway.pipeline.sweeps import Run, Sweep, read_sweep
+from byway.pipeline.sweeps.plan import toml_text
+from byway.sim.scenario import read_scenario
+
+ROOT = Path(__file__).parents[2]
+CHAIN = ROOT / "examples/scenarios/small-chain.toml"
+HEAD = f'scenario = "{CHAIN}"\n'
+
+
+def sweep_of(tmp_path: Path, text: str) -> Sweep:
+    file = tmp_path / "try.toml"
+    file.write_text(text)
+    return read_sweep(file)
+
+
+def test_a_grid_is_every_value_with_every_other_and_every_seed(tmp_path: Path) -> None:
+    sweep = sweep_of(
+        tmp_path,
+        HEAD
+        + """
+        seeds = [7, 9]
+        [set]
+        expect = {}
+        network.reconnect_ms = 50
+        [grid]
+        brokers.covering = ["none", "active"]
+        "network.latency_ms" = [1, 2.5, 4]
+        """,
+    )
+    assert sweep.name == "try"
+    assert len(sweep.runs) == len({run.id for run in sweep.runs}) == 2 * 3 * 2
+    assert [(run.seed, run.settings) for run in sweep.runs[2:4]] == [
+        (seed, {
+            "expect": "{}", "network.reconnect_ms": "50", "brokers.covering": '"none"',
+            "network.latency_ms": "2.5",
+        })
+        for seed in (7, 9)
+    ]  # fmt: skip
+    run = sweep.runs[2]
+    assert (run.scenario.brokers.covering, run.scenario.network.latency_ms) == ("none", 2.5)
+    assert run.scenario.expect.deliveries is None
+
+
+def test_without_a_grid_there_is_one_point(tmp_path: Path) -> None:
+    assert [run.seed for run in sweep_of(tmp_path, HEAD + "seeds = 3").runs] == [1, 2, 3]
+    assert [run.seed for run in sweep_of(tmp_path, HEAD).runs] == [1]
+
+
+def test_a_scenario_is_found_beside_the_sweep(tmp_path: Path) -> None:
+    (tmp_path / "here.toml").write_bytes(CHAIN.read_bytes())
+    assert sweep_of(tmp_path, 'scenario = "here.toml"').runs[0].scenario.name == "small-chain"
+
+
+def test_values_of_members_of_arrays_and_whole_tables(tmp_path: Path) -> None:
+    text = '[grid]\nclient.1.broker = ["B1"]\ntopology = [{kind = "chain", brokers = 4}]'
+    (run,) = sweep_of(tmp_path, HEAD + text).runs
+    assert run.scenario.client[1].broker == "B1"
+    assert run.scenario.topology == {"kind": "chain", "brokers": 4}
+
+
+def test_ids_follow_content(tmp_path: Path) -> None:
+    def ids(text: str) -> set[str]:
+        return {run.id for run in sweep_of(tmp_path, text).runs}
+
+    first = ids(HEAD + "seeds = 2")
+    assert ids(HEAD + "seeds = 2\nname = 'other'") == first
+    assert ids(HEAD + "seeds = 3") > first
+    assert not ids(HEAD + "seeds = 2\ntraces = true") & first
+    assert not ids(HEAD + "seeds = 2\nset.network.latency_ms = 3") & first
+    changed = tmp_path / "changed.toml"
+    changed.write_text(CHAIN.read_text().replace("duration_s = 2", "duration_s = 3"))
+    assert not ids("scenario = 'changed.toml'\nseeds = 2") & first
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("scenarios/**/*.toml")), ids=str)
+def test_a_run_can_be_sent_to_a_worker(path: Path) -> None:
+    run = Run(id="x", scenario=read_scenario(path), settings={"a": "1"}, seed=1)
+    assert msgspec.json.decode(msgspec.json.encode(run), type=Run) == run
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, 3, -2.5, 1e300, 'a "quoted" \\ word\n', "für", [1, [2]], {"a b": {"c": []}}, {}],
+    ids=repr,
+)
+def test_values_are_written_as_toml(value: Any) -> None:
+    assert tomllib.loads(f"value = {toml_text(value)}")["value"] == value
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples/sweeps").glob("*.toml")), ids=str)
+def test_examples_can_be_read(path: Path) -> None:
+    assert read_sweep(path).runs
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("seeds = 1", "scenario: missing; expected a string"),
+        ("scenario = 3", "scenario: expected a string, found 3"),
+        ("scenario = ", "not TOML: "),
+        ('scenario = "nowhere.toml"', "nowhere.toml: cannot be read: No such file"),
+        (HEAD + "sedes = 1", "sedes: unknown key; expected one of name, scenario, seeds"),
+        (HEAD + "seeds = []", "seeds: expected an array of seeds, or how many"),
+        (HEAD + "seeds = true", "seeds: expected an array of seeds, or how many"),
+        (HEAD + "seeds = [1, -1]", "seeds.1: expected an integer from 0 to"),
+        (HEAD + "seeds = [4, 4]", "seeds.1: 4 is there twice"),
+        (HEAD + "traces = 1", "traces: expected true or false, found 1"),
+        (HEAD + "name = ''", "name: expected a string, found ''"),
+        (HEAD + "grid = 1", "grid: expected a table, found 1"),
+        (HEAD + "[grid]\nduration_s = 3", "grid.duration_s: expected an array of values, found 3"),
+        (HEAD + "[grid]\nduration_s = []", "grid.duration_s: expected an array of values"),
+        (HEAD + "[grid]\nduration_s = [3, 3]", "grid.duration_s.1: 3 is there twice"),
+        (HEAD + "[set]\na.b = 1\n[grid]\na.b = [1]", "grid.a.b: is in set already"),
+        (
+            HEAD + "[grid]\nnetwork.latncy_ms = [5]",
+            "network.latncy_ms=5: network.latncy_ms: unknown key; did you mean 'latency_ms'?",
+        ),
+        (
+            HEAD + "[grid]\nnetwork.latency_ms = [1, -5]",
+            "network.latency_ms=-5: network.latency_ms: expected a number from 0",
+        ),
+        (
+            HEAD + "seeds = 10_000\n[grid]\nduration_s = " + str(list(range(1, 103))),
+            "grid: 102 points with 10,000 seeds are too many; at most 1,000,000 runs",
+        ),
+    ],
+)
+def test_what_cannot_be_understood_is_named(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(SweepError) as caught:
+        sweep_of(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'try.toml'}: ")
+    assert told in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SweepError, match="cannot be read: No such file"):
+        read_sweep(tmp_path / "nowhere.toml")

@@ -1,0 +1,153 @@
+"""Sweeps run what is missing, whatever happened before."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from byway.pipeline.schemas import FAILURES, METRICS, SUMMARY, TRACE
+from byway.pipeline.sweeps import Sweep, read_sweep, run_sweep
+from byway.pipeline.sweeps.drive import one_a_task
+from byway.pipeline.sweeps.task import TASK_SCHEMA, _in_a_process
+from byway.pipeline.tables import check_file, files_of, read_file, read_table
+from byway.pipeline.traces import analyse
+from byway.sim.run import run_scenario
+
+ROOT = Path(__file__).parents[2]
+SCENARIOS = ROOT / "examples/scenarios"
+
+
+def sweep_of(tmp_path: Path, text: str, scenario: str = "small-chain") -> Sweep:
+    file = tmp_path / "try.toml"
+    file.write_text(f'scenario = "{SCENARIOS / scenario}.toml"\n{text}')
+    return read_sweep(file)
+
+
+def files_in(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_every_run_is_a_task(spark: SparkSession) -> None:
+    rows = [(number, "id", "run") for number in range(23)]
+    frame = one_a_task(spark.createDataFrame(rows, TASK_SCHEMA), len(rows))
+    partitions = [row[0] for row in frame.select(F.spark_partition_id()).collect()]
+    assert sorted(partitions) == list(range(23))
+
+
+def test_metrics_are_those_of_the_simulator(spark: SparkSession, tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, 'grid.brokers.covering = ["none", "active"]\nseeds = [3]')
+    seen: list[int] = []
+    outcome = run_sweep(spark, sweep, tmp_path / "out", seen.append)
+    assert (outcome.found, outcome.made, outcome.failed, outcome.ok) == (0, 2, (), True)
+    assert seen[-1] == 2
+    assert seen == sorted(seen)
+    rows = {row["id"]: row for row in read_table(spark, METRICS, outcome.metrics).collect()}
+    for run in sweep.runs:
+        facts = run_scenario(run.scenario, run.seed).facts()
+        row = rows[run.id].asDict()
+        assert row["settings"] == run.settings
+        told = METRICS.names[METRICS.names.index("seed") : -1]
+        assert {name: row[name] for name in told if name != "wall_s"} == {
+            name: facts[name] for name in told if name != "wall_s"
+        }
+
+
+def test_every_figure_of_the_simulator_is_in_the_metrics() -> None:
+    sweep = read_sweep(ROOT / "examples/sweeps/covering.toml")
+    facts = run_scenario(sweep.runs[0].scenario, 1).facts()
+    figures = {name for name, value in facts.items() if isinstance(value, bool | int | float)}
+    assert figures <= set(METRICS.names)
+
+
+def test_a_second_start_runs_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run_sweep(spark, sweep_of(tmp_path, "seeds = [1]"), out)
+    before = {path: path.stat().st_mtime_ns for path in (out / "runs").iterdir()}
+    outcome = run_sweep(spark, sweep_of(tmp_path, "seeds = [1, 2]"), out)
+    assert (outcome.found, outcome.made) == (1, 1)
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
+    again = run_sweep(spark, sweep_of(tmp_path, "seeds = [2]"), out)
+    assert (again.found, again.made) == (1, 0)
+    assert [row["seed"] for row in read_table(spark, METRICS, again.metrics).collect()] == [2]
+
+
+def test_a_damaged_run_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    sweep, out = sweep_of(tmp_path, ""), tmp_path / "out"
+    run_sweep(spark, sweep, out)
+    (file,) = (out / "runs").iterdir()
+    file.write_bytes(file.read_bytes()[:-50])
+    (out / "runs" / ".left.parquet.partial").touch()
+    assert run_sweep(spark, sweep, out).made == 1
+    check_file(METRICS, file)
+    assert files_in(out / "runs") == {file.name}
+
+
+def test_a_run_that_fails_is_tried_again_and_recorded(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sweep = sweep_of(tmp_path, 'grid.client.0.broker = ["B1", "B9"]\nset.expect = {}')
+    outcome = run_sweep(spark, sweep, out)
+    assert (outcome.made, outcome.ok) == (1, False)
+    ((run, error),) = outcome.failed
+    assert run.settings["client.0.broker"] == '"B9"'
+    assert error.startswith("ScenarioError: client.0.broker: ")
+    (failure,) = read_file(FAILURES, out / "failures" / f"{run.id}.parquet")
+    assert (failure["attempt"], failure["error"], failure["seed"]) == (2, error, 1)
+    assert "Traceback" in failure["details"]
+    assert read_table(spark, METRICS, outcome.metrics).count() == 1
+    assert (run_sweep(spark, sweep, out).found, len(outcome.failed)) == (1, 1)
+
+
+def test_a_run_whose_checks_do_not_hold_is_a_result(spark: SparkSession, tmp_path: Path) -> None:
+    outcome = run_sweep(spark, sweep_of(tmp_path, "set.expect.deliveries = 8"), tmp_path / "out")
+    assert (outcome.made, outcome.failed, outcome.violated, outcome.ok) == (1, (), 1, False)
+    (row,) = read_table(spark, METRICS, outcome.metrics).collect()
+    assert row["violations"] == ["expect.deliveries: expected 8, found 7"]
+
+
+def test_traces_of_a_sweep_can_be_analysed(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sweep = sweep_of(tmp_path, "traces = true\nseeds = 2")
+    assert run_sweep(spark, sweep, out).ok
+    summary = analyse(read_table(spark, TRACE, out / "traces")).summary
+    found = {row["run"]: row["deliveries"] for row in summary.collect()}
+    assert found == {"small-chain-1": 7, "small-chain-2": 7}
+    assert SUMMARY.names == summary.columns
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_dies_is_a_failure() -> None:
+    told = _in_a_process(die)
+    assert told == ("the process of the run was killed by signal 9", "")
+
+
+@pytest.mark.timeout(300)  # it starts a Spark of its own
+def test_a_sweep_that_is_killed_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    """Really killed: the process that drives Spark, in the middle of the runs."""
+    out = tmp_path / "out"
+    sweep = sweep_of(tmp_path, "seeds = 12\ntraces = true\nset.duration_s = 6", "mixed-policies")
+    command = [sys.executable, "-m", "byway", "pipeline", "sweep", sweep.source, "--out", str(out)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while len(list(out.glob("runs/*.parquet"))) < 2:
+            assert process.poll() is None, "the sweep ended before it could be killed"
+            time.sleep(0.02)
+        process.kill()
+    for file in files_of(METRICS, out / "runs"):
+        check_file(METRICS, file)
+    for file in files_of(TRACE, out / "traces"):
+        check_file(TRACE, file)
+    outcome = run_sweep(spark, sweep, out)
+    assert outcome.ok
+    assert outcome.found >= 2
+    assert outcome.made >= 1
+    assert outcome.found + outcome.made == 12
+    assert read_table(spark, METRICS, outcome.metrics).count() == 12
+    assert not [name for name in files_in(out) if ".partial" in name]
