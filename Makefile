@@ -13,8 +13,10 @@ help: ## print this list
 
 setup: $(VENV)/.ready ## make .venv and install byway with its pinned development tools
 
+# Spark uses all cores by itself, and is started once.
 test: $(VENV)/.ready ## run the default test suite, on all cores
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto -m "not slow and not pipeline"
+	$(BIN)/pytest -m "pipeline and not slow"
 
 slow: $(VENV)/.ready ## run the tests marked slow
 	$(BIN)/pytest -m "slow and not sim"

@@ -129,7 +129,8 @@ def test_a_process_that_dies_is_a_failure() -> None:
     assert told == ("the process of the run was killed by signal 9", "")
 
 
-@pytest.mark.timeout(300)  # it starts a Spark of its own
+@pytest.mark.slow  # it starts a Spark of its own
+@pytest.mark.timeout(300)
 def test_a_sweep_that_is_killed_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     """Really killed: the process that drives Spark, in the middle of the runs."""
     out = tmp_path / "out"

@@ -249,7 +249,7 @@ def many(seeds, **options):
     if set(PRUNING) >= set(options.get("policies", POLICIES)):
         assert happened["preserved"] * 20 > len(seeds)
     if options.get("merging"):
-        assert happened["merged"] * 10 > len(seeds)
+        assert happened["merged"] * 20 > len(seeds)
     return happened["deliveries"]
 
 
@@ -274,7 +274,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fixed_seeds(variant):
-    assert many(range(100), **VARIANTS[variant]) > 100
+    assert many(range(60), **VARIANTS[variant]) > 50
 
 
 @pytest.mark.slow
