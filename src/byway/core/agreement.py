@@ -40,11 +40,11 @@ from byway.core.context import Context
 from byway.core.tables import Entry, Table
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
+    DATA,
     Advertise,
     AdvertisementSettled,
     AdvertisementsTold,
     EntryId,
-    Lane,
     NamesAsked,
     NamesHeld,
     Retire,
@@ -260,8 +260,8 @@ class Agreement:
         repeated = []
         collected = context.out.messages.get(link)  # by earlier inputs of the same batch
         for message in (
-            *context.ends[link].sent[Lane.DATA].kept,
-            *(collected[Lane.DATA] if collected else ()),
+            *context.ends[link].sent[DATA].kept,
+            *(collected[DATA] if collected else ()),
         ):
             if isinstance(message, Unadvertise):
                 announcement = Advertise(message.id, message.filter)

@@ -45,6 +45,8 @@ from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Table, without_link
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
+    CONTROL,
+    DATA,
     Acknowledge,
     Advertise,
     AdvertisementSettled,
@@ -53,7 +55,6 @@ from byway.model.messages import (
     Batch,
     DeliveriesReceived,
     Hello,
-    Lane,
     LinkProbe,
     Message,
     NamesAsked,
@@ -340,7 +341,7 @@ class Broker:
     def _part_with(self, link: str, reason: str) -> None:
         """A neighbour is none any more, and is told so."""
         end = self.context.ends[link]
-        farewell = end.post(Lane.CONTROL, [Parting(reason)])
+        farewell = end.post(CONTROL, [Parting(reason)])
         if farewell is not None:
             self.context.out.do(Send(link, farewell))
         self._forget_link(link, reason)
@@ -354,7 +355,7 @@ class Broker:
         for pending in context.unconfirmed.pop(link):
             context.finish(pending)
         end = context.ends.pop(link)
-        for message in end.sent[Lane.DATA].kept:
+        for message in end.sent[DATA].kept:
             if isinstance(message, Publish):
                 self.publications.drop(message, DropReason.LINK_LOST, link)
         self._forget_outgoing(link)
@@ -410,7 +411,7 @@ class Broker:
         else:
             lanes = context.out.messages.get(link)
             if lanes is not None:  # of earlier inputs of the same batch: tables replace it
-                lanes[Lane.CONTROL].clear()
+                lanes[CONTROL].clear()
             context.out.answers.pop(link, None)
             context.out.opening.pop(link, None)
             self.agreement.anew(link)
@@ -453,10 +454,10 @@ class Broker:
             self._distrust(event.link, error)
 
     def _take_frame(self, link: str, end: LinkEnd, frame: Batch | Acknowledge | Hello) -> None:
-        if isinstance(frame, Batch):
+        if type(frame) is Batch:
             first, messages = end.take(frame)
             self.context.out.touched[link] = None
-            if frame.lane is Lane.DATA:
+            if frame.lane is DATA:
                 self._take_data(link, end, first, messages)
             else:
                 for message in messages:
@@ -464,7 +465,7 @@ class Broker:
                     if link not in self.context.ends:
                         return  # it parted
                 self._take_answers()
-        elif isinstance(frame, Acknowledge):
+        elif type(frame) is Acknowledge:
             self.publications.confirmed(link, end.received(frame))
         else:
             raise RemoteProtocolError(link, "greets twice")
@@ -566,11 +567,11 @@ class Broker:
                     control = list(packed(control))
                 for message in control:
                     self.context.count_control(link, message)
-                batch = end.post(Lane.CONTROL, control)
+                batch = end.post(CONTROL, control)
                 if batch is not None:
                     actions.append(Send(link, batch))
             if data:
-                batch = end.post(Lane.DATA, data)
+                batch = end.post(DATA, data)
                 if batch is not None:
                     actions.append(Send(link, batch))
         if link in out.opening:

@@ -17,7 +17,16 @@ from typing import Final
 import msgspec
 
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import PROTOCOL_VERSION, Acknowledge, Batch, Hello, Lane, Message
+from byway.model.messages import (
+    CONTROL,
+    DATA,
+    PROTOCOL_VERSION,
+    Acknowledge,
+    Batch,
+    Hello,
+    Lane,
+    Message,
+)
 
 CONTROL_MAX: Final = 65_536
 """Control messages kept for a peer that is away; beyond, tables are compared when it is back."""
@@ -177,8 +186,8 @@ class LinkEnd:
     def _start_anew(self) -> None:
         """Control messages are forgotten: tables replace them. Data that was never confirmed stays
         and is sent anew once tables agree."""
-        self.sent[Lane.CONTROL].clear()
-        self.sent[Lane.DATA].renumber()
+        self.sent[CONTROL].clear()
+        self.sent[DATA].renumber()
         self.arrived, self.told = [0, 0], [0, 0]
         self.window = Window()  # what finishes late finishes in the old one
         self.open = False
@@ -206,8 +215,8 @@ class LinkEnd:
 
     def _again(self, received: tuple[int, int]) -> tuple[Batch, ...]:
         # what arrived needs no further acknowledgement; data stays until it is confirmed
-        self.sent[Lane.CONTROL].forget(received[Lane.CONTROL])
-        lanes = Lane if self.open else (Lane.CONTROL,)
+        self.sent[CONTROL].forget(received[CONTROL])
+        lanes = Lane if self.open else (CONTROL,)
         batches = []
         for lane in lanes:
             missing = self.sent[lane].since(received[lane])
@@ -229,10 +238,10 @@ class LinkEnd:
     def post(self, lane: Lane, messages: Sequence[Message]) -> Batch | None:
         """Number and keep messages; the frame to send, or None while they have to wait."""
         first = self.sent[lane].put(messages)
-        if not self.up and len(self.sent[Lane.CONTROL].kept) > self.control_max:
-            self.sent[Lane.CONTROL].clear()
+        if not self.up and len(self.sent[CONTROL].kept) > self.control_max:
+            self.sent[CONTROL].clear()
             self.peer_incarnation = 0  # tables are compared when it comes back
-        ready = self.up and (self.open or lane is Lane.CONTROL)
+        ready = self.up and (self.open or lane is CONTROL)
         return Batch(lane, first, tuple(messages)) if ready else None
 
     def opened(self) -> Batch | None:
@@ -240,15 +249,15 @@ class LinkEnd:
         if self.open:
             return None
         self.open = True
-        waiting = tuple(self.sent[Lane.DATA].kept)
-        return Batch(Lane.DATA, 1, waiting) if waiting and self.up else None
+        waiting = tuple(self.sent[DATA].kept)
+        return Batch(DATA, 1, waiting) if waiting and self.up else None
 
     def received(self, frame: Acknowledge) -> int:
         """The peer acknowledges frames: control messages can go. How many data messages it
         confirms, which can go too."""
         control, data = self.sent
         if frame.control >= control.next or frame.data >= data.next:
-            lane = Lane.CONTROL if frame.control >= control.next else Lane.DATA
+            lane = CONTROL if frame.control >= control.next else DATA
             number = frame.data if lane else frame.control
             raise RemoteProtocolError(
                 self.peer, f"acknowledges number {number} of lane {lane.name}, never sent"
@@ -259,7 +268,7 @@ class LinkEnd:
 
     def confirmed(self, number: int) -> int:
         """The peer confirms data up to `number`: they can go. How many they are."""
-        box = self.sent[Lane.DATA]
+        box = self.sent[DATA]
         if number >= box.next:
             raise RemoteProtocolError(self.peer, f"confirms number {number}, never sent")
         return box.forget(number)
@@ -286,7 +295,7 @@ class LinkEnd:
         """What the peer should know now of what arrived and is confirmed, if that is news."""
         window, arrived = self.window, self.arrived
         confirmed = window.finished_up_to
-        if confirmed == window.told and self.told[Lane.CONTROL] == arrived[Lane.CONTROL]:
+        if confirmed == window.told and self.told[CONTROL] == arrived[CONTROL]:
             return None  # that data has arrived lets nobody forget anything: it is told in passing
         window.told = confirmed
         self.told = arrived.copy()

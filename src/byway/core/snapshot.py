@@ -20,7 +20,7 @@ from byway.core.links import LinkEnd, Outbox, Window
 from byway.core.tables import Ending, Entry, LinkNumbers, Origin, Table, with_link
 from byway.model import Filter
 from byway.model.errors import SnapshotError
-from byway.model.messages import Delivery, EntryId, Lane, Message
+from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Message
 
 if TYPE_CHECKING:
     from byway.core.broker import Broker
@@ -367,8 +367,8 @@ def _put_link(state: LinkState, context: Context) -> LinkEnd:
     end = LinkEnd(context.name, state.peer, context.incarnation)
     end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
-    _put_outbox(end.sent[Lane.CONTROL], state.control, state.control_next)
-    _put_outbox(end.sent[Lane.DATA], state.data, state.data_next)
+    _put_outbox(end.sent[CONTROL], state.control, state.control_next)
+    _put_outbox(end.sent[DATA], state.data, state.data_next)
     end.arrived, end.told = state.arrived, state.told
     end.window = _put_window(state.window)
     return end

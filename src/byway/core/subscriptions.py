@@ -318,7 +318,8 @@ class Subscriptions:
     def wanted(self, attributes: Attributes, link: str) -> bool:
         """Whether anybody here wants a publication that came from a link."""
         number = self._context.numbers.number(link)
-        return self._context.subscriptions.index.match_routes(attributes, number).matched > 0
+        _, matched, _ = self._context.subscriptions.index.match_routes(attributes, number)
+        return matched > 0
 
     def mergers(self, attributes: Attributes) -> list[Entry]:
         """Those that match a publication."""

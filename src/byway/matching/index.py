@@ -179,7 +179,7 @@ class MatchIndex:
     def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
         """`match_links`, and the keys of matching entries without a link."""
         mask, matched, local = self._match_mask(publication, exclude)
-        return Routes(mask, matched, self._out[:local].copy() if local else NO_KEYS)
+        return mask, matched, self._out[:local].copy() if local else NO_KEYS
 
     def _match_mask(
         self, publication: Attributes | Encoded, exclude: int | None

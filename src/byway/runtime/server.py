@@ -26,6 +26,7 @@ from byway.core.inputs import (
     Started,
 )
 from byway.model.messages import (
+    DATA,
     PROTOCOL_VERSION,
     AnyFrame,
     Batch,
@@ -36,7 +37,6 @@ from byway.model.messages import (
     Goodbye,
     Hello,
     HoldDeliveries,
-    Lane,
     Preamble,
     Publish,
     Replies,
@@ -333,7 +333,7 @@ class BrokerServer:
             return  # it is being replaced
         if isinstance(frame, Batch):
             event = FrameReceived(name, frame)
-            if frame.lane is Lane.DATA:
+            if frame.lane is DATA:
                 self.driver.data(name, event, len(frame.messages))
             else:
                 self.driver.control(event)
@@ -435,7 +435,7 @@ class BrokerServer:
             return
         if isinstance(frame, Batch):
             self._count(link, frame)
-            if frame.lane is Lane.DATA:
+            if frame.lane is DATA:
                 connection.send_data(frame)
             else:
                 connection.send_large(frame)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from byway.core.broker import Broker
 from byway.core.inputs import ClientDetached, ClientRequested, FrameReceived, Input
-from byway.model.messages import Batch, Frame, Lane, PublishRequest, Request
+from byway.model.messages import DATA, Batch, Frame, PublishRequest, Request
 from byway.sim.network import frame_bytes
 
 BATCH_MESSAGES: Final = 64
@@ -58,7 +58,7 @@ class Inbox:
             self.waiting += count
             if self.waiting > self.peak:
                 self.peak = self.waiting
-            queue = self._data if frame.lane is Lane.DATA else self._control
+            queue = self._data if frame.lane is DATA else self._control
             queue.append((FrameReceived(link, frame), count))
         else:
             self._control.append((FrameReceived(link, frame), 0))

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from byway.model.messages import Batch, Frame, Lane, Message, Publish
+from byway.model.messages import DATA, Batch, Frame, Message, Publish
 from byway.sim.clock import Clock
 
 HEADER_BYTES: Final = 40
@@ -129,7 +129,7 @@ class Transmitter:
 
     def put(self, way: Way, frame: Frame, size_bytes: int, onward: Onward) -> None:
         """Send a frame of a way, and hand it on when it is through."""
-        is_data = type(frame) is Batch and frame.lane is Lane.DATA
+        is_data = type(frame) is Batch and frame.lane is DATA
         self._lanes[is_data].append((way, frame, size_bytes, onward))
         if not self._sending:
             self._send_next()
