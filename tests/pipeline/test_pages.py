@@ -19,6 +19,7 @@ from byway.pipeline.schemas import TRACE, Table
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/guide/pipeline.md").read_text()
+CLAIMS = (ROOT / "docs/guide/reproduce.md").read_text()
 REFERENCE = (ROOT / "docs/reference/trace-tables.md").read_text()
 BLOCK = re.compile(r"^```(sh|text|py|toml)\n(.*?)^```$", re.M | re.S)
 TABLES = [table for table in vars(schemas).values() if isinstance(table, Table) and table != TRACE]
@@ -33,17 +34,14 @@ def agrees(expected: str, output: str) -> bool:
     return re.fullmatch("".join(lines), found) is not None
 
 
-def steps() -> Iterator[tuple[str, str]]:
-    return ((block[1], block[2]) for block in BLOCK.finditer(GUIDE))
+def steps(page: str = GUIDE) -> Iterator[tuple[str, str]]:
+    return ((block[1], block[2]) for block in BLOCK.finditer(page))
 
 
-@pytest.mark.usefixtures("spark")
-@pytest.mark.timeout(300)
-def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
+def follow(page: str) -> None:
+    """Do what a page says, in the current directory."""
     output = ""
-    for tag, text in steps():
+    for tag, text in steps(page):
         if tag == "text":
             assert agrees(text, output), output
         elif tag == "py":
@@ -55,8 +53,27 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
                     assert done.exit_code == 0, done.output
                     output = done.stdout
-    tables = {table.name for table in TABLES} - {"metrics", "failures"}
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.timeout(300)
+def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    follow(GUIDE)
+    tables = {table.name for table in TABLES} - {"metrics", "failures", "estimates"}
     assert {path.name for path in Path("analysis").iterdir()} == tables
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.timeout(300)
+def test_the_guide_to_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claim of it that is run here stands for all."""
+    monkeypatch.chdir(tmp_path)
+    follow(CLAIMS)
+    page = Path("reproduction/report.html").read_text()
+    assert page.count("<svg") == 2
+    assert "Reproduced" in page
 
 
 def test_the_sweep_of_the_guide_is_the_example() -> None:

@@ -24,6 +24,7 @@ VERBS = {
     "filter": "Check, try and compare filters without a network.",
     "pipeline": "Analyse traces and run sweeps, on Spark.",
     "pub": "Publish lines of JSON.",
+    "reproduce": "Measure again what the documents claim, on Spark.",
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
     "topology": "Look at the network through a broker.",

@@ -342,3 +342,22 @@ FAILURES: Final = Table(
         Column("details", _STRING, False, "the traceback, if there was one"),
     ),
 )
+
+
+# --- claims -----------------------------------------------------------------------------------
+
+ESTIMATES: Final = Table(
+    "estimates",
+    1,
+    (
+        Column("claim", _STRING, False, "the claim"),
+        Column("measure", _STRING, False, "what was measured"),
+        Column("unit", _STRING, False, "its unit; empty: a number"),
+        Column("at", _STRING, False, "the variation of the setup; empty: there is one only"),
+        Column("contender", _STRING, False, "who was measured"),
+        _count("runs", "runs, each with a seed of its own"),
+        Column("mean", _DOUBLE, False, "their mean"),
+        Column("low", _DOUBLE, False, "the lower end of its 95 % interval"),
+        Column("high", _DOUBLE, False, "the upper end"),
+    ),
+)

@@ -6,6 +6,7 @@ nobody asks the session for more than Spark Connect has.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
@@ -65,6 +66,7 @@ def open_session(
     need_spark()
     from pyspark.sql import SparkSession
 
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # the error says it, too
     active = None if master or remote else SparkSession.getActiveSession()
     if active is not None:
         yield active

@@ -65,12 +65,12 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     runs = tuple(
         run
         for settings in points
-        for run in _runs(_scenario(path, scenario, settings), settings, seeds, traces)
+        for run in runs_of(_scenario(path, scenario, settings), settings, seeds, traces)
     )
     return Sweep(name=name, source=str(path), traces=traces, runs=runs)
 
 
-def _runs(
+def runs_of(
     scenario: Scenario, settings: dict[str, str], seeds: list[int], traces: bool
 ) -> Iterator[Run]:
     for seed in seeds:

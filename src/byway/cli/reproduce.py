@@ -1,0 +1,141 @@
+"""`byway reproduce`: the documents' claims, measured again, with a verdict each.
+
+Exit codes: 0 done, whatever the verdicts; 1 a run failed or its checks did not hold, or Spark could
+not do it; 2 there is no such claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from byway.cli.app import new_app, refuse
+from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
+from byway.pipeline.errors import SweepError
+
+if TYPE_CHECKING:
+    from byway.pipeline.claims import Claim, Reproduction
+
+WIDTH = 100
+"""Of the tables, at least."""
+
+app = new_app(help="Measure again what the documents claim.", no_args_is_help=False)
+
+
+@app.command()
+def reproduce(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[IDS]...", help="Claims; not given: all.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="Published sizes, or small ones, in minutes.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Keep runs and the report there.")
+    ] = Path("reproduction"),
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1_000, help="Seeds a contender; not given: 3.")
+    ] = None,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="List the claims, and run nothing.")
+    ] = False,
+    as_json: AsJson = False,
+    master: Master = None,
+    remote: Remote = None,
+) -> None:
+    """Run what the documents measured, and tell whether it comes out as they say.
+
+    A second start runs what is missing only.
+    """
+    from byway.pipeline.claims.catalogue import CLAIMS
+
+    chosen = _chosen(CLAIMS, ids or [])
+    if only_list:
+        _list(chosen, as_json)
+        return
+    from byway.pipeline.claims import reproduce as reproduced
+    from byway.pipeline.claims.drive import plan_runs
+    from byway.pipeline.claims.report import facts, write_report
+
+    try:
+        total = len(plan_runs(chosen, full=full, seeds=seeds).sweep.runs)
+    except SweepError as error:
+        refuse(error)
+    with spark_session(master, remote) as spark, progress_bar("runs", total) as progress:
+        found = reproduced(spark, chosen, out, full=full, seeds=seeds, progress=progress)
+    page = write_report(found, out, _command(ids or [], full, seeds))
+    if as_json:
+        typer.echo(msgspec.json.encode(facts(found) | {"report": str(page)}))
+    else:
+        _show(found)
+        Console(highlight=False).print(f"report: {page}", soft_wrap=True)
+    raise typer.Exit(0 if found.outcome.ok else 1)
+
+
+def _chosen(claims: dict[str, Claim], ids: Sequence[str]) -> list[Claim]:
+    wanted = [id.upper() for id in ids]
+    for id in wanted:
+        if id not in claims:
+            refuse(f"there is no claim {id!r}; expected some of {', '.join(claims)}")
+    return [claim for id, claim in claims.items() if not wanted or id in wanted]
+
+
+def _command(ids: Sequence[str], full: bool, seeds: int | None) -> str:
+    words = ["byway reproduce", *(id.upper() for id in ids), "--full" if full else "--quick"]
+    return " ".join([*words, *([] if seeds is None else [f"--seeds {seeds}"])])
+
+
+def _list(claims: Sequence[Claim], as_json: bool) -> None:
+    if as_json:
+        rows = [{"id": c.id, "title": c.title, "document": c.document} for c in claims]
+        typer.echo(msgspec.json.encode(rows))
+        return
+    width = max(len(claim.title) for claim in claims)
+    for claim in claims:
+        typer.echo(f"{claim.id:3} {claim.title:{width}}  {claim.document}")
+
+
+def _show(found: Reproduction) -> None:
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    for result in found.results:
+        yes = result.verdict.reproduced
+        console.print(Text(f"{result.id}  {result.title}", "bold cyan"))
+        console.print(_rows(result))
+        for judgement in result.verdict.judgements:
+            mark = Text("✔ ", "green") if judgement.holds else Text("✘ ", "red")
+            if judgement.accepted and not judgement.holds:
+                mark = Text("~ ", "yellow")
+            line = f"{judgement.statement} ({judgement.found})"
+            console.print(mark + Text(line), soft_wrap=True)
+        verdict = "reproduced" if yes else f"not reproduced: {result.verdict.reason}"
+        console.print(Text(verdict, "bold green" if yes else "bold red"), soft_wrap=True)
+        console.print()
+
+
+def _rows(result: object) -> Table:
+    from byway.pipeline.claims.drive import Result
+    from byway.pipeline.claims.judging import figure
+
+    assert isinstance(result, Result)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("measure", "contender"):
+        table.add_column(name)
+    for name in ("document", "byway", "95 % interval"):
+        table.add_column(name, justify="right")
+    for row in result.rows:
+        ours, interval = "-", "-"
+        if row.mean is not None and row.low is not None and row.high is not None:
+            ours = f"{figure(row.mean)} {row.unit}".strip()
+            interval = f"{figure(max(row.low, 0.0))} … {figure(row.high)}"
+        printed = "" if row.printed is None else row.printed_text or figure(row.printed)
+        contender = " at ".join(part for part in (row.contender, row.at) if part)
+        table.add_row(row.measure, contender, printed, ours, interval)
+    return table

@@ -1,0 +1,64 @@
+"""What all commands on Spark share: where it runs, a bar, and how they end if it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from byway.cli.app import fail, refuse
+from byway.pipeline.errors import SessionError, SweepError, TableError
+from byway.pipeline.session import need_spark, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Master = Annotated[
+    str | None, typer.Option(metavar="URL", help="A cluster; not given: this machine, local[*].")
+]
+Remote = Annotated[
+    str | None, typer.Option(metavar="sc://HOST:PORT", help="Spark Connect instead of a cluster.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@contextmanager
+def spark_session(master: str | None, remote: str | None) -> Iterator[SparkSession]:
+    """A session; what goes wrong in it is told in a line."""
+    try:
+        need_spark()
+    except SessionError as error:
+        fail(error)
+    from pyspark.errors import PySparkException
+
+    try:
+        with open_session(master, remote) as session:
+            yield session
+    except (SweepError, TableError) as error:
+        refuse(error)
+    except SessionError as error:
+        fail(error)
+    except PySparkException as error:
+        fail(f"Spark failed: {str(error).partition(chr(10))[0]}")
+
+
+@contextmanager
+def progress_bar(description: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """A bar on a terminal; call it with how many are done, and of how many if that is new."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(description, total=total)
+
+        def show(done: int, of: int | None = None) -> None:
+            bar.update(task, completed=done, total=total if of is None else of)
+
+        yield show

@@ -1,0 +1,97 @@
+"""What the claims about pruning have in common: measures of the simulator, and small sizes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from byway.pipeline.claims.claim import Measure, Settings, Size
+
+_BUSY: Final = ("publication", "subscribe", "covering", "packed", "unsubscribe")
+
+
+def fact(path: str) -> str:
+    """A number of `byway simulate --json`."""
+    return f"cast(get_json_object(facts, '$.{path}') AS double)"
+
+
+def policies(*names: str) -> dict[str, Settings]:
+    """Contenders that differ in their covering policy, and are called so."""
+    return {name: {"brokers.covering": f'"{name}"'} for name in names}
+
+
+MEAN_DELAY: Final = Measure(
+    name="mean delay", unit="s", value=f"{fact('measured.delays.mean_ms')} / 1000"
+)
+LONGEST_DELAY: Final = Measure(
+    name="longest delay", unit="s", value=f"{fact('measured.delays.max_ms')} / 1000"
+)
+PROBED_DELAY: Final = Measure(
+    name="mean delay of the 300", unit="s", value=f"{fact('measured.probes.mean_ms')} / 1000"
+)
+ARRIVED_AT_E: Final = Measure(
+    name="subscription messages that arrive at E",
+    unit="",
+    value=fact("measured.groups.E.subscription_messages"),
+)
+CORE_QUEUE: Final = Measure(
+    name="peak queue of the core", unit="messages", value=fact("measured.groups.core.peak_queue")
+)
+CORE_TABLES: Final = Measure(
+    name="core tables in the end",
+    unit="entries",
+    value=fact("measured.groups.core.table_entries_end"),
+)
+CORE_TABLES_BEFORE: Final = Measure(
+    name="core tables before",
+    unit="entries",
+    value=fact("measured.groups.core.table_entries_begin"),
+)
+FALSE_POSITIVES: Final = Measure(
+    name="false positives",
+    unit="% of publications",
+    value=f"100 * {fact('measured.groups.all.false_positive_share')}",
+)
+CORE_FALSE_POSITIVES: Final = Measure(
+    name="false positives at the core",
+    unit="% of publications",
+    value=f"100 * {fact('measured.groups.core.false_positive_share')}",
+)
+CORE_TIME: Final = Measure(
+    name="time of a core broker",
+    unit="s",
+    value=" + ".join(
+        f"coalesce({fact(f'measured.groups.core.busy_s.{word}')}, 0)" for word in _BUSY
+    ),
+)
+CORE_PUBLICATION_TIME: Final = Measure(
+    name="of it, publications", unit="s", value=fact("measured.groups.core.busy_s.publication")
+)
+
+SMALL_CONTROLLED: Final = Size(
+    settings={
+        "duration_s": "80", "brokers.instant_until_s": "20", "warmup_s": "20",
+        "unsubscribe.0.at_s": "50", "measure.from_s": "50", "measure.tables_from_s": "52",
+        "measure.to_s": "53", "unsubscribe.0.count": "8", "unsubscribe.0.gap_s": "0.1",
+        "workload.subscriptions": "2_400", "workload.scattered_groups": "8",
+        "workload.subscribers": "24", "workload.parameters.degree": "150",
+        "workload.parameters.width": "0.7", "workload.parameters.hot": "8",
+        "workload.publishers": "3", "workload.rate_per_s": "20", "workload.publish_for_s": "40",
+        "brokers.incremental_bursts": "[10, 1_000]",
+    }
+)  # fmt: skip
+SMALL_TABLE_II: Final = Size(
+    settings={
+        "duration_s": "110", "warmup_s": "60", "workload.subscribe_for_s": "50",
+        "workload.subscriptions": "1_050", "workload.parameters.degree": "209",
+        "workload.parameters.width": "0.2", "workload.rate_per_s": "20", "workload.burst": "20",
+    }
+)  # fmt: skip
+SMALL_SELECTIVE: Final = Size(
+    settings={
+        "duration_s": "360", "unsubscribe.0.at_s": "260", "unsubscribe.0.count": "20",
+        "unsubscribe.0.gap_s": "0.01", "probe.at_s": "260.2", "probe.count": "12",
+        "probe.gap_s": "0.05", "measure.from_s": "260", "measure.tables_from_s": "270",
+        "measure.to_s": "360", "sample_s": "1", "workload.subscriptions": "1_860",
+        "workload.parameters.hot": "20", "workload.rate_per_s": "2", "workload.subscribers": "29",
+    }
+)  # fmt: skip

@@ -1,0 +1,43 @@
+"""U1: how late publications are after an unsubscription storm (003)."""
+
+from byway.pipeline.claims.catalogue._pruning import (
+    LONGEST_DELAY,
+    MEAN_DELAY,
+    SMALL_CONTROLLED,
+    policies,
+)
+from byway.pipeline.claims.claim import Claim, Gain, Order, Printed, Said
+
+_DELAY = MEAN_DELAY.name
+
+CLAIM = Claim(
+    id="U1",
+    title="Publications are hardly late under incremental pruning",
+    document="003, section V-A2",
+    setup="49 brokers, 80,000 subscriptions; 20 broad ones end, one every 0.5 s, each of which "
+    "stands for about 2,100 others; a publication every 10 ms.",
+    scenario="003-controlled",
+    contenders=policies("active", "lazy", "packing", "incremental"),
+    measures=(MEAN_DELAY, LONGEST_DELAY),
+    printed=(
+        Printed(_DELAY, "active", 1_000, text="> 1,000"),
+        Printed(_DELAY, "lazy", 600, text="about 60 % of active's"),
+        Printed(_DELAY, "packing", 600, text="about 60 % of active's"),
+        Printed(_DELAY, "incremental", 0.4),
+        Printed(LONGEST_DELAY.name, "active", 2_400, text="> 2,400"),
+    ),
+    said=(
+        Said(statement=Order(_DELAY, (("incremental",), ("lazy", "packing"), ("active",)))),
+        Said(statement=Gain(_DELAY, "lazy", "active", 0.4)),
+        Said(statement=Gain(_DELAY, "packing", "active", 0.4)),
+        Said(statement=Gain(_DELAY, "incremental", "active", 0.9996)),
+    ),
+    assumed=(
+        "which subscriptions are broad, where they are and in which order they come: chosen so "
+        "that the published numbers of messages and entries come out",
+        "service times: table II of the document, growing with the table",
+        "publishers hold back publications while 1,024 are unconfirmed; a delay begins when a "
+        "publisher asks",
+    ),
+    quick=SMALL_CONTROLLED,
+)

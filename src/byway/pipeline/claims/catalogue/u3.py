@@ -1,0 +1,48 @@
+"""U3: tables after the storm, the more is covered the larger the difference (003)."""
+
+from byway.pipeline.claims.catalogue._pruning import (
+    CORE_TABLES,
+    CORE_TABLES_BEFORE,
+    SMALL_CONTROLLED,
+    policies,
+)
+from byway.pipeline.claims.claim import Claim, Growth, Order, Point, Printed, Said
+
+_TABLES = CORE_TABLES.name
+
+CLAIM = Claim(
+    id="U3",
+    title="The more is covered, the larger active covering's tables get, and incremental's smaller",
+    document="003, section V-A3",
+    setup="As U1, with 700, 1,400 and 2,100 of the 80,000 behind each broad one that ends.",
+    scenario="003-controlled",
+    contenders=policies("active", "incremental"),
+    points=(
+        Point(
+            name="700",
+            full={"workload.parameters.degree": "700"},
+            quick={"workload.parameters.degree": "50"},
+        ),
+        Point(
+            name="1,400",
+            full={"workload.parameters.degree": "1_400"},
+            quick={"workload.parameters.degree": "100"},
+        ),
+        Point(name="2,100"),
+    ),
+    axis="the number triggered by each",
+    measures=(CORE_TABLES, CORE_TABLES_BEFORE),
+    printed=(
+        Printed(_TABLES, "active", 8_000, "700", "just under 8,000"),
+        Printed(_TABLES, "active", 21_000, "2,100", "> 21,000"),
+    ),
+    said=(
+        Said(statement=Order(_TABLES, (("incremental",), ("active",)))),
+        Said(statement=Growth(_TABLES, "active", at_least=21 / 8)),
+        Said(statement=Growth(_TABLES, "incremental", at_most=1)),
+    ),
+    assumed=(
+        "as in U1; all groups have this size, so that there are more where fewer are covered",
+    ),
+    quick=SMALL_CONTROLLED,
+)

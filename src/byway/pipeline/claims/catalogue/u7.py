@@ -1,0 +1,53 @@
+"""U7: selective pruning against the others (004)."""
+
+from byway.pipeline.claims.catalogue._pruning import (
+    ARRIVED_AT_E,
+    CORE_QUEUE,
+    PROBED_DELAY,
+    SMALL_SELECTIVE,
+    policies,
+)
+from byway.pipeline.claims.claim import Claim, Gain, Order, Printed, Said, Size
+
+_DELAY, _ARRIVED, _QUEUE = PROBED_DELAY.name, ARRIVED_AT_E.name, CORE_QUEUE.name
+
+CLAIM = Claim(
+    id="U7",
+    title="Publications are hardly late under selective pruning",
+    document="004, section V-B",
+    setup="55 brokers, 30,000 subscriptions with covering degree 30; 300 broad ones end, one every "
+    "0.5 s; similarity 0.9; the delay of 300 publications, 600 s later.",
+    scenario="004-default",
+    contenders=policies("active", "lazy", "packing", "selective"),
+    measures=(PROBED_DELAY, ARRIVED_AT_E, CORE_QUEUE),
+    printed=(
+        Printed(_DELAY, "active", 4_400, text="> 4,400"),
+        Printed(_DELAY, "lazy", 2_200, text="less than half"),
+        Printed(_DELAY, "packing", 2_200, text="less than half"),
+        Printed(_DELAY, "selective", 0.4),
+        Printed(_ARRIVED, "active", 5_900),
+        Printed(_ARRIVED, "lazy", 3_600),
+        Printed(_ARRIVED, "packing", 300, text="< 300"),
+        Printed(_ARRIVED, "selective", 0),
+        Printed(_QUEUE, "active", 2_000, text="almost 2,000"),
+        Printed(_QUEUE, "lazy", 1_500),
+        Printed(_QUEUE, "packing", 1_200, text="almost 1,200"),
+    ),
+    said=(
+        Said(statement=Order(_DELAY, (("selective",), ("lazy", "packing"), ("active",)))),
+        Said(statement=Gain(_DELAY, "lazy", "active", 0.5)),
+        Said(statement=Gain(_DELAY, "packing", "active", 0.5)),
+        Said(statement=Gain(_DELAY, "selective", "active", 1 - 0.4 / 4_400)),
+        Said(statement=Order(_ARRIVED, (("selective",), ("packing",), ("lazy",), ("active",)))),
+        Said(statement=Order(_QUEUE, (("selective",), ("packing",), ("lazy",), ("active",)))),
+    ),
+    assumed=(
+        "which subscriptions are broad, and where: random edge brokers, random order",
+        "what a broad one covers wants 92 % of what it receives",
+        "brokers are as slow as the document says theirs were (profile `paper-slow`)",
+        "selective pruning looks at publications that at least 10 others wanted, because only 30 "
+        "stand behind a broad one",
+    ),
+    full=Size(settings={"brokers.profile": '"paper-slow"'}),
+    quick=SMALL_SELECTIVE,
+)

@@ -1,0 +1,106 @@
+"""The report: one HTML page for all claims, and the same numbers as JSON and CSV.
+
+Everything is in the page: it opens without a network connection. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from byway import __version__
+from byway.pipeline.claims.catalogue import CLAIMS
+from byway.pipeline.claims.drive import Reproduction, Result, Row
+from byway.pipeline.claims.judging import figure
+from byway.pipeline.claims.plots import plot
+
+PAGE: Final = "report.html"
+FACTS: Final = "results.json"
+TABLE: Final = "results.csv"
+_TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
+
+
+def write_report(found: Reproduction, directory: Path, command: str) -> Path:
+    """Write page, JSON and CSV into a directory; the path of the page."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / FACTS).write_bytes(
+        msgspec.json.format(msgspec.json.encode({"command": command, **facts(found)}), indent=1)
+        + b"\n"
+    )
+    (directory / TABLE).write_text(_csv(found.results))
+    page = directory / PAGE
+    page.write_text(_page(found, command))
+    return page
+
+
+def facts(found: Reproduction) -> dict[str, Any]:
+    """All of it as plain data."""
+    return {
+        "size": "full" if found.is_full else "quick",
+        "byway": __version__,
+        "reproduced": sum(result.verdict.reproduced for result in found.results),
+        "claims": [result.facts() for result in found.results],
+    }
+
+
+def _csv(results: Iterable[Result]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["claim", *Row.__struct_fields__])
+    for result in results:
+        for row in result.rows:
+            writer.writerow([result.id, *(_cell(value) for value in msgspec.structs.astuple(row))])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _page(found: Reproduction, command: str) -> str:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters |= {"figure": _figure, "interval": _interval}
+    template = environment.from_string(_TEMPLATE.read_text())
+    return template.render(
+        command=command,
+        size="full" if found.is_full else "quick",
+        version=__version__,
+        sections=[_section(result, found) for result in found.results],
+    )
+
+
+def _section(result: Result, found: Reproduction) -> dict[str, Any]:
+    claim = CLAIMS[result.id]
+    measures = [
+        {"name": name, "rows": rows, "plot": plot(rows, claim.axis)}
+        for name, rows in _by_measure(result.rows)
+    ]
+    return {
+        "claim": claim,
+        "result": result,
+        "seeds": found.seeds[claim.id],
+        "measures": measures,
+        "has_points": len(claim.points) > 1,
+    }
+
+
+def _by_measure(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    return [(name, list(group)) for name, group in groupby(rows, key=lambda row: row.measure)]
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else figure(value)
+
+
+def _interval(row: Row) -> str:
+    if row.low is None or row.high is None:
+        return "–"
+    return f"{figure(max(row.low, 0.0))} … {figure(row.high)}"

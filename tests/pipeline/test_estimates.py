@@ -1,0 +1,69 @@
+"""Estimates on hand-made frames."""
+
+import json
+from math import sqrt
+from statistics import mean, stdev
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from byway.pipeline.claims import CLAIMS
+from byway.pipeline.claims.claim import Claim, Measure, Printed, Size
+from byway.pipeline.claims.estimates import estimates
+from byway.pipeline.schemas import ESTIMATES
+
+USES = "claim string, at string, contender string, id string"
+
+
+def claim(id: str, **measures: str) -> Claim:
+    return Claim(
+        id=id, title="", document="", setup="", scenario="004-clustered", contenders={"a": {}},
+        measures=tuple(Measure(name=n, unit="s", value=sql) for n, sql in measures.items()),
+        printed=(Printed(next(iter(measures)), "a", 1.0),), said=(), assumed=(), quick=Size(),
+    )  # fmt: skip
+
+
+def found(frame: DataFrame) -> dict[tuple[str, ...], tuple[float, ...]]:
+    assert set(frame.columns) == set(ESTIMATES.names)
+    return {
+        (row["claim"], row["measure"], row["at"], row["contender"]): (
+            row["runs"], row["mean"], row["low"], row["high"]
+        )
+        for row in frame.collect()
+    }  # fmt: skip
+
+
+def test_means_and_intervals(spark: SparkSession) -> None:
+    values = [2.0, 4.0, 9.0]
+    metrics = spark.createDataFrame(
+        [(f"r{i}", value, 7) for i, value in enumerate(values)] + [("other", 100.0, 1)],
+        "id string, delay double, messages bigint",
+    )
+    uses = spark.createDataFrame(
+        [("T1", "", "a", f"r{i}") for i in range(3)] + [("T2", "700", "a", "r0")], USES
+    )
+    claims = [claim("T1", delay="delay", load="2 * messages"), claim("T2", delay="delay")]
+    answer = found(estimates(metrics, uses, claims))
+    half = 4.303 * stdev(values) / sqrt(3)
+    assert answer == {
+        ("T1", "delay", "", "a"): pytest.approx((3, mean(values), 5 - half, 5 + half)),
+        ("T1", "load", "", "a"): (3, 14.0, 14.0, 14.0),
+        ("T2", "delay", "700", "a"): (1, 2.0, 2.0, 2.0),  # one run has no interval
+    }
+
+
+def test_many_seeds_have_normal_intervals(spark: SparkSession) -> None:
+    metrics = spark.range(40).selectExpr("cast(id AS string) AS id", "cast(id AS double) AS delay")
+    uses = metrics.selectExpr("'T1' AS claim", "'' AS at", "'a' AS contender", "id")
+    answer = found(estimates(metrics, uses, [claim("T1", delay="delay")]))
+    half = 1.96 * stdev(range(40)) / sqrt(40)
+    assert answer["T1", "delay", "", "a"] == pytest.approx((40, 19.5, 19.5 - half, 19.5 + half))
+
+
+def test_what_a_run_does_not_have_is_left_out(spark: SparkSession) -> None:
+    facts = [json.dumps({"measured": {"delays": {"mean_ms": value}}}) for value in (1500.5, None)]
+    metrics = spark.createDataFrame(list(enumerate(facts)), "number int, facts string")
+    metrics = metrics.selectExpr("cast(number AS string) AS id", "facts")
+    uses = spark.createDataFrame([("U1", "", "lazy", "0"), ("U1", "", "active", "1")], USES)
+    answer = found(estimates(metrics, uses, [CLAIMS["U1"]]))
+    assert answer == {("U1", "mean delay", "", "lazy"): (1, 1.5005, 1.5005, 1.5005)}
