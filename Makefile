@@ -24,7 +24,7 @@ slow: $(VENV)/.ready ## run the tests marked slow
 sim: $(VENV)/.ready ## run thousands of random networks with faults
 	$(BIN)/pytest -m "slow and sim" -s
 
-demo: $(VENV)/.ready ## show byway at work
+demo: $(VENV)/.ready ## show byway at work: live, simulated, analysed by Spark
 	$(BIN)/byway demo
 
 lint: $(VENV)/.ready ## check style, formatting, types and import contracts

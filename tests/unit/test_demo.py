@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(300)  # the kernels may have to be compiled
 @pytest.mark.integration
 def test_a_person_sees_rates_and_who_got_what() -> None:
     result = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"}).invoke(
-        app, ["demo", "--seconds", "1.3"]
+        app, ["demo", "--brief", "--seconds", "1.3"]
     )
     assert result.exit_code == 0, result.output
     for words in ("B1 Cairo", "   1 s  ", "delivered", "Who got what", "Everyone got what it had"):
@@ -30,7 +30,9 @@ def test_a_person_sees_rates_and_who_got_what() -> None:
 
 @pytest.mark.integration
 def test_a_program_gets_one_object() -> None:
-    result = CliRunner().invoke(app, ["demo", "--seconds", "0.5", "--rate", "600", "--json"])
+    result = CliRunner().invoke(
+        app, ["demo", "--brief", "--seconds", "0.5", "--rate", "600", "--json"]
+    )
     assert result.exit_code == 0, result.output
     shown = json.loads(result.stdout)
     published = sum(shown["published"].values())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
@@ -22,6 +22,10 @@ from byway.runtime.driver import now_us
 from byway.runtime.options import SCHEME
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+from byway.trace import TraceBuffer
+
+if TYPE_CHECKING:
+    from byway.runtime.tracing import Tracer
 
 HOST: Final = "127.0.0.1"
 BROKERS_MAX: Final = 256
@@ -68,13 +72,19 @@ class LocalOverlay:
         *,
         core: BrokerConfig | None = None,
         limits: Limits | None = None,
+        trace: str | None = None,
+        run: str = "overlay",
     ) -> None:
+        """`trace`: a directory for trace files, which call the run `run`."""
         self.neighbours = tree_of(topology)
         """By broker, the brokers it is linked to."""
         self.brokers: dict[str, BrokerServer] = {}
         """Those that run."""
         self._core = core or BrokerConfig(probe_cycles=True)
         self._limits = limits or Limits(drain_ms=1_000)
+        self._trace = trace
+        self._run = run
+        self._tracers: dict[str, Tracer] = {}
         self._addresses: dict[str, Address] = {}
         self._kept: dict[str, bytes] = {}
         """By broker that was killed, its state."""
@@ -85,7 +95,7 @@ class LocalOverlay:
     async def __aenter__(self) -> Self:
         try:
             for name in self.neighbours:
-                await self._start(name, Broker(name, self.neighbours[name], self._core, now_us()))
+                await self._start(name, self._fresh(name))
             await self.linked()
         except BaseException:
             await self._stop()
@@ -103,6 +113,20 @@ class LocalOverlay:
     async def _stop(self) -> None:
         await asyncio.gather(*(server.stop() for server in self.brokers.values()))
         self.brokers.clear()
+        for broker in list(self._tracers):
+            await self._tracers.pop(broker).stop()
+
+    def _fresh(self, name: str) -> Broker:
+        return Broker(name, self.neighbours[name], self._core, now_us(), self._buffer(name))
+
+    def _buffer(self, name: str) -> TraceBuffer | None:
+        if self._trace is None:
+            return None
+        from byway.runtime.tracing import Tracer  # it needs pyarrow, which takes 30 MiB
+
+        buffer = TraceBuffer(name)
+        self._tracers[name] = Tracer(self._trace, self._run, buffer)
+        return buffer
 
     async def _start(self, name: str, broker: Broker) -> None:
         """Start a broker; it dials those of its neighbours that have an address by now."""
@@ -120,6 +144,8 @@ class LocalOverlay:
         assert server.address is not None
         self._addresses[name] = server.address
         self.brokers[name] = server
+        if name in self._tracers:
+            self._tracers[name].start(server)
 
     # --- for the application --------------------------------------------------------------------
 
@@ -159,15 +185,17 @@ class LocalOverlay:
         server = self.brokers.pop(broker)
         self._kept[broker] = server.broker.snapshot()
         await server.kill()
+        if broker in self._tracers:
+            await self._tracers.pop(broker).stop()
 
     async def restart(self, broker: str, *, keeps_state: bool = False) -> None:
         """Start a broker that was killed, at the same address; with its state as if it had storage,
         else with none."""
         state = self._kept.pop(broker)
         if keeps_state:
-            started = Broker.restore(state, self._core)
+            started = Broker.restore(state, self._core, trace=self._buffer(broker))
         else:
-            started = Broker(broker, self.neighbours[broker], self._core, now_us())
+            started = self._fresh(broker)
         await self._start(broker, started)
 
 

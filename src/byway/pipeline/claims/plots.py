@@ -1,38 +1,21 @@
-"""Plots: the document's numbers beside ours, as SVG that needs nothing else.
-
-It draws what it is given; the same rows give the same bytes.
-"""
+"""Plots: the document's numbers beside ours. The same rows give the same bytes."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any, Final
 
 from byway.pipeline.claims.drive import Row
+from byway.pipeline.drawing import figure
 
 _OURS: Final = "#0b7285"
 _PRINTED: Final = "#e8590c"
 _LINES: Final = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c")
-_STYLE: Final = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "byway",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
 
 
 def plot(rows: Sequence[Row], axis: str = "") -> str:
     """One measure: a bar a contender, or a line if there are several points."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.6, 3.0), layout="constrained")
-        axes = figure.add_subplot()
+    with figure() as (axes, svg):
         if len({row.at for row in rows}) > 1:
             _lines(axes, rows)
             axes.set_xlabel(axis)
@@ -41,10 +24,7 @@ def plot(rows: Sequence[Row], axis: str = "") -> str:
         axes.set_ylabel(", ".join(part for part in (rows[0].measure, rows[0].unit) if part))
         _scale(axes, rows)
         axes.legend(frameon=False, fontsize=9)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    drawing = text.getvalue()
-    return drawing[drawing.index("<svg") :]
+    return svg.text
 
 
 def _bars(axes: Any, rows: Sequence[Row]) -> None:

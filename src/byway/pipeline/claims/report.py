@@ -19,11 +19,11 @@ from byway.pipeline.claims.catalogue import CLAIMS
 from byway.pipeline.claims.drive import Reproduction, Result, Row
 from byway.pipeline.claims.judging import figure
 from byway.pipeline.claims.plots import plot
+from byway.pipeline.pages import render
 
 PAGE: Final = "report.html"
 FACTS: Final = "results.json"
 TABLE: Final = "results.csv"
-_TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
 def write_report(found: Reproduction, directory: Path, command: str) -> Path:
@@ -64,16 +64,14 @@ def _cell(value: Any) -> Any:
 
 
 def _page(found: Reproduction, command: str) -> str:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"figure": _figure, "interval": _interval}
-    template = environment.from_string(_TEMPLATE.read_text())
-    return template.render(
+    return render(
+        "claims",
         command=command,
         size="full" if found.is_full else "quick",
         version=__version__,
         sections=[_section(result, found) for result in found.results],
+        figure=_figure,
+        interval=_interval,
     )
 
 

@@ -1,0 +1,105 @@
+"""The story of the storm in a small size: exact, told from traces, and on a page of its own."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from byway.model.trace import Event
+from byway.pipeline.schemas import SIZES
+from byway.pipeline.story.script import BROAD, POLICIES, Script
+from byway.pipeline.story.telling import (
+    begin_of,
+    control_over_time,
+    delays_over_time,
+    tables_over_time,
+    tell_all,
+)
+from byway.workload import CoveringDegree
+from tests.pipeline.trace_rows import collected, frame, row
+
+SMALL = {"roots": 4, "rate": 60, "seconds": 2.0}
+
+
+def test_the_script_is_the_same_every_time() -> None:
+    one, two = Script(**SMALL), Script(**SMALL)
+    assert one.subscriptions == two.subscriptions
+    assert list(one.publications()) == list(two.publications())
+    assert one.expected() == two.expected()
+
+
+def test_what_ends_is_broad_and_far_away() -> None:
+    script = Script(**SMALL)
+    assert len(script.ending) == 4
+    assert script.homes["broad"] == BROAD
+    workload = CoveringDegree(seed=1, count=4 * 41, degree=40, ranges=1, spread=0.15, hit=1.0)
+    assert {int(name[1:]) for name in script.ending} == set(workload.root_rows().tolist())
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.timeout(300)
+def test_the_whole_story(tmp_path: Path) -> None:
+    said: list[str] = []
+    told = tell_all(tmp_path, said.append, Script(**SMALL))
+    assert told.is_exact
+    runs = {run["run"]: run for run in told.runs}
+    assert set(runs) == {f"{how} {policy}" for how in ("live", "simulated") for policy in POLICIES}
+    assert {run["publications"] for run in runs.values()} == {120}
+    for how in ("live", "simulated"):
+        active, selective = (runs[f"{how} {p}"]["control_messages"] for p in POLICIES)
+        assert selective < 0.7 * active
+    assert said[0].startswith("164 subscriptions at 15 brokers. 4 of them are broad")
+    page = told.page.read_text()
+    assert page.count("<svg") == 3
+    assert "Everyone got what it had to" in page
+    assert not re.search(r'(?:href|src)="(?!#)', page), "it opens without a network connection"
+
+
+# --- what is asked of traces ----------------------------------------------------------------------
+
+SECOND = 1_000_000
+START = 100 * SECOND
+
+
+def test_control_messages_a_second(spark: SparkSession) -> None:
+    sent = [(0.1, "sub", 1), (0.2, "unsub", 3), (0.3, "sub", 1), (0.1, "held", 9), (-0.1, "sub", 9)]
+    rows = [row(Event.PUBLISHED, t_us=START), row(Event.PUBLISHED, t_us=START + SECOND)]
+    rows += [
+        row(Event.CONTROL_SENT, t_us=START + int(at_s * SECOND), kind=kind, count=count)
+        for at_s, kind, count in sent
+    ]
+    trace = frame(spark, rows)
+    assert collected(control_over_time(trace, begin_of(trace), 0.25), "t_s") == [
+        {"run": "r", "t_s": 0.0, "value": 16.0},
+        {"run": "r", "t_s": 0.25, "value": 4.0},
+    ]
+
+
+def test_delays_by_when_a_publication_was_made(spark: SparkSession) -> None:
+    rows = [row(Event.PUBLISHED, t_us=START)]
+    rows += [
+        row(Event.DELIVERED, t_pub_us=START + made_us, t_us=START + made_us + delay_us)
+        for made_us, delay_us in ((0, 1_000), (10, 3_000), (SECOND, 5_000_000))
+    ]
+    trace = frame(spark, rows)
+    assert collected(delays_over_time(trace, begin_of(trace), 0.5), "t_s") == [
+        {"run": "r", "t_s": 0.0, "value": 2.0},
+        {"run": "r", "t_s": 1.0, "value": 5_000.0},
+    ]
+
+
+def test_tables_where_all_brokers_were_sampled(spark: SparkSession) -> None:
+    trace = frame(spark, [row(Event.PUBLISHED, t_us=START)])
+    rows = [
+        ("r", 99.0, "table", "subscriptions", 2, 5, 5, None),
+        ("r", 100.0, "table", "subscriptions", 2, 7, 5, None),
+        ("r", 100.5, "table", "subscriptions", 1, 3, 3, None),
+        ("r", 101.0, "table", "advertisements", 2, 1, 1, None),
+        ("r", 101.0, "table", "subscriptions", 2, 8, 5, None),
+    ]
+    sizes = spark.createDataFrame(rows, SIZES.spark_schema())
+    assert collected(tables_over_time(sizes, begin_of(trace)), "t_s") == [
+        {"run": "r", "t_s": 0.0, "value": 7.0},
+        {"run": "r", "t_s": 1.0, "value": 8.0},
+    ]
