@@ -2,13 +2,16 @@
 
 import asyncio
 import itertools
+from pathlib import Path
 
 import pytest
 
 import byway
 from byway import LocalOverlay, TopologyError
+from byway.model.trace import Event
 from byway.runtime.overlay import tree_of
 from byway.sim.shapes import balanced_tree
+from byway.trace import read_trace
 from tests.integration.loops import in_loop, until
 
 
@@ -106,3 +109,24 @@ async def test_it_leaves_nothing_behind() -> None:
         await byway.connect(url)
     with pytest.raises(TopologyError, match="there is none"):
         net.url("B9")
+
+
+@in_loop
+async def test_it_writes_traces(tmp_path: Path) -> None:
+    """All of a run, also what brokers wrote before they were killed."""
+    overlay = LocalOverlay("chain:3", trace=str(tmp_path), run="traced")
+    async with overlay as net, net.connect("B1") as publisher, net.connect("B3") as subscriber:
+        await publisher.advertise("ANY")
+        subscription = await subscriber.subscribe("n >= 0")
+        await publisher.publish({"n": 1})
+        await subscription.next(timeout=10)
+        await net.kill("B2")
+        await net.restart("B2", keeps_state=True)
+        await publisher.publish({"n": 2})
+        await subscription.next(timeout=10)
+    rows = read_trace(tmp_path).to_pylist()
+    assert {row["run"] for row in rows} == {"traced"}
+    received = [row for row in rows if row["event"] == Event.RECEIVED]
+    assert sorted((row["broker"], row["sequence"]) for row in received) == [
+        ("B2", 1), ("B2", 2), ("B3", 1), ("B3", 2),
+    ]  # fmt: skip

@@ -180,7 +180,7 @@ def _inexact(metrics: DataFrame, uses: DataFrame) -> Iterator[tuple[str, str]]:
     """By claim, in how many runs a check did not hold: what was lost there saved nothing."""
     wrong = uses.join(metrics.where("NOT ok").select("id"), "id").groupBy("claim").count()
     for row in wrong.orderBy("claim").collect():
-        yield row["claim"], f"in {row['count']} runs delivery was not exact"
+        yield row["claim"], f"in {row['count']} runs a check did not hold"
 
 
 def _rows(claim: Claim, found: dict[Key, Estimate]) -> Iterator[Row]:

@@ -1,0 +1,53 @@
+"""Claims from runs to verdicts, in the smallest size there is."""
+
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from byway.pipeline.claims import CLAIMS, Claim, reproduce
+from byway.pipeline.claims.claim import Order, Said, Size
+from byway.pipeline.claims.report import facts, write_report
+
+TINY = {
+    **CLAIMS["U9"].quick.settings,
+    "workload.subscriptions": "310",
+    "workload.parameters.hot": "5",
+    "unsubscribe.0.count": "5",
+}
+
+
+def changed(**changes: object) -> Claim:
+    return msgspec.structs.replace(CLAIMS["U9"], quick=Size(settings=TINY), **changes)  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_not_exact_reproduces_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """One contender expects what does not happen."""
+    contenders = {
+        "active": {"brokers.covering": '"active"'},
+        "selective": {"brokers.covering": '"selective"', "expect.deliveries": "1"},
+    }
+    said = (Said(statement=Order("core tables in the end", (("selective",), ("active",)))),)
+    found = reproduce(
+        spark, [changed(contenders=contenders, said=said)], tmp_path, full=False, seeds=1
+    )
+    (result,) = found.results
+    assert not found.outcome.ok
+    assert not result.verdict.reproduced
+    assert result.verdict.reason == "in 1 runs a check did not hold"
+    assert [row.runs for row in result.rows] == [1, 1, 1, 1]
+    shown = facts(found)
+    assert shown["reproduced"] == 0
+    assert shown["claims"][0]["reproduced"] is False
+    assert {row["contender"] for row in shown["claims"][0]["rows"]} == {"active", "selective"}
+    page = write_report(found, tmp_path, "byway reproduce U9").read_text()
+    assert "Not reproduced" in page
+    lines = (tmp_path / "results.csv").read_text().splitlines()
+    assert lines[0].startswith("claim,measure,unit,at,contender,printed")
+    assert len(lines) == 5
+
+    again = reproduce(
+        spark, [changed(contenders=contenders, said=said)], tmp_path, full=False, seeds=1
+    )
+    assert (again.outcome.found, again.outcome.made) == (2, 0)
+    assert again.results == found.results
