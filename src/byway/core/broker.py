@@ -445,30 +445,31 @@ class Broker:
         self.context.out.do(CloseLink(link, error.reason))
 
     def _on_frame(self, event: FrameReceived) -> None:
+        link, frame = event.link, event.frame
         try:
-            end = self._end(event.link)
+            end = self._end(link)
             if not end.up:
                 return  # of a connection that was closed
-            self._take_frame(event.link, end, event.frame)
-        except RemoteProtocolError as error:
-            self._distrust(event.link, error)
-
-    def _take_frame(self, link: str, end: LinkEnd, frame: Batch | Acknowledge | Hello) -> None:
-        if type(frame) is Batch:
-            first, messages = end.take(frame)
-            self.context.out.touched[link] = None
-            if frame.lane is DATA:
-                self._take_data(link, end, first, messages)
+            if type(frame) is Acknowledge:
+                self.publications.confirmed(link, end.received(frame))
+            elif type(frame) is Batch:
+                first, messages = end.take(frame)
+                self.context.out.touched[link] = None
+                if frame.lane is DATA:
+                    self._take_data(link, end, first, messages)
+                else:
+                    self._take_control(link, messages)
             else:
-                for message in messages:
-                    self._handler(link, message)(link, message)
-                    if link not in self.context.ends:
-                        return  # it parted
-                self._take_answers()
-        elif type(frame) is Acknowledge:
-            self.publications.confirmed(link, end.received(frame))
-        else:
-            raise RemoteProtocolError(link, "greets twice")
+                raise RemoteProtocolError(link, "greets twice")
+        except RemoteProtocolError as error:
+            self._distrust(link, error)
+
+    def _take_control(self, link: str, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self._handler(link, message)(link, message)
+            if link not in self.context.ends:
+                return  # it parted
+        self._take_answers()
 
     def _handler(self, link: str, message: Message) -> Callable[[str, Any], None]:
         handler = self._messages.get(type(message))

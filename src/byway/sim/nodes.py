@@ -147,7 +147,8 @@ class Node:
     def receive(self, link: str, frame: Frame) -> None:
         """A frame arrives from a neighbour."""
         self._inbox.put_frame(link, frame)
-        self._noticed()
+        if not self._busy:
+            self._noticed()
 
     def request(self, client: str, request: Request) -> None:
         """A client asks for something."""
