@@ -1,16 +1,21 @@
 """The pipeline bench: `python -m benches.pipeline`."""
 
 from benches.entry import Bench
-from benches.sections import analysing, sweeping
+from benches.sections import analysing, generating, matching_scale, sweeping
 
 BENCH = Bench(
     name="pipeline",
-    about="Measure the analysis of traces and sweeps, on Spark.",
+    about="Measure the analysis of traces, sweeps, workloads and matching, on Spark.",
     preface=[
         "Times are by the clock, the best of several rounds after one that warms Spark up.",
         "Processor time is of all processes, so half of it is what two free cores need at best.",
     ],
-    sections={"analysing": analysing.measure, "sweeping": sweeping.measure},
+    sections={
+        "analysing": analysing.measure,
+        "sweeping": sweeping.measure,
+        "generating": generating.measure,
+        "matching_scale": matching_scale.measure,
+    },
 )
 
 if __name__ == "__main__":

@@ -19,9 +19,13 @@ from urllib.request import urlopen
 import pyspark
 import pytest
 
+from byway.model import parse
 from byway.pipeline.java import java_home
+from byway.pipeline.workloads import request_of
+from byway.pipeline.workloads.generate import Piece, write_piece
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario
+from byway.workload import Feeds
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -85,7 +89,7 @@ def workers(port: int) -> int:
     try:
         with urlopen(f"http://127.0.0.1:{port}/json/", timeout=5) as answer:
             told = json.load(answer)
-    except (URLError, OSError):
+    except (URLError, OSError, ValueError):  # at first it answers with a page
         return 0
     return sum(worker["state"] == "ALIVE" for worker in told["workers"])
 
@@ -168,3 +172,28 @@ def test_sweeps_and_traces_are_the_same(elsewhere: list[str], tmp_path: Path) ->
     for name in ("deliveries", "yield", "mean_hops", "messages_by_kind", "delay_ms_max"):
         assert runs[2][name] == facts[name], name
     assert len(list(tables.iterdir())) == 9
+
+
+def test_workloads_own_tables_and_matching_are_the_same(
+    elsewhere: list[str], tmp_path: Path
+) -> None:
+    made, here = tmp_path / "made", tmp_path / "here"
+    told = byway(tmp_path, "workload", "dt1", "--publications", 500, "--out", made, *elsewhere)
+    request = request_of("dt1", publications=500)
+    for table in ("subscriptions", "publications"):
+        (here / table).mkdir(parents=True)
+        path = here / table / "part-00000.parquet"
+        write_piece(request, Piece(table, 0, str(path)))
+        assert (made / table / path.name).read_bytes() == path.read_bytes()
+    assert told["kind"] == "dt1"
+    (tmp_path / "filters.csv").write_text("filter\nitem < 5\nfeed = 'B001'\n")
+    own = tmp_path / "own"
+    told = byway(
+        tmp_path, "import", "subscriptions", tmp_path / "filters.csv", "--out", own, *elsewhere
+    )
+    assert (told["rows"], told["rejected"]) == (2, 0)
+    tables = ("--publications", made / "publications", "--subscriptions", own / "subscriptions")
+    told = byway(tmp_path, "match", *tables, "--out", tmp_path / "out", "--pairs", *elsewhere)
+    rows = Feeds().take_publications(500)
+    wanted = [parse("item < 5"), parse("feed = 'B001'")]
+    assert told["pairs"] == sum(filter.matches(row) for filter in wanted for row in rows)

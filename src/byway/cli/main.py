@@ -22,7 +22,7 @@ VERBS = {
     "config": "Check a broker's settings.",
     "demo": "Show byway at work.",
     "filter": "Check, try and compare filters without a network.",
-    "pipeline": "Analyse traces and run sweeps, on Spark.",
+    "pipeline": "Analyse traces, run sweeps, make and match workloads, on Spark.",
     "pub": "Publish lines of JSON.",
     "reproduce": "Measure again what the documents claim, on Spark.",
     "simulate": "Run a scenario file in the simulator.",

@@ -1,4 +1,4 @@
-"""`byway pipeline`: traces and sweeps on Spark.
+"""`byway pipeline`: traces and sweeps on Spark; workloads, own tables and matching in `tables`.
 
 Exit codes: 0 done, 1 a run failed or its checks did not hold, or Spark could not do it, 2 the input
 cannot be understood.
@@ -6,56 +6,24 @@ cannot be understood.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from byway.cli.app import fail, new_app, refuse
-from byway.pipeline.errors import SessionError, SweepError, TableError
-from byway.pipeline.session import need_spark, open_session
+from byway.cli import tables
+from byway.cli.app import new_app, refuse
+from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
+from byway.pipeline.errors import SweepError, TableError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from byway.pipeline.sweeps import Outcome, Sweep
 
-app = new_app(help="Analyse traces and run sweeps, on Spark.")
-
-Master = Annotated[
-    str | None, typer.Option(metavar="URL", help="A cluster; not given: this machine, local[*].")
-]
-Remote = Annotated[
-    str | None, typer.Option(metavar="sc://HOST:PORT", help="Spark Connect instead of a cluster.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
-
-@contextmanager
-def _spark(master: str | None, remote: str | None) -> Iterator[SparkSession]:
-    """A session; what goes wrong in it is told in a line."""
-    try:
-        need_spark()
-    except SessionError as error:
-        fail(error)
-    from pyspark.errors import PySparkException
-
-    try:
-        with open_session(master, remote) as session:
-            yield session
-    except (SweepError, TableError) as error:
-        refuse(error)
-    except SessionError as error:
-        fail(error)
-    except PySparkException as error:
-        fail(f"Spark failed: {str(error).partition(chr(10))[0]}")
+app = new_app(help="Analyse traces, run sweeps, make and match workloads, on Spark.")
 
 
 # --- analyse ----------------------------------------------------------------------------------
@@ -88,7 +56,7 @@ def analyse(
         files = checked_files(TRACE, *traces)
     except TableError as error:
         refuse(error)
-    with _spark(master, remote) as spark:
+    with spark_session(master, remote) as spark:
         from byway.pipeline.traces import analyse as analysed
 
         analysis = analysed(read_files(spark, TRACE, files), every_s=every_s, with_edges=edges)
@@ -152,27 +120,16 @@ def sweep(
         plan = read_sweep(file)
     except SweepError as error:
         refuse(error)
-    with _spark(master, remote) as spark, _bar(plan) as progress:
+    with (
+        spark_session(master, remote) as spark,
+        progress_bar(plan.name, len(plan.runs)) as progress,
+    ):
         outcome = run_sweep(spark, plan, out, progress)
     if as_json:
         typer.echo(msgspec.json.encode({"sweep": plan.name, **outcome.facts()}))
     else:
         _show_outcome(plan, outcome)
     raise typer.Exit(0 if outcome.ok else 1)
-
-
-@contextmanager
-def _bar(plan: Sweep) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(plan.name, total=len(plan.runs))
-        yield lambda done: bar.update(task, completed=done)
 
 
 def _show_outcome(plan: Sweep, outcome: Outcome) -> None:
@@ -186,3 +143,6 @@ def _show_outcome(plan: Sweep, outcome: Outcome) -> None:
         told = f"In {outcome.violated:,} runs a check did not hold: see `violations`."
         console.print(Text(told, "bold red"))
     console.print(f"metrics: {outcome.metrics}", soft_wrap=True)
+
+
+tables.add_to(app)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 from rich.console import Console
@@ -46,9 +46,15 @@ def spark_session(master: str | None, remote: str | None) -> Iterator[SparkSessi
         fail(f"Spark failed: {str(error).partition(chr(10))[0]}")
 
 
+class Bar(Protocol):
+    """Shows how many are done, and if that changes of how many and of what."""
+
+    def __call__(self, done: int, total: int | None = None, what: str | None = None) -> None: ...
+
+
 @contextmanager
-def progress_bar(description: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal; call it with how many are done, and of how many if that is new."""
+def progress_bar(what: str, total: int | None = None) -> Iterator[Bar]:
+    """A bar on a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -56,9 +62,9 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Callabl
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        task = bar.add_task(description, total=total)
+        task = bar.add_task(what, total=total)
 
-        def show(done: int, of: int | None = None) -> None:
-            bar.update(task, completed=done, total=total if of is None else of)
+        def show(done: int, total: int | None = None, what: str | None = None) -> None:
+            bar.update(task, completed=done, total=total, description=what)
 
         yield show

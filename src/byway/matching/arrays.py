@@ -44,6 +44,12 @@ class Arrays:
             array[old:] = fill
         self._enter(name)
 
+    def replace(self, name: str, array: Array) -> None:
+        """Let another array, of the same type, be this one; it does not grow."""
+        assert array.dtype == lay.ARRAYS[name][0]
+        self._arrays[name] = array
+        self._enter(name)
+
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""

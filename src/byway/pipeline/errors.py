@@ -30,3 +30,12 @@ class SweepError(PipelineError, ValueError):
         self.key = key
         self.reason = reason
         super().__init__(": ".join(part for part in (self.source, key, reason) if part))
+
+
+class WorkloadRequestError(PipelineError, ValueError):
+    """A workload that cannot be made; `what` was said that is at fault."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        self.what = what
+        self.reason = reason
+        super().__init__(f"{what}: {reason}")

@@ -1,7 +1,8 @@
 """Schemas: every table of the pipeline, its version, its columns and what they mean.
 
 Nothing is read, written or computed here. The trace's columns are the model's; the others are
-declared below. A changed or new column raises the version of its table.
+declared below, those of workloads in `workload_schemas`. A changed or new column raises the version
+of its table.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class ColumnType(StrEnum):
     TEXTS = "array<string>"
     WORDS = "map<string,string>"
     COUNTS = "map<string,bigint>"
+    MEASURES = "map<string,double>"
+    FLAGS = "map<string,boolean>"
 
 
 class Column(NamedTuple):
@@ -83,12 +86,14 @@ class Table(NamedTuple):
             ColumnType.TEXTS: pa.list_(pa.string()),
             ColumnType.WORDS: pa.map_(pa.string(), pa.string()),
             ColumnType.COUNTS: pa.map_(pa.string(), pa.int64()),
+            ColumnType.MEASURES: pa.map_(pa.string(), pa.float64()),
+            ColumnType.FLAGS: pa.map_(pa.string(), pa.bool_()),
         }
         fields = [pa.field(c.name, types[c.type], nullable=c.nullable) for c in self.columns]
         return pa.schema(fields, metadata={self.version_key: str(self.version).encode()})
 
 
-_BOOLEAN, _INT8, _INT32, _INT64, _DOUBLE, _STRING, _TEXTS, _WORDS, _COUNTS = ColumnType
+_BOOLEAN, _INT8, _INT32, _INT64, _DOUBLE, _STRING, _TEXTS, _WORDS, _COUNTS, *_ = ColumnType
 _RUN: Final = Column("run", _STRING, False, "the run")
 _BROKER: Final = Column("broker", _STRING, False, "the broker")
 

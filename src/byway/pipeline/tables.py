@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -155,22 +156,35 @@ def write_table(frame: DataFrame, table: Table, directory: StrPath) -> None:
 
     `frame` must have the declared columns, in any order; they are cast to the declared types.
     """
+    columns = [frame[c.name].cast(str(c.type)).alias(c.name) for c in table.columns]
+    with new_directory(directory) as place:
+        parts = frame.select(columns).mapInArrow(
+            partial(_write_part, table, str(place)),
+            "rows bigint",
+        )
+        parts.write.format("noop").mode("overwrite").save()
+        if not any(place.iterdir()):
+            write_file(table.arrow_schema().empty_table(), place / f"part-00000{SUFFIX}")
+
+
+@contextmanager
+def new_directory(directory: StrPath) -> Iterator[Path]:
+    """A hidden place that becomes `directory`, instead of what was there, when the block is done.
+
+    If the block is left by an error, all is as it was.
+    """
     target = Path(directory).absolute()
-    partial_target = target.with_name(f".{target.name}{PARTIAL}")
-    shutil.rmtree(partial_target, ignore_errors=True)
+    place = target.with_name(f".{target.name}{PARTIAL}")
+    shutil.rmtree(place, ignore_errors=True)
     try:
-        partial_target.mkdir(parents=True)
+        place.mkdir(parents=True)
     except OSError as error:
         raise TableError(target, f"cannot be written ({error.strerror})") from error
-    columns = [frame[c.name].cast(str(c.type)).alias(c.name) for c in table.columns]
-    parts = frame.select(columns).mapInArrow(
-        partial(_write_part, table, str(partial_target)),
-        "rows bigint",
-    )
-    parts.write.format("noop").mode("overwrite").save()
-    if not any(partial_target.iterdir()):
-        write_file(table.arrow_schema().empty_table(), partial_target / f"part-00000{SUFFIX}")
-    _put_in_place(partial_target, target)
+    try:
+        yield place
+        _put_in_place(place, target)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _write_part(table: Table, directory: str, batches: Iterator[Any]) -> Iterator[Any]:
@@ -194,6 +208,13 @@ def write_file(rows: Any, path: Path) -> None:
     """One complete file with the rows of an Arrow table, whose schema has the version."""
     with ParquetFile(path, rows.schema) as file:
         file.write(rows)
+
+
+def write_text(text: str, path: Path) -> None:
+    """A small file that describes tables, complete or not at all."""
+    partial_path = path.with_name(f".{path.name}{PARTIAL}")
+    partial_path.write_text(text)
+    partial_path.replace(path)
 
 
 class ParquetFile:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ CodeArray = npt.NDArray[np.uint8]
 FloatArray = npt.NDArray[np.float64]
 
 NO_STRING: Final = -1
+NOWHERE: Final = -1
+"""In the place of a broker's number."""
 
 
 class ValueKind(IntEnum):
@@ -213,6 +215,24 @@ class FilterChunk:
         interval = number_range(number, False, high, False)
         assert interval is not None, f"an empty interval: {number} to {high}"
         return interval
+
+
+class ScheduleChunk(NamedTuple):
+    """What subscriptions do in the course of time: one row each time that one comes somewhere,
+    goes from one broker to another (both at once), or leaves."""
+
+    times_us: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    """The subscription, by its number in the whole workload."""
+    leaves: npt.NDArray[np.int64]
+    """The number of the broker that it leaves; -1: it was at none."""
+    joins: npt.NDArray[np.int64]
+    """The number of the broker that it comes to; -1: at none."""
+
+    def in_order(self) -> ScheduleChunk:
+        """By time, then by subscription."""
+        order = np.lexsort((self.rows, self.times_us))
+        return ScheduleChunk(*(column[order] for column in self))
 
 
 def row_offsets(sizes: npt.NDArray[np.int64]) -> IntArray:

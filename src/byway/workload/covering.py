@@ -37,7 +37,7 @@ DEGREE_MAX: Final = 100_000
 # `class` and `key` name a line; along it, by `price`, lie the groups.
 _NAMES: Final = ("class", "key", "price", "quantity", "weight")
 _CLASSES: Final = tuple(f"c{number}" for number in range(10))
-_GROUPS_PER_LINE: Final = 8
+_LINE_MAX: Final = 8  # groups on it
 _SLOT: Final = 1_000_000  # a group's share of the price line
 _AMOUNT_MAX: Final = 10_000  # of quantity and weight
 _ROOT_AMOUNT_MAX: Final = 9_000  # no root reaches beyond: that is where publications miss
@@ -55,7 +55,7 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
     (shuffle them for another order of arrival). `parents` gives the row of each row's parent.
 
     **The boxes.** A subscription is `class = … AND key = … AND price BETWEEN …`, and likewise for
-    `quantity` and `weight` as far as `ranges` (1 to 3) goes; all bounds are integers. Eight groups
+    `quantity` and `weight` as far as `ranges` (1 to 3) goes; all bounds are integers. `line` groups
     (a root and its descendants) share a class and a key and follow one another along `price`,
     neighbours' roots overlapping by up to `overlap` of their width. In each group one price lies
     in this group's root only, and every descendant's price range contains it. Children's price
@@ -85,6 +85,7 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
     popularity_exponent: float = 0.0
     spread: float = 1.0
     hot: int = 0
+    line: int = _LINE_MAX
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,6 +99,7 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
         require("popularity_exponent", self.popularity_exponent, 0, EXPONENT_MAX)
         require("spread", self.spread, 0.01, 1)
         require("hot", self.hot, 0, self.roots)
+        require("line", self.line, 1, _LINE_MAX)
         if self.degree + 1 > self.count:
             raise WorkloadError("degree", self.degree, f"less than the count, {self.count}")
         if self.popularity_exponent:
@@ -185,11 +187,11 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
 
     def _marker(self, group: Integers) -> Integers:
         """A price that lies in this group's root and in no other of its line."""
-        return group % _GROUPS_PER_LINE * _SLOT + (_SLOT + self._overlap()) // 2
+        return group % self.line * _SLOT + (_SLOT + self._overlap()) // 2
 
     def _root_boxes(self, groups: Integers) -> Boxes:
         raw = self._integers(_ROOTS, groups)
-        slot = groups % _GROUPS_PER_LINE * _SLOT
+        slot = groups % self.line * _SLOT
         boxes = np.empty((len(groups), 3, 2), np.int64)
         boxes[:, 0, 0] = slot + below(raw[:, 0], _SLOT // 8)
         boxes[:, 0, 1] = (
@@ -295,7 +297,7 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
         """The points, those `missed` moved to where no root reaches, on the last attribute."""
         last = points[:, -1]
         if self.ranges == 1:
-            beyond = last + _GROUPS_PER_LINE * _SLOT * 2
+            beyond = last + _LINE_MAX * _SLOT * 2
         else:
             beyond = _ROOT_AMOUNT_MAX + 1 + last % (_AMOUNT_MAX - _ROOT_AMOUNT_MAX)
         points[:, -1] = np.where(missed, beyond, last)
@@ -321,7 +323,7 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
         self, groups: Integers, terms: int
     ) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
         """A table of the classes and of the keys that occur, and their ids, row by row."""
-        lines = groups // _GROUPS_PER_LINE
+        lines = groups // self.line
         among = np.unique(lines)
         string_ids = np.full((len(groups), terms), NO_STRING, np.int32)
         string_ids[:, 0] = lines % len(_CLASSES)

@@ -14,8 +14,8 @@ import msgspec
 from byway.model.errors import BywayError
 from byway.model.filters import Filter
 from byway.model.values import Value
-from byway.workload.chunks import FilterChunk, PublicationChunk
-from byway.workload.draws import SEED_MAX
+from byway.workload.chunks import FilterChunk, PublicationChunk, ScheduleChunk
+from byway.workload.draws import SEED_MAX, Integers
 
 # Streams of a seed: what is drawn for one purpose never shifts what is drawn for another.
 SUBSCRIPTIONS: Final = 0
@@ -58,6 +58,29 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """How many subscriptions there are; None: no end."""
         return None
 
+    # --- where and when: None where the workload does not say
+
+    def broker_names(self) -> tuple[str, ...]:
+        """The brokers that rows are at, by number."""
+        return ()
+
+    def subscription_places(self, chunk: int) -> Integers | None:
+        """For each subscription of the chunk the number of its broker; -1: at first at none."""
+        del chunk
+        return None
+
+    def publication_places(self, chunk: int) -> Integers | None:
+        """For each publication of the chunk the number of its broker."""
+        del chunk
+        return None
+
+    def schedule(self, chunk: int) -> ScheduleChunk | None:
+        """What the subscriptions of the chunk do in the course of time, in order."""
+        del chunk
+        return None
+
+    # --- so many rows
+
     def filter_chunks(self, count: int) -> Iterator[FilterChunk]:
         """The first `count` subscriptions, chunk by chunk, the last one cut to fit.
 
@@ -91,3 +114,9 @@ def require(parameter: str, value: float, low: float, high: float) -> None:
     """Raise `WorkloadError` unless `value` lies between `low` and `high`, both included."""
     if not low <= value <= high:
         raise WorkloadError(parameter, value, f"a number from {low} to {high}")
+
+
+def numbered_brokers(count: int) -> tuple[str, ...]:
+    """B1 … Bn, padded to one width, as the simulator's topologies call them."""
+    width = len(str(count))
+    return tuple(f"B{number:0{width}}" for number in range(1, count + 1))

@@ -6,7 +6,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from byway.workload import CoveringDegree, Generator, Siena, StockQuotes, Workflow, Zipf
+from byway.workload import (
+    Clustered,
+    CoveringDegree,
+    Feeds,
+    Generator,
+    Mobile,
+    Siena,
+    StockQuotes,
+    Workflow,
+    Zipf,
+)
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/workloads.md").read_text()
 
@@ -15,10 +25,19 @@ def section(title: str) -> str:
     return re.split(rf"^## {title}$", PAGE, flags=re.M)[1].split("\n## ")[0]
 
 
-@pytest.mark.parametrize("kind", [Zipf, CoveringDegree, StockQuotes, Workflow])
+@pytest.mark.parametrize("kind", [Zipf, CoveringDegree, StockQuotes, Feeds, Workflow])
 def test_parameters_and_defaults_are_those_of_the_page(kind: type[Generator]) -> None:
     documented = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section(kind.__name__), re.M)
     fields = msgspec.structs.fields(kind)
+    assert documented == [(field.name, repr(field.default)) for field in fields]
+
+
+@pytest.mark.parametrize(("kind", "base"), [(Clustered, CoveringDegree), (Mobile, Siena)])
+def test_additional_parameters_are_those_of_the_page(
+    kind: type[Generator], base: type[Generator]
+) -> None:
+    documented = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section(kind.__name__), re.M)
+    fields = msgspec.structs.fields(kind)[len(msgspec.structs.fields(base)) :]
     assert documented == [(field.name, repr(field.default)) for field in fields]
 
 

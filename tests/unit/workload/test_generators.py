@@ -9,12 +9,16 @@ import pytest
 
 from byway.model import Filter, check_attributes, parse
 from byway.workload import (
+    Clustered,
     CoveringDegree,
+    Feeds,
     FilterChunk,
     Generator,
+    Mobile,
     PublicationChunk,
     Siena,
     StockQuotes,
+    Workflow,
     Workload,
     WorkloadError,
     Zipf,
@@ -30,6 +34,9 @@ GENERATORS: dict[str, Generator] = {
     "stocks": StockQuotes(seed=7),
     "enterprise": StockQuotes(seed=7, symbols=5, mix="enterprise", spread=0),
     "ranges": StockQuotes(seed=7, symbols=6_000, ranges=True, popularity_exponent=0.5),
+    "clustered": Clustered(seed=7, count=20_000, degree=12.5),
+    "feeds": Feeds(seed=7, feeds=60, density=10, popularity_exponent=1),
+    "mobile": Mobile(seed=7, monitors=4, regions=4),
 }
 
 # Of chunks 0 and 3. If these change without a change of the generator, workloads made elsewhere (or
@@ -42,6 +49,9 @@ DIGESTS = {
     "stocks": "50f1434a5aa0f0e7",
     "enterprise": "46198cb33411308f",
     "ranges": "03ed0d0f6f6b77ef",
+    "clustered": "c0c5d773559db5cb",
+    "feeds": "c34a3ac3f67ebeaf",
+    "mobile": "a726767046fed21e",
 }
 
 every_generator = pytest.mark.parametrize("generator", GENERATORS.values(), ids=GENERATORS.keys())
@@ -180,6 +190,13 @@ def test_a_wrong_parameter_is_named() -> None:
         (StockQuotes, {"symbols": 0}),
         (StockQuotes, {"symbols": 20_001}),
         (StockQuotes, {"spread": 1}),
+        (Clustered, {"cluster_min": 5}),
+        (Clustered, {"brokers": 3}),
+        (Feeds, {"feeds": 121}),
+        (Feeds, {"density": 1_000, "brokers": 50_000, "subscribers": 50_000}),
+        (Mobile, {"commuters": 0.6, "wanderers": 0.5}),
+        (Mobile, {"regions": 17}),
+        (Workflow, {"audit_for_s": 600}),
     ],
 )
 def test_a_workload_that_cannot_be_is_refused(

@@ -1,0 +1,126 @@
+"""Matching at scale: a million publications, a million subscriptions; and Spark's own join."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+
+from benches.report import Figure, Section
+from benches.run import Run
+from benches.spark import Spent, of_all_processes
+from byway.pipeline.matching import Outcome, match_tables
+from byway.pipeline.session import open_session
+from byway.pipeline.workloads import generate, request_of
+
+TITLE = "publications and subscriptions matched on Spark, on this machine"
+ROWS = 1_000_000
+JOIN_PUBLICATIONS = 4_000
+JOIN_SUBSCRIPTIONS = 40_000
+
+
+class _Tables:
+    """A workload, and its answers."""
+
+    def __init__(
+        self, spark: SparkSession, directory: Path, kind: str, publications: int, subscriptions: int
+    ) -> None:
+        self.place = directory / f"{kind}-{subscriptions}"
+        self.decided = publications * subscriptions
+        generate(spark, request_of(kind, subscriptions, publications, seed=1), self.place)
+
+    def match(self, spark: SparkSession, pairs: bool = False) -> Outcome:
+        """Match them."""
+        files = (sorted((self.place / t).iterdir()) for t in ("publications", "subscriptions"))
+        return match_tables(spark, *files, self.place / "matched", pairs=pairs)
+
+
+def measure(run: Run) -> Section:
+    """Counts of SIENA's workload, pairs of a selective one, and Spark's own join."""
+    rows = run.scaled(ROWS)
+    with TemporaryDirectory() as directory, open_session() as spark:
+        place = Path(directory)
+        run.step("Spark's join")
+        some = run.scaled(JOIN_PUBLICATIONS)
+        first = _Tables(spark, place, "siena", 100, 1_000)
+        small = _Tables(spark, place, "siena", some, JOIN_SUBSCRIPTIONS)
+        assert _join(spark, first.place) == first.match(spark, pairs=True).pairs
+        found: list[int] = []
+        joined = of_all_processes(lambda: found.append(_join(spark, small.place)))
+        run.step("the same tables")
+        matched, of_small = _spent(spark, small, pairs=True)
+        assert found == [of_small.pairs]
+        run.step("SIENA")
+        siena = _Tables(spark, place, "siena", rows, rows)
+        counted, of_siena = _spent(spark, siena, pairs=False)
+        run.step("uniform")
+        uniform = _Tables(spark, place, "uniform", rows, rows)
+        written, of_uniform = _spent(spark, uniform, pairs=True)
+    rate = "pairs decided/s"
+    figures = [
+        Figure("SIENA, counts", counted.clock_s, "s"),
+        Figure("SIENA, counts, processor time", counted.processor_s, "s"),
+        Figure("SIENA, counts, rate", siena.decided / counted.clock_s, rate, more_is_better=True),
+        Figure("uniform, pairs written", written.clock_s, "s"),
+        Figure(
+            "uniform, pairs, rate", uniform.decided / written.clock_s, rate, more_is_better=True
+        ),
+        Figure(
+            "small SIENA tables, pairs",
+            small.decided / matched.clock_s,
+            rate,
+            baselines={"Spark's join": small.decided / joined.clock_s},
+            more_is_better=True,
+        ),
+    ]
+    sizes = {
+        "publications": rows,
+        "subscriptions": rows,
+        "SIENA pairs": of_siena.pairs,
+        "uniform pairs": of_uniform.pairs,
+        "small tables": f"{some:,} × {JOIN_SUBSCRIPTIONS:,}",
+        "small pairs": of_small.pairs,
+    }
+    return Section("matching_scale", TITLE, sizes, figures, [
+        "decided: publications × subscriptions; with building and mapping of the indexes",
+        "Spark's join: constraints and attributes joined by name, those that hold counted for each "
+        "pair; the answers are the same",
+    ])  # fmt: skip
+
+
+def _spent(spark: SparkSession, tables: _Tables, *, pairs: bool) -> tuple[Spent, Outcome]:
+    outcomes: list[Outcome] = []
+    spent = of_all_processes(lambda: outcomes.append(tables.match(spark, pairs)))
+    return spent, outcomes[0]
+
+
+def _join(spark: SparkSession, place: Path) -> int:
+    """The number of pairs, by Spark alone."""
+    published = spark.read.parquet(str(place / "publications")).select(
+        sql.col("id").alias("publication"), sql.explode("integers").alias("name", "value")
+    )
+    constraints = sql.split("filter", " AND ")
+    subscribed = (
+        spark.read.parquet(str(place / "subscriptions"))
+        .select(
+            sql.col("id").alias("subscription"),
+            sql.size(constraints).alias("constraints"),
+            sql.explode(constraints).alias("constraint"),
+        )
+        .select(
+            "subscription",
+            "constraints",
+            sql.split("constraint", " ")[0].alias("name"),
+            sql.split("constraint", " ")[1].alias("operator"),
+            sql.split("constraint", " ")[2].cast("bigint").alias("bound"),
+        )
+    )
+    holds = sql.expr(
+        "CASE operator WHEN '=' THEN value = bound WHEN '<' THEN value < bound "
+        "ELSE value > bound END"
+    )
+    satisfied = published.join(subscribed, "name").where(holds)
+    pairs = satisfied.groupBy("publication", "subscription", "constraints").count()
+    return pairs.where("count = constraints").count()

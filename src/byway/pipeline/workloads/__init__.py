@@ -1,0 +1,10 @@
+"""Workloads at any size: subscriptions, publications and schedules as tables.
+
+`kinds` names them and checks what is asked for, `columns` turns chunks into rows, `generate` lets
+workers write the files.
+"""
+
+from byway.pipeline.workloads.generate import Description, generate
+from byway.pipeline.workloads.kinds import KINDS, Request, request_of
+
+__all__ = ["KINDS", "Description", "Request", "generate", "request_of"]

@@ -1,0 +1,177 @@
+"""Generating: workers write the files of a workload, each file a range of rows that never varies.
+
+The range of a file is fixed by its number, and a chunk by its own: so the bytes are the same
+however many cores there are and in whatever order files are made.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from byway._version import __version__
+from byway.pipeline.jobs import Progress, run_job
+from byway.pipeline.schemas import Table
+from byway.pipeline.tables import SUFFIX, ParquetFile, new_directory, write_text
+from byway.pipeline.workload_schemas import PUBLICATIONS, SCHEDULE, SUBSCRIPTIONS
+from byway.pipeline.workloads.kinds import Request
+from byway.workload import Generator
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE_CHUNKS: Final = 64
+FILE_ROWS: Final = FILE_CHUNKS * Generator.ROWS
+GROUP_ROWS: Final = FILE_ROWS // 4
+"""Of a row group: what a task can read by itself."""
+DESCRIPTION: Final = "workload.json"
+_TABLES: Final = {table.name: table for table in (SUBSCRIPTIONS, PUBLICATIONS, SCHEDULE)}
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One file of one table."""
+
+    table: str
+    number: int
+    path: str
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    table: str
+    rows: int
+
+
+class TableFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the description says of a table."""
+
+    version: int
+    rows: int
+    files: int
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in a directory with a workload; all that is needed to make it again."""
+
+    kind: str
+    seed: int
+    generator: str
+    parameters: dict[str, Any]
+    rows_per_file: int
+    tables: dict[str, TableFacts]
+    byway: str
+
+
+def generate(
+    spark: SparkSession, request: Request, directory: Path, progress: Progress | None = None
+) -> Description:
+    """Write the tables of a workload into `directory`, and a description beside them."""
+    tables = tables_of(request)
+    with ExitStack() as stack:
+        places = {
+            table.name: stack.enter_context(new_directory(directory / table.name))
+            for table in tables
+        }
+        pieces = list(pieces_of(request, places))
+
+        def look() -> None:
+            if progress is not None:
+                progress(sum(Path(piece.path).exists() for piece in pieces))
+
+        written = run_job(spark, partial(write_piece, request), pieces, Written, look)
+    if SCHEDULE not in tables and (directory / DESCRIPTION).exists():
+        shutil.rmtree(directory / SCHEDULE.name, ignore_errors=True)  # of another workload
+    description = _described(request, tables, written)
+    text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode() + "\n"
+    write_text(text, directory / DESCRIPTION)
+    return description
+
+
+def tables_of(request: Request) -> list[Table]:
+    """The tables that the workload has."""
+    has_schedule = request.generator.schedule(0) is not None
+    return [SUBSCRIPTIONS, PUBLICATIONS, *([SCHEDULE] if has_schedule else [])]
+
+
+def files_of(request: Request) -> int:
+    """How many files the workload has."""
+    return len(list(pieces_of(request, {table.name: Path() for table in tables_of(request)})))
+
+
+def pieces_of(request: Request, places: dict[str, Path]) -> Iterator[Piece]:
+    """All files of all tables; at least one each."""
+    for table, place in places.items():
+        rows = request.publications if table == PUBLICATIONS.name else request.subscriptions
+        for number in range(max(1, -(-rows // FILE_ROWS))):
+            yield Piece(table, number, str(place / f"part-{number:05}{SUFFIX}"))
+
+
+def write_piece(request: Request, piece: Piece) -> Written:
+    """Runs in a worker: write one file."""
+    import pyarrow as pa
+
+    table = _TABLES[piece.table]
+    total = request.publications if table is PUBLICATIONS else request.subscriptions
+    first = piece.number * FILE_CHUNKS
+    count = -(-min(FILE_ROWS, total - first * Generator.ROWS) // Generator.ROWS)
+    parts = [
+        _rows_of(request.generator, table, chunk, total) for chunk in range(first, first + count)
+    ]
+    rows = pa.concat_tables([table.arrow_schema().empty_table(), *parts]).combine_chunks()
+    with ParquetFile(Path(piece.path), rows.schema) as file:
+        for start in range(0, max(1, rows.num_rows), GROUP_ROWS):
+            file.write(rows.slice(start, GROUP_ROWS))
+    return Written(piece.table, rows.num_rows)
+
+
+def _rows_of(generator: Generator, table: Table, chunk: int, total: int) -> Any:
+    """The rows of one chunk, as far as the table has so many."""
+    from byway.pipeline.workloads import columns
+
+    start = chunk * generator.ROWS
+    rows = min(generator.ROWS, total - start)
+    names = generator.broker_names()
+    if table is SCHEDULE:
+        schedule = generator.schedule(chunk)
+        assert schedule is not None
+        kept = type(schedule)(*(column[schedule.rows < total] for column in schedule))
+        return columns.schedule_rows(kept, names)
+    if table is PUBLICATIONS:
+        published = columns.broker_column(
+            generator.publication_places(chunk), names, generator.ROWS
+        )
+        found = generator.publications(chunk).slice(0, rows)
+        return columns.publication_rows(start, found, published[:rows])
+    places = columns.broker_column(generator.subscription_places(chunk), names, generator.ROWS)
+    wanted = generator.subscriptions(chunk).slice(0, rows)
+    return columns.subscription_rows(start, wanted, places[:rows])
+
+
+def _described(request: Request, tables: list[Table], written: list[Written]) -> Description:
+    parameters: dict[str, Any] = msgspec.to_builtins(request.generator)
+    generator = parameters.pop("type")
+    seed = parameters.pop("seed")
+    facts = {
+        table.name: TableFacts(
+            version=table.version,
+            rows=sum(piece.rows for piece in written if piece.table == table.name),
+            files=sum(piece.table == table.name for piece in written),
+        )
+        for table in tables
+    }
+    return Description(
+        kind=request.kind,
+        seed=seed,
+        generator=generator,
+        parameters=parameters,
+        rows_per_file=FILE_ROWS,
+        tables=facts,
+        byway=__version__,
+    )
