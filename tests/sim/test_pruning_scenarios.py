@@ -20,7 +20,7 @@ SMALL = {
         "workload.subscriptions=2_400", "workload.scattered_groups=8", "workload.subscribers=24",
         "workload.parameters.degree=150", "workload.parameters.width=0.7",
         "workload.parameters.hot=8",
-        "workload.publishers=3", "workload.rate_per_s=20", "workload.publish_for_s=40",
+        "workload.subscribe_for_s=5", "workload.rate_per_s=20", "workload.publish_for_s=40",
         "brokers.incremental_bursts=[10, 1_000]",
     ),
     "003-table-ii": (
@@ -112,7 +112,7 @@ def test_fewer_subscriptions_arrive_near_the_publishers(name: str) -> None:
         group(run(name, policy), "E") for policy in ("active", "lazy", "packing", PRUNING[name])
     )
     assert active.subscriptions_arrived == active.subscription_messages > 300
-    assert 0.3 < lazy.subscriptions_arrived / active.subscriptions_arrived < 0.8
+    assert 0.1 < lazy.subscriptions_arrived / active.subscriptions_arrived < 0.8
     assert packing.subscriptions_arrived == active.subscriptions_arrived
     assert packing.subscription_messages < 0.2 * active.subscriptions_arrived
     assert pruning.subscriptions_arrived < 0.3 * active.subscriptions_arrived

@@ -12,6 +12,7 @@ from byway.sim.scenario.draws import Purpose, derived_seed
 from byway.sim.scenario.groups import (
     clusters_of,
     groups_of,
+    order_by_groups,
     order_with_late_roots,
     places_of,
 )
@@ -37,6 +38,17 @@ def test_a_group_is_a_root_and_what_lies_in_it() -> None:
     assert groups_of(GENERATOR, 0).number == 0
 
 
+def test_groups_on_a_line_of_their_own_share_no_key() -> None:
+    generator = CoveringDegree(seed=1, count=600, degree=29, line=1)
+    filters, groups = generator.take_filters(600), groups_of(generator, 600)
+    keys = [str(filter).partition("price")[0] for filter in filters]
+    assert len({*keys}) == 20
+    assert len({*zip(keys, groups.of.tolist(), strict=True)}) == 20
+    roots = [filters[row] for row in generator.root_rows()]
+    for publication in list(generator.publications(0).publications())[:200]:
+        assert sum(root.matches(publication) for root in roots) <= 1
+
+
 def test_late_roots_come_after_a_share_and_the_others_first() -> None:
     groups = groups_of(GENERATOR, 600)
     order = order_with_late_roots(groups, groups.of < 10, 0.5, rng())
@@ -45,6 +57,18 @@ def test_late_roots_come_after_a_share_and_the_others_first() -> None:
     roots = np.flatnonzero(groups.is_root).tolist()
     assert sorted(places[row] for row in roots[10:]) == list(range(10))
     assert min(places[row] for row in roots[:10]) > 0.4 * 600
+
+
+def test_groups_come_one_after_the_other_and_late_roots_within_theirs() -> None:
+    groups = groups_of(GENERATOR, 600)
+    order = order_by_groups(groups, groups.of < 10, 0.5, rng())
+    assert sorted(order) == list(range(600))
+    assert groups.of[order].tolist() == sorted(groups.of.tolist())
+    assert order != sorted(order)
+    own = [order[start : start + 30] for start in range(0, 600, 30)]
+    places = [rows.index(root) for rows, root in zip(own, GENERATOR.root_rows(), strict=True)]
+    assert places[10:] == [0] * 10
+    assert all(6 < place < 24 for place in places[:10])
 
 
 def test_clusters_are_brokers_or_those_with_a_common_neighbour() -> None:
@@ -105,6 +129,23 @@ def test_clustered_groups_are_at_one_broker() -> None:
     assert sum(sizes.values()) == 10
 
 
+def test_roots_are_where_they_are_told_to_be() -> None:
+    generator = CoveringDegree(seed=derived_seed(1, Purpose.WORKLOAD), count=100, degree=9)
+    filters = generator.take_filters(100)
+    roots = [str(filters[row]) for row in generator.root_rows()]
+    clustered = {"clusters": "brokers", "scattered_groups": 4}
+    for scattered, more in ((10, {}), (4, clustered)):
+        world = world_of(workload={"roots_at": ["B2", "B3"], "order": "shuffled", **more})
+        world.run(1_000_000)
+        homes = {
+            str(entry.filter): client.home_name
+            for client in world.clients.values()
+            for entry in client.holdings.subscriptions_in_force
+        }
+        assert {homes[root] for root in roots[:scattered]} <= {"B2", "B3"}
+        assert {*homes.values()} == {"B2", "B3", "B4", "B5"}
+
+
 def test_the_first_roots_end() -> None:
     burst = {"at_s": 2, "count": 3, "gap_s": 0.1, "which": "roots"}
     world = world_of(workload={"order": "shuffled"}, unsubscribe=[burst])
@@ -144,10 +185,15 @@ def test_moves_keep_filters_and_change_homes() -> None:
         ({"workload": {"kind": "zipf", "parameters": {}, "clusters": "brokers"}},
          "workload.clusters: is about groups of kind 'covering', this one is 'zipf'"),
         ({"workload": {"roots_after": 0.5}},
-         "workload.roots_after: goes with order = 'shuffled'"),
+         "workload.roots_after: goes with order 'shuffled' or 'groups'"),
         ({"workload": {"kind": "zipf", "parameters": {}},
           "unsubscribe": [{"at_s": 1, "count": 1, "which": "roots"}]},
          "unsubscribe.0.which: is about groups of kind 'covering', this one is 'zipf'"),
+        ({"workload": {"kind": "zipf", "parameters": {}, "order": "groups"}},
+         "workload.order: is about groups of kind 'covering', this one is 'zipf'"),
+        ({"workload": {"roots_at": ["B1"]}},
+         "workload.roots_at: no subscriber is sure to be there"),
+        ({"workload": {"roots_at": "core"}}, "workload.roots_at: expected one of all"),
         ({"moves": {"per_s": 1, "within": "region"}},
          "moves.within: no role begins with 'region'"),
         ({"moves": {"per_s": 1, "to_s": 11}}, "moves.to_s: the run ends at 10 s"),

@@ -80,6 +80,7 @@ def check_on(scenario: Scenario, topology: Topology) -> None:
     if workload is not None:
         brokers_of("workload.subscribers_at", workload.subscribers_at, topology)
         brokers_of("workload.publishers_at", workload.publishers_at, topology)
+        _check_roots_on(workload, topology)
     if faults is not None:
         brokers_of("faults_random.brokers", faults.brokers, topology)
     check_measure_on(scenario, topology)
@@ -121,10 +122,14 @@ def _check_workload(workload: Workload, scenario: Scenario) -> None:
         raise ScenarioError("workload.subscribers", reason)
     if workload.clusters != "none":
         _check_covering_only("workload.clusters", scenario)
+    if workload.roots_at is not None:
+        _check_covering_only("workload.roots_at", scenario)
+    if workload.order == "groups":
+        _check_covering_only("workload.order", scenario)
     if workload.roots_after:
         _check_covering_only("workload.roots_after", scenario)
         if workload.order == "given":
-            raise ScenarioError("workload.roots_after", "goes with order = 'shuffled'")
+            raise ScenarioError("workload.roots_after", "goes with order 'shuffled' or 'groups'")
     last_s = workload.subscribe_at_s + workload.subscribe_for_s
     check_before_end("workload.subscribe_at_s", last_s, scenario)
     generator = generator_of(workload, seed=0)
@@ -134,6 +139,16 @@ def _check_workload(workload: Workload, scenario: Scenario) -> None:
     if available is not None and workload.subscriptions > available:
         reason = f"{workload.subscriptions}, but workload.parameters.count is {available}"
         raise ScenarioError("workload.subscriptions", reason)
+
+
+def _check_roots_on(workload: Workload, topology: Topology) -> None:
+    if workload.roots_at is None:
+        return
+    there = brokers_of("workload.subscribers_at", workload.subscribers_at, topology)
+    clients = workload.subscriptions if workload.subscribers is None else workload.subscribers
+    wanted = brokers_of("workload.roots_at", workload.roots_at, topology)
+    if workload.subscribers_at == "random" or not {*there[:clients]} & {*wanted}:
+        raise ScenarioError("workload.roots_at", "no subscriber is sure to be there")
 
 
 def _check_covering_only(key: str, scenario: Scenario) -> None:

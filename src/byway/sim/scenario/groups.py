@@ -53,6 +53,17 @@ def order_with_late_roots(
     return order
 
 
+def order_by_groups(
+    groups: Groups, late: npt.NDArray[np.bool_], after: float, rng: np.random.Generator
+) -> list[int]:
+    """Groups one after the other, each shuffled, but for its root: that comes after this share of
+    its group if it is `late`, else first."""
+    place = groups.of + rng.random(len(groups.of))
+    place[groups.is_root] = (groups.of + after * late)[groups.is_root]
+    order: list[int] = np.argsort(place, kind="stable").tolist()
+    return order
+
+
 # --- where --------------------------------------------------------------------------------------
 
 

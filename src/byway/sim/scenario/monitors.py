@@ -66,9 +66,21 @@ def start_probes(stage: Stage, probe: Probe) -> None:
     for broker in _brokers(stage, "subscribers_at", probe.subscribers_at):
         stage.world.client(f"probe-s-{broker}", broker).subscribe(wanted, "s")
     senders = cycle(_senders(stage, probe, wanted))
+    stage.follow(iter(_times_us(probe)), lambda: next(senders).publish({"probe": True}))
+
+
+def probes_asked_us(stage: Stage, probe: Probe) -> dict[str, list[int]]:
+    """By publisher of probes, when each of them is asked for."""
+    brokers, times_us = _brokers(stage, "publishers_at", probe.publishers_at), _times_us(probe)
+    return {
+        f"{PROBES}-{broker}": times_us[place :: len(brokers)]
+        for place, broker in enumerate(brokers)
+    }
+
+
+def _times_us(probe: Probe) -> list[int]:
     from_us, gap_us = microseconds(probe.at_s), microseconds(probe.gap_s)
-    times_us = (from_us + number * gap_us for number in range(probe.count))
-    stage.follow(times_us, lambda: next(senders).publish({"probe": True}))
+    return [from_us + number * gap_us for number in range(probe.count)]
 
 
 def _senders(stage: Stage, probe: Probe, advertised: Filter) -> list[SimClient]:

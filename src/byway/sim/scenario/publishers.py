@@ -12,7 +12,7 @@ from byway.model.values import Value
 from byway.sim.scenario.draws import Purpose, poisson_times_us, regular_times_us
 from byway.sim.scenario.generator import advertisements
 from byway.sim.scenario.schema import Workload, microseconds
-from byway.sim.scenario.stage import Stage
+from byway.sim.scenario.stage import Stage, names_of
 from byway.workload import Generator, StockQuotes
 
 
@@ -34,6 +34,17 @@ def start_publishers(stage: Stage, workload: Workload, generator: Generator) -> 
             clients[next(senders)].publish_body(encode(Body(attributes, payload)), attributes)
 
     stage.follow(_times_us(stage, workload), publish)
+
+
+def asked_us(stage: Stage, workload: Workload, generator: Generator) -> dict[str, list[int]]:
+    """By publisher, when each of its publications is asked for."""
+    names = names_of("p", workload.publishers)
+    times_us: dict[str, list[int]] = {name: [] for name in names}
+    senders = _senders(stage, workload, generator)
+    for time_us in _times_us(stage, workload):
+        for _ in range(workload.burst):
+            times_us[names[next(senders)]].append(time_us)
+    return times_us
 
 
 def _times_us(stage: Stage, workload: Workload) -> Iterator[int]:

@@ -126,16 +126,20 @@ class Workload(_Table, frozen=True, kw_only=True):
     subscribers: Quantity | None = None
     """Clients that share the subscriptions; not given: one for each."""
     subscribers_at: Place = "all"
-    order: Literal["given", "shuffled"] = "given"
-    """Of the generator's subscriptions, as they arrive."""
+    order: Literal["given", "shuffled", "groups"] = "given"
+    """Of the generator's subscriptions, as they arrive; groups (covering only): one after another,
+    each shuffled."""
     roots_after: Share = 0.0
-    """Of `shuffled` subscriptions, the share that comes before the first root (covering only); but
-    roots of groups in clusters come first of all."""
+    """Of `shuffled` subscriptions, the share that comes before the first root (covering only), of
+    `groups` the share of each that comes before its root; but roots of groups in clusters come
+    first."""
     clusters: Literal["none", "siblings", "brokers"] = "none"
     """Where groups are (covering only): anywhere, or each among brokers of one neighbour, or at one
     broker."""
     scattered_groups: Count = 0
     """So many groups, the first ones, are anywhere all the same."""
+    roots_at: Place | None = None
+    """Where roots of groups that are anywhere are; not given: anywhere."""
     subscribe_at_s: Seconds = 0.0
     subscribe_for_s: Seconds = 0.0
     """The span over which subscriptions arrive, evenly."""

@@ -39,12 +39,11 @@ class Stage(NamedTuple):
     def clients(
         self, letter: str, count: int, key: str, place: Place, purpose: Purpose, ttl_s: float
     ) -> list[SimClient]:
-        """So many clients, called p1, p2 … with as many digits as the last one needs."""
-        width = len(str(count))
+        """So many clients at some place."""
         homes = places(key, place, count, self.topology, self.rng(purpose))
         return [
-            self.world.client(f"{letter}{number:0{width}}", home, microseconds(ttl_s))
-            for number, home in enumerate(homes, start=1)
+            self.world.client(name, home, microseconds(ttl_s))
+            for name, home in zip(names_of(letter, count), homes, strict=True)
         ]
 
     def follow(self, times_us: Iterator[int], act: Callable[[], None]) -> None:
@@ -60,3 +59,9 @@ class Stage(NamedTuple):
             schedule()
 
         schedule()
+
+
+def names_of(letter: str, count: int) -> list[str]:
+    """Of so many clients: p1, p2 … with as many digits as the last one needs."""
+    width = len(str(count))
+    return [f"{letter}{number:0{width}}" for number in range(1, count + 1)]

@@ -6,7 +6,7 @@ from functools import partial
 
 from byway.sim.clients import SimClient
 from byway.sim.scenario.check_steps import DEFAULT_NAMES
-from byway.sim.scenario.schema import Step, microseconds
+from byway.sim.scenario.schema import Scenario, Step, microseconds
 from byway.sim.scenario.stage import Stage
 
 
@@ -21,6 +21,15 @@ def start_steps(stage: Stage) -> dict[str, SimClient]:
     for step in stage.scenario.step:
         stage.world.at(microseconds(step.at_s), partial(_do, step, clients[step.client]))
     return clients
+
+
+def asked_us(scenario: Scenario) -> dict[str, list[int]]:
+    """By client, when each of its publications is asked for."""
+    times_us: dict[str, list[int]] = {client.name: [] for client in scenario.client}
+    for step in scenario.step:
+        if step.publish is not None:
+            times_us[step.client].append(microseconds(step.at_s))
+    return {client: sorted(times) for client, times in times_us.items()}
 
 
 def _do(step: Step, client: SimClient) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from byway.matching import MatchIndex, Vocabulary
 from byway.model import Filter
@@ -19,9 +20,11 @@ from byway.sim.scenario.groups import (
     Groups,
     clusters_of,
     groups_of,
+    order_by_groups,
     order_with_late_roots,
     places_of,
 )
+from byway.sim.scenario.places import brokers_of
 from byway.sim.scenario.schema import Churn, Moves, UnsubscribeBurst, Workload, microseconds
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.times import window_of
@@ -77,7 +80,7 @@ class Subscribers:
             groups = groups_of(generator, workload.subscriptions)
         self._order = _order(stage, workload, groups)
         self._filters = _filters(workload, generator, self._order)
-        self._places = self._clustered(groups)
+        self._places = self._assigned(groups)
         self._roots = [] if groups is None else self._arrivals_of_roots(groups)
         self._burst_rng = stage.rng(Purpose.BURSTS)
         self._subscribed = 0
@@ -98,15 +101,23 @@ class Subscribers:
         for burst in self._stage.scenario.unsubscribe:
             self._stage.world.at(microseconds(burst.at_s), partial(self._start_burst, burst))
 
-    def _clustered(self, groups: Groups | None) -> list[int] | None:
-        """By row, whose it is, if groups sit in clusters."""
-        workload = self._workload
-        if groups is None or workload.clusters == "none":
+    def _assigned(self, groups: Groups | None) -> list[int] | None:
+        """By row, whose it is, if that depends on its group."""
+        workload, topology = self._workload, self._stage.topology
+        if groups is None or (workload.clusters == "none" and workload.roots_at is None):
             return None
         homes = [client.home_name for client in self._clients]
-        clusters = clusters_of(workload.clusters, homes, self._stage.topology)
         rng = self._stage.rng(Purpose.GROUPS)
-        return places_of(groups, clusters, workload.scattered_groups, rng)
+        clusters = [list(range(len(homes)))]
+        if workload.clusters != "none":
+            clusters = clusters_of(workload.clusters, homes, topology)
+        places = places_of(groups, clusters, workload.scattered_groups, rng)
+        if workload.roots_at is not None:
+            allowed = brokers_of("workload.roots_at", workload.roots_at, topology)
+            near = [place for place, home in enumerate(homes) if home in allowed]
+            for row in (groups.is_root & _scattered(groups, workload)).nonzero()[0].tolist():
+                places[row] = near[int(rng.integers(len(near)))]
+        return places
 
     def _arrivals_of_roots(self, groups: Groups) -> list[int]:
         """The numbers that roots have, in the generator's order."""
@@ -262,13 +273,20 @@ def _order(stage: Stage, workload: Workload, groups: Groups | None) -> list[int]
     if workload.order == "given":
         return None
     rng = stage.rng(Purpose.ORDER)
-    if groups is not None and workload.roots_after:
-        late = groups.of < workload.scattered_groups
-        if workload.clusters == "none":
-            late[:] = True
+    if groups is not None and (workload.roots_after or workload.order == "groups"):
+        late = _scattered(groups, workload)
+        if workload.order == "groups":
+            return order_by_groups(groups, late, workload.roots_after, rng)
         return order_with_late_roots(groups, late, workload.roots_after, rng)
     order: list[int] = rng.permutation(workload.subscriptions).tolist()
     return order
+
+
+def _scattered(groups: Groups, workload: Workload) -> npt.NDArray[np.bool_]:
+    """The rows whose group is in no cluster."""
+    if workload.clusters == "none":
+        return np.ones(len(groups.of), np.bool_)
+    return groups.of < workload.scattered_groups
 
 
 def _filters(workload: Workload, generator: Generator, order: list[int] | None) -> Iterator[Filter]:
