@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
+from byway.pipeline.jobs import run_job
 from byway.pipeline.schemas import FAILURES, METRICS, SUMMARY, TRACE
 from byway.pipeline.sweeps import Sweep, read_sweep, run_sweep
-from byway.pipeline.sweeps.drive import one_a_task
-from byway.pipeline.sweeps.task import TASK_SCHEMA, _in_a_process
+from byway.pipeline.sweeps.task import Done, _in_a_process
 from byway.pipeline.tables import check_file, files_of, read_file, read_table
 from byway.pipeline.traces import analyse
 from byway.sim.run import run_scenario
@@ -33,11 +32,20 @@ def files_in(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
 
 
-def test_every_run_is_a_task(spark: SparkSession) -> None:
-    rows = [(number, "id", "run") for number in range(23)]
-    frame = one_a_task(spark.createDataFrame(rows, TASK_SCHEMA), len(rows))
-    partitions = [row[0] for row in frame.select(F.spark_partition_id()).collect()]
-    assert sorted(partitions) == list(range(23))
+def test_every_piece_is_a_task(spark: SparkSession) -> None:
+    def do(piece: Done) -> Done:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        return Done(f"{piece.id} in {context.partitionId()}")
+
+    looks: list[None] = []
+    pieces = [Done(f"piece {number}") for number in range(23)]
+    told = run_job(spark, do, pieces, Done, lambda: looks.append(None))
+    assert [one.id for one in told] == [f"piece {number} in {number}" for number in range(23)]
+    assert looks
+    assert run_job(spark, do, [], Done) == []
 
 
 def test_metrics_are_those_of_the_simulator(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
 from byway.pipeline.errors import TableError
+from byway.pipeline.jobs import run_job
 from byway.pipeline.schemas import FAILURES, METRICS, Table
 from byway.pipeline.sweeps.plan import Run, Sweep
-from byway.pipeline.sweeps.task import DONE_SCHEMA, TASK_SCHEMA, Places, Task, do_runs
+from byway.pipeline.sweeps.task import Done, Places, Task
 from byway.pipeline.tables import PARTIAL, check_file, read_file, read_table, write_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 ATTEMPTS: Final = 2
-LOOK_S: Final = 0.25
-"""Between two looks at how many runs are done."""
 
 Progress = Callable[[int], None]
 """Called now and then with how many runs of the sweep are done or have failed."""
@@ -133,24 +128,7 @@ def _start(
     spark: SparkSession, task: Task, runs: list[Run], progress: Progress | None, done: int
 ) -> None:
     """Do the runs, and look now and then at the files that appear."""
-    rows = [(number, run.id, msgspec.json.encode(run).decode()) for number, run in enumerate(runs)]
-    frame = one_a_task(spark.createDataFrame(rows, TASK_SCHEMA), len(runs))
-    tasks = frame.mapInArrow(partial(do_runs, task), DONE_SCHEMA)
-    with ThreadPoolExecutor(1, "byway-sweep") as thread:
-        job = thread.submit(tasks.write.format("noop").mode("overwrite").save)
-        try:
-            while not wait_for([job], LOOK_S).done:
-                _look(task.places, runs, progress, done)
-        except KeyboardInterrupt:
-            spark.interruptAll()
-            raise
-        job.result()
-    _look(task.places, runs, progress, done)
-
-
-def one_a_task(frame: DataFrame, rows: int) -> DataFrame:
-    """Every row in a partition of its own, by its `number`; hashes would put several into one."""
-    return frame.repartitionByRange(rows, "number")
+    run_job(spark, task.do, runs, Done, partial(_look, task.places, runs, progress, done))
 
 
 def _look(places: Places, runs: list[Run], progress: Progress | None, done: int) -> None:

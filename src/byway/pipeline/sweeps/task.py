@@ -9,29 +9,23 @@ from __future__ import annotations
 
 import shutil
 import traceback
-from collections.abc import Iterator
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
+import msgspec
+
 from byway.pipeline.schemas import FAILURES, METRICS, Table
+from byway.pipeline.sweeps.plan import Run
 from byway.pipeline.tables import PARTIAL, SUFFIX, write_file
 
-TASK_SCHEMA: Final = "number bigint, id string, run string"
-DONE_SCHEMA: Final = "id string"
 
+class Done(msgspec.Struct, frozen=True):
+    """That a run is over; what came of it is in files."""
 
-def do_runs(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
-    """Runs in a worker: do the runs of its partition, of which there is one."""
-    import pyarrow as pa
-
-    _warm_up()
-    for batch in batches:
-        for row in batch.to_pylist():
-            task.do(row["id"], row["run"])
-            yield pa.record_batch([pa.array([row["id"]])], ["id"])
+    id: str
 
 
 class Places(NamedTuple):
@@ -60,18 +54,19 @@ class Task(NamedTuple):
     traces: bool
     attempt: int
 
-    def do(self, id: str, encoded: str) -> None:
-        """Do one run; a file tells what came of it."""
-        failure = _in_a_process(self._simulate, encoded)
+    def do(self, run: Run) -> Done:
+        """Called in a worker: do one run; a file tells what came of it."""
+        _warm_up()
+        failure = _in_a_process(self._simulate, run)
         if failure is None:
-            self.places.failure(id).unlink(missing_ok=True)
-            return
-        error, details = failure
-        facts = {"attempt": self.attempt, "error": error, "details": details}
-        _write(FAILURES, self._planned(encoded) | facts, self.places.failure(id))
+            self.places.failure(run.id).unlink(missing_ok=True)
+        else:
+            error, details = failure
+            facts = {"attempt": self.attempt, "error": error, "details": details}
+            _write(FAILURES, self._planned(run) | facts, self.places.failure(run.id))
+        return Done(run.id)
 
-    def _planned(self, encoded: str) -> dict[str, Any]:
-        run = _decoded(encoded)
+    def _planned(self, run: Run) -> dict[str, Any]:
         return {
             "id": run.id,
             "sweep": self.sweep,
@@ -80,12 +75,9 @@ class Task(NamedTuple):
             "seed": run.seed,
         }
 
-    def _simulate(self, encoded: str) -> None:
-        import msgspec
-
+    def _simulate(self, run: Run) -> None:
         from byway.sim.run import run_scenario
 
-        run = _decoded(encoded)
         final = self.places.trace(run.id)
         partial = final.with_name(f".{final.name}.{uuid4().hex}{PARTIAL}")
         result = run_scenario(run.scenario, run.seed, partial if self.traces else None)
@@ -98,7 +90,7 @@ class Task(NamedTuple):
             for column in ("messages_by_kind", "violations_by_kind")
         }
         text = msgspec.json.encode(facts).decode()
-        row = facts | self._planned(encoded) | counts | {"facts": text}
+        row = facts | self._planned(run) | counts | {"facts": text}
         _write(METRICS, row, self.places.metrics(run.id))
 
 
@@ -108,14 +100,6 @@ def _write(table: Table, row: dict[str, Any], path: Path) -> None:
     schema = table.arrow_schema()
     values = {column.name: row[column.name] for column in table.columns}
     write_file(pa.Table.from_pylist([values], schema), path)
-
-
-def _decoded(encoded: str) -> Any:
-    import msgspec
-
-    from byway.pipeline.sweeps.plan import Run
-
-    return msgspec.json.decode(encoded, type=Run)
 
 
 @cache

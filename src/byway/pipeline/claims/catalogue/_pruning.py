@@ -75,7 +75,8 @@ SMALL_CONTROLLED: Final = Size(
         "workload.subscriptions": "2_400", "workload.scattered_groups": "8",
         "workload.subscribers": "24", "workload.parameters.degree": "150",
         "workload.parameters.width": "0.7", "workload.parameters.hot": "8",
-        "workload.publishers": "3", "workload.rate_per_s": "20", "workload.publish_for_s": "40",
+        "workload.subscribe_for_s": "5", "workload.rate_per_s": "20",
+        "workload.publish_for_s": "40",
         "brokers.incremental_bursts": "[10, 1_000]",
     }
 )  # fmt: skip
