@@ -19,7 +19,8 @@ from byway.sim.service import Work
 
 
 class Delays(msgspec.Struct, frozen=True, kw_only=True):
-    """How late publications were delivered, from their home broker on; None: there were none."""
+    """How late publications were delivered, from when their publishers asked; None: there were
+    none."""
 
     deliveries: int
     mean_ms: float | None
