@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow sim demo lint format bench bench-net docs clean
+.PHONY: help setup test slow sim demo lint format bench bench-net bench-pipeline reproduce docs clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: $(VENV)/.ready ## make .venv and install byway with its pinned development tools
 
@@ -43,6 +43,12 @@ bench: $(VENV)/.ready ## measure matching, the broker and the simulator
 
 bench-net: $(VENV)/.ready ## measure live brokers over TCP, beside RabbitMQ if it is there
 	$(BIN)/python -m benches.net
+
+bench-pipeline: $(VENV)/.ready ## measure the pipeline on Spark
+	$(BIN)/python -m benches.pipeline
+
+reproduce: $(VENV)/.ready ## measure again what the documents claim, in published sizes: hours
+	$(BIN)/byway reproduce --full
 
 docs: $(VENV)/.docs-ready ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
