@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from byway.core.actions import Send
 from byway.core.config import BrokerConfig
 from byway.core.covering.packing import PACK_MAX, packed
-from byway.core.covering.statistics import Statistics, critical_distance, similarity
+from byway.core.covering.statistics import Statistics, critical_distance
 from byway.core.inputs import LoadSampled, TimerFired
 from byway.core.invariants import validate
 from byway.core.subscriptions import TIMER
@@ -33,6 +33,11 @@ from tests.lone_broker import Lone, subscribe
 
 DISTANCES = st.lists(st.integers(0, 9), min_size=1, max_size=30)
 SHARES = st.one_of(st.sampled_from((0.0, 0.1, 0.3, 0.6, 0.7, 0.9, 1.0)), st.floats(0, 1))
+
+
+def similarity(distances: list[int], hops: int) -> float:
+    """003: the share of publications that another one within so many hops wanted too."""
+    return sum(distance <= hops for distance in distances) / len(distances)
 
 
 @given(DISTANCES, SHARES)

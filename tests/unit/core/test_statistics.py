@@ -3,7 +3,7 @@ documents 003 and 004, and the bounds."""
 
 import pytest
 
-from byway.core.covering.statistics import Statistics, critical_distance, similarity
+from byway.core.covering.statistics import Statistics, critical_distance
 
 TABLE_I_OF_003 = (1, 5, 1, 1, 7)
 TABLE_I_OF_004 = (6, 2, 2, 6, 7)
@@ -15,17 +15,6 @@ def window(rows_max: int = 1_000, age_us: int = MINUTE_US) -> Statistics:
 
 
 # --- the tables of the documents -----------------------------------------------------------------
-
-
-def test_similarity_two_hops_away():
-    assert similarity(TABLE_I_OF_003, 2) == 0.6
-
-
-@pytest.mark.parametrize(
-    ("hops", "share"), [(0, 0.0), (1, 0.6), (4, 0.6), (5, 0.8), (6, 0.8), (7, 1.0), (99, 1.0)]
-)
-def test_similarity_never_falls_on_the_way(hops, share):
-    assert similarity(TABLE_I_OF_003, hops) == share
 
 
 @pytest.mark.parametrize(

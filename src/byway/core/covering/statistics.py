@@ -55,11 +55,6 @@ class Statistics:
         self._count = sum(map(len, young.values()))
 
 
-def similarity(distances: Sequence[int], hops: int) -> float:
-    """The share of publications that another one within so many hops wanted too."""
-    return sum(distance <= hops for distance in distances) / len(distances)
-
-
 def critical_distance(distances: Sequence[int], similarity: float) -> int:
     """How many hops on the similarity is reached, for a list that is not empty."""
     needed = similarity * len(distances) - 1e-9
