@@ -117,11 +117,13 @@ def tell(spark: SparkSession, directory: Path, page: Path, remarks: dict[str, st
 
 
 def begin_of(trace: DataFrame) -> DataFrame:
-    """By run, when the first publication was made."""
+    """By run, when the first publication was made, and the last."""
     from pyspark.sql import functions as f
 
     published = trace.where(is_event(Event.PUBLISHED))
-    return published.groupBy("run").agg(f.min("t_us").alias("begin_us"))
+    return published.groupBy("run").agg(
+        f.min("t_us").alias("begin_us"), f.max("t_us").alias("end_us")
+    )
 
 
 def control_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> DataFrame:
@@ -131,7 +133,7 @@ def control_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> Dat
     sent = trace.where(is_event(Event.CONTROL_SENT) & f.col("kind").isin("sub", "subs", "unsub"))
     return (
         sent.join(begin, "run")
-        .where("t_us >= begin_us")
+        .where("t_us BETWEEN begin_us AND end_us")  # afterwards clients leave
         .groupBy("run", _interval("t_us", every_s).alias("t_s"))
         .agg((f.sum("count") / every_s).alias("value"))
     )
