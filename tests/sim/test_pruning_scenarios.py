@@ -5,6 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from byway.pipeline.claims.catalogue._pruning import (
+    SMALL_CONTROLLED,
+    SMALL_SELECTIVE,
+    SMALL_TABLE_II,
+)
+from byway.pipeline.claims.claim import Size
 from byway.sim.measuring import GroupMeasures
 from byway.sim.run import Result, run_scenario
 from byway.sim.scenario import read_scenario
@@ -12,22 +18,16 @@ from byway.sim.scenario import read_scenario
 pytestmark = [pytest.mark.sim, pytest.mark.xdist_group("pruning-scenarios")]
 
 FILES = Path(__file__).parents[2] / "examples/scenarios/pruning"
+
+
+def settings_of(size: Size) -> tuple[str, ...]:
+    """As `--set` takes them."""
+    return tuple(f"{key}={value}" for key, value in size.settings.items())
+
+
 SMALL = {
-    "003-controlled": (
-        "duration_s=80", "brokers.instant_until_s=20", "warmup_s=20", "unsubscribe.0.at_s=50",
-        "measure.from_s=50", "measure.tables_from_s=52", "measure.to_s=53",
-        "unsubscribe.0.count=8", "unsubscribe.0.gap_s=0.1",
-        "workload.subscriptions=2_400", "workload.scattered_groups=8", "workload.subscribers=24",
-        "workload.parameters.degree=150", "workload.parameters.width=0.7",
-        "workload.parameters.hot=8",
-        "workload.subscribe_for_s=5", "workload.rate_per_s=20", "workload.publish_for_s=40",
-        "brokers.incremental_bursts=[10, 1_000]",
-    ),
-    "003-table-ii": (
-        "duration_s=110", "warmup_s=60", "workload.subscribe_for_s=50",
-        "workload.subscriptions=1_050", "workload.parameters.degree=209",
-        "workload.parameters.width=0.2", "workload.rate_per_s=20", "workload.burst=20",
-    ),
+    "003-controlled": settings_of(SMALL_CONTROLLED),
+    "003-table-ii": settings_of(SMALL_TABLE_II),
     "003-mobile": (
         "duration_s=50", "workload.subscriptions=1_200", "workload.rate_per_s=15",
         "moves.per_s=4", "brokers.incremental_bursts=[2, 1_000]",
@@ -38,13 +38,7 @@ SMALL = {
         "monitor.1.away_s=20", "monitor.2.away_s=20", "monitor.3.away_s=20",
         "brokers.incremental_bursts=[2, 1_000]",
     ),
-    "004-default": (
-        "duration_s=360", "unsubscribe.0.at_s=260", "unsubscribe.0.count=20",
-        "unsubscribe.0.gap_s=0.01", "probe.at_s=260.2", "probe.count=12", "probe.gap_s=0.05",
-        "measure.from_s=260", "measure.tables_from_s=270", "measure.to_s=360", "sample_s=1",
-        "workload.subscriptions=1_860", "workload.parameters.hot=20", "workload.rate_per_s=2",
-        "workload.subscribers=29",
-    ),
+    "004-default": settings_of(SMALL_SELECTIVE),
     "004-mobile": (
         "duration_s=160", "workload.subscriptions=600", "workload.publishers=4",
         "workload.rate_per_s=5", "moves.from_s=60", "measure.from_s=60",
