@@ -7,7 +7,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from byway.model.trace import Event
-from byway.pipeline.schemas import SIZES
 from byway.pipeline.story.script import BROAD, POLICIES, Script
 from byway.pipeline.story.telling import (
     begin_of,
@@ -47,8 +46,8 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert set(runs) == {f"{how} {policy}" for how in ("live", "simulated") for policy in POLICIES}
     assert {run["publications"] for run in runs.values()} == {120}
     for how in ("live", "simulated"):
-        active, selective = (runs[f"{how} {p}"]["control_messages"] for p in POLICIES)
-        assert selective < 0.7 * active
+        active, selective = (runs[f"{how} {p}"]["stirred"] for p in POLICIES)
+        assert selective < 0.5 * active
     assert said[0].startswith("164 subscriptions at 15 brokers. 4 of them are broad")
     page = told.page.read_text()
     assert page.count("<svg") == 3
@@ -89,17 +88,24 @@ def test_delays_by_when_a_publication_was_made(spark: SparkSession) -> None:
     ]
 
 
-def test_tables_where_all_brokers_were_sampled(spark: SparkSession) -> None:
-    trace = frame(spark, [row(Event.PUBLISHED, t_us=START)])
-    rows = [
-        ("r", 99.0, "table", "subscriptions", 2, 5, 5, None),
-        ("r", 100.0, "table", "subscriptions", 2, 7, 5, None),
-        ("r", 100.5, "table", "subscriptions", 1, 3, 3, None),
-        ("r", 101.0, "table", "advertisements", 2, 1, 1, None),
-        ("r", 101.0, "table", "subscriptions", 2, 8, 5, None),
+def test_tables_count_with_the_last_sample_of_each_broker(spark: SparkSession) -> None:
+    samples = [
+        (-1.0, "A", "subscriptions", 5),
+        (-0.5, "B", "subscriptions", 2),
+        (0.1, "B", "advertisements", 9),
+        (0.2, "B", "subscriptions", 4),
+        (0.7, "A", "subscriptions", 1),
+        (0.8, "B", "subscriptions", 6),
+        (2.1, "A", "subscriptions", 0),
     ]
-    sizes = spark.createDataFrame(rows, SIZES.spark_schema())
-    assert collected(tables_over_time(sizes, begin_of(trace)), "t_s") == [
-        {"run": "r", "t_s": 0.0, "value": 7.0},
-        {"run": "r", "t_s": 1.0, "value": 8.0},
+    rows = [row(Event.PUBLISHED, t_us=START)]
+    rows += [
+        row(Event.TABLE_SAMPLED, t_us=START + int(at_s * SECOND), broker=b, kind=k, count=c)
+        for at_s, b, k, c in samples
+    ]
+    trace = frame(spark, rows)
+    assert collected(tables_over_time(trace, begin_of(trace), 0.5), "t_s") == [
+        {"run": "r", "t_s": 0.0, "value": 9.0},
+        {"run": "r", "t_s": 0.5, "value": 7.0},
+        {"run": "r", "t_s": 2.0, "value": 6.0},
     ]

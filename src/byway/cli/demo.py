@@ -174,11 +174,11 @@ def _tell_the_storm(out: Path, console: Console) -> dict[str, Any]:
     told = tell_all(out, lambda line: console.print(Text(line)))
     table = Table(box=SIMPLE)
     table.add_column("run")
-    for name in ("mean delay ms", "p99 ms", "control messages"):
+    for name in ("mean delay ms", "p99 ms", "(un)subscriptions"):
         table.add_column(name, justify="right")
     for run in told.runs:
         figures = (f"{run[name]:,.1f}" for name in ("mean_delay_ms", "delay_ms_p99"))
-        table.add_row(run["run"], *figures, f"{run['control_messages']:,}")
+        table.add_row(run["run"], *figures, f"{run['stirred']:,}")
     console.print(table)
     if told.is_exact:
         console.print(Text("Everyone got what it had to, live and simulated.", "green"))

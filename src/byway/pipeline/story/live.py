@@ -44,6 +44,8 @@ async def play(script: Script, policy: Policy, directory: Path) -> dict[str, int
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
+        for broker in list(net.brokers):  # before clients leave, which is no part of the story
+            await net.kill(broker)
         return {name: len(numbers) for name, numbers in seen.items() if name != "broad"}
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from math import nan
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from byway.model.trace import Event
 from byway.pipeline.pages import render
-from byway.pipeline.schemas import SIZES, TRACE
+from byway.pipeline.schemas import TRACE
 from byway.pipeline.session import open_session
 from byway.pipeline.story import live, simulated
 from byway.pipeline.story.plots import Line, draw
@@ -34,7 +35,7 @@ SHOWN: Final = (
     ("mean_delay_ms", "mean delay, ms"),
     ("delay_ms_p99", "delay not exceeded by 99 %, ms"),
     ("false_positives", "publications that nobody wanted where they came"),
-    ("control_messages", "messages that are no publications"),
+    ("stirred", "subscriptions and unsubscriptions between brokers since the first publication"),
 )
 
 
@@ -93,10 +94,13 @@ def tell(spark: SparkSession, directory: Path, page: Path, remarks: dict[str, st
     analysis = analyse(trace, every_s=EVERY_S)
     summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
     begin = begin_of(trace)
-    control = _lines(control_over_time(trace, begin, EVERY_S))
-    delays = _lines(delays_over_time(trace, begin, EVERY_S))
-    tables = _lines(tables_over_time(analysis.tables[SIZES], begin))
+    control = _lines(control_over_time(trace, begin, EVERY_S), empty=0.0)
+    delays = _lines(delays_over_time(trace, begin, EVERY_S), empty=nan)
+    tables = _lines(tables_over_time(trace, begin, EVERY_S))
     analysis.release()
+    stirred = {line.run: round(sum(line.values) * EVERY_S) for line in control}
+    for summary in summaries:
+        summary["stirred"] = stirred.get(summary["run"], 0)
     page.write_text(
         render(
             "story",
@@ -117,13 +121,11 @@ def tell(spark: SparkSession, directory: Path, page: Path, remarks: dict[str, st
 
 
 def begin_of(trace: DataFrame) -> DataFrame:
-    """By run, when the first publication was made, and the last."""
+    """By run, when the first publication was made."""
     from pyspark.sql import functions as f
 
     published = trace.where(is_event(Event.PUBLISHED))
-    return published.groupBy("run").agg(
-        f.min("t_us").alias("begin_us"), f.max("t_us").alias("end_us")
-    )
+    return published.groupBy("run").agg(f.min("t_us").alias("begin_us"))
 
 
 def control_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> DataFrame:
@@ -133,7 +135,7 @@ def control_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> Dat
     sent = trace.where(is_event(Event.CONTROL_SENT) & f.col("kind").isin("sub", "subs", "unsub"))
     return (
         sent.join(begin, "run")
-        .where("t_us BETWEEN begin_us AND end_us")  # afterwards clients leave
+        .where("t_us >= begin_us")
         .groupBy("run", _interval("t_us", every_s).alias("t_s"))
         .agg((f.sum("count") / every_s).alias("value"))
     )
@@ -151,20 +153,25 @@ def delays_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> Data
     )
 
 
-def tables_over_time(sizes: DataFrame, begin: DataFrame) -> DataFrame:
-    """Entries of all subscription tables; of intervals in which all brokers were sampled."""
+def tables_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> DataFrame:
+    """Entries of all subscription tables at the end of each interval, as far as they were sampled.
+
+    Brokers are sampled at their own times, so that each counts with its last sample.
+    """
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    whole = sizes.where("what = 'table' AND kind = 'subscriptions'").join(begin, "run")
-    brokers = whole.groupBy("run").agg(f.max("brokers").alias("all_brokers"))
+    samples = trace.where(is_event(Event.TABLE_SAMPLED) & (f.col("kind") == "subscriptions"))
+    of_broker = Window.partitionBy("run", "broker").orderBy("t_us")
+    of_run = Window.partitionBy("run").orderBy("t_us")
+    grown = f.col("count") - f.coalesce(f.lag("count").over(of_broker), f.lit(0))
     return (
-        whole.join(brokers, "run")
-        .where("brokers = all_brokers AND t_s >= begin_us / 1000000")
-        .select(
-            "run",
-            (f.col("t_s") - f.col("begin_us") / 1_000_000).alias("t_s"),
-            f.col("count_total").cast("double").alias("value"),
-        )
+        samples.select("run", "t_us", grown.alias("grown"))
+        .select("run", "t_us", f.sum("grown").over(of_run).alias("entries"))
+        .join(begin, "run")
+        .where("t_us >= begin_us")
+        .groupBy("run", _interval("t_us", every_s).alias("t_s"))
+        .agg(f.max_by("entries", "t_us").cast("double").alias("value"))
     )
 
 
@@ -174,11 +181,16 @@ def _interval(column: str, every_s: float) -> Any:
     return f.floor((f.col(column) - f.col("begin_us")) / (every_s * 1_000_000)) * every_s
 
 
-def _lines(frame: DataFrame) -> list[Line]:
-    """One line a run; a frame of a few hundred rows."""
-    found: dict[str, Line] = {}
+def _lines(frame: DataFrame, empty: float | None = None) -> list[Line]:
+    """One line a run, of a frame of a few hundred rows; `empty` is the value of intervals without
+    one."""
+    found: dict[str, dict[int, float]] = {}
     for row in frame.orderBy("run", "t_s").collect():
-        line = found.setdefault(row["run"], Line(row["run"], [], []))
-        line.times_s.append(float(row["t_s"]))
-        line.values.append(float(row["value"]))
-    return [found[run] for run in sorted(found)]
+        found.setdefault(row["run"], {})[round(row["t_s"] / EVERY_S)] = float(row["value"])
+    until = max((number for values in found.values() for number in values), default=-1) + 1
+    lines = []
+    for run, values in sorted(found.items()):
+        if empty is not None:
+            values = {number: values.get(number, empty) for number in range(until)}
+        lines.append(Line(run, [n * EVERY_S for n in values], list(values.values())))
+    return lines
