@@ -149,7 +149,7 @@ def byway(directory: Path, *arguments: object) -> dict[str, object]:
         "SPARK_CONF_DIR": str(configuration(directory)),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    command = [sys.executable, "-m", "byway", "pipeline", *map(str, arguments), "--json"]
+    command = [sys.executable, "-m", "byway", *map(str, arguments), "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answer: dict[str, object] = json.loads(done.stdout)
@@ -159,12 +159,14 @@ def byway(directory: Path, *arguments: object) -> dict[str, object]:
 def test_sweeps_and_traces_are_the_same(elsewhere: list[str], tmp_path: Path) -> None:
     sweep, out = tmp_path / "try.toml", tmp_path / "out"
     sweep.write_text(f'scenario = "{CHAIN}"\nseeds = 3\ntraces = true')
-    first = byway(tmp_path, "sweep", sweep, "--out", out, *elsewhere)
+    first = byway(tmp_path, "pipeline", "sweep", sweep, "--out", out, *elsewhere)
     assert (first["ok"], first["made"], first["found"]) == (True, 3, 0)
-    second = byway(tmp_path, "sweep", sweep, "--out", out, *elsewhere)
+    second = byway(tmp_path, "pipeline", "sweep", sweep, "--out", out, *elsewhere)
     assert (second["ok"], second["made"], second["found"]) == (True, 0, 3)
     tables = tmp_path / "tables"
-    told = byway(tmp_path, "analyse", out / "traces", "--out", tables, "--edges", *elsewhere)
+    told = byway(
+        tmp_path, "pipeline", "analyse", out / "traces", "--out", tables, "--edges", *elsewhere
+    )
     runs = told["runs"]
     assert isinstance(runs, list)
     assert [run["run"] for run in runs] == ["small-chain-1", "small-chain-2", "small-chain-3"]
@@ -178,7 +180,9 @@ def test_workloads_own_tables_and_matching_are_the_same(
     elsewhere: list[str], tmp_path: Path
 ) -> None:
     made, here = tmp_path / "made", tmp_path / "here"
-    told = byway(tmp_path, "workload", "dt1", "--publications", 500, "--out", made, *elsewhere)
+    told = byway(
+        tmp_path, "pipeline", "workload", "dt1", "--publications", 500, "--out", made, *elsewhere
+    )
     request = request_of("dt1", publications=500)
     for table in ("subscriptions", "publications"):
         (here / table).mkdir(parents=True)
@@ -189,11 +193,30 @@ def test_workloads_own_tables_and_matching_are_the_same(
     (tmp_path / "filters.csv").write_text("filter\nitem < 5\nfeed = 'B001'\n")
     own = tmp_path / "own"
     told = byway(
-        tmp_path, "import", "subscriptions", tmp_path / "filters.csv", "--out", own, *elsewhere
+        tmp_path,
+        "pipeline",
+        "import",
+        "subscriptions",
+        tmp_path / "filters.csv",
+        "--out",
+        own,
+        *elsewhere,
     )
     assert (told["rows"], told["rejected"]) == (2, 0)
     tables = ("--publications", made / "publications", "--subscriptions", own / "subscriptions")
-    told = byway(tmp_path, "match", *tables, "--out", tmp_path / "out", "--pairs", *elsewhere)
+    told = byway(
+        tmp_path, "pipeline", "match", *tables, "--out", tmp_path / "out", "--pairs", *elsewhere
+    )
     rows = Feeds().take_publications(500)
     wanted = [parse("item < 5"), parse("feed = 'B001'")]
     assert told["pairs"] == sum(filter.matches(row) for filter in wanted for row in rows)
+
+
+def test_claims_are_the_same(elsewhere: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    told = byway(tmp_path, "reproduce", "U9", "--out", out, *elsewhere)
+    claims = told["claims"]
+    assert isinstance(claims, list)
+    assert [(claim["id"], claim["reproduced"]) for claim in claims] == [("U9", True)]
+    assert len(list((out / "runs").glob("*.parquet"))) == 6
+    assert "<svg" in (out / "report.html").read_text()
