@@ -105,6 +105,22 @@ def test_growth_is_from_the_first_point_to_the_last(growth: Growth, holds: bool)
     assert only(claim(growth, points=points), estimates).holds is holds
 
 
+def test_growth_between_two_points() -> None:
+    points = (Point(name="1"), Point(name="2"), Point(name="3"))
+    estimates = {("delay", at, "a"): near(mean) for at, mean in (("1", 1), ("2", 9), ("3", 3))}
+    first = Growth("delay", "a", at_least=9, end="2")
+    assert only(claim(first, points=points), estimates).holds
+    second = Growth("delay", "a", at_most=0.34, start="2")
+    assert only(claim(second, points=points), estimates).holds
+
+
+def test_one_run_shows_no_order() -> None:
+    estimates = {("delay", "", "a"): Estimate(1, 1, 1, 1), ("delay", "", "b"): near(2)}
+    told = only(claim(Order("delay", (("a",), ("b",)))), estimates)
+    assert not told.holds
+    assert told.found == "of one run there is no interval"
+
+
 def test_growth_from_nothing() -> None:
     points = (Point(name="1"), Point(name="2"))
     flat = claim(Growth("delay", "a", at_most=1.5), points=points)
@@ -172,6 +188,7 @@ def test_faulty_runs_reproduce_nothing() -> None:
         (Order("delay", (("a",), ("d",))), "contender 'd'"),
         (Gain("delay", "d", "b", 0.5), "contender 'd'"),
         (Growth("delay", "d"), "contender 'd'"),
+        (Growth("delay", "a", end="9"), "point '9'"),
         (Bound("delay", "a", at_most=1, at="700"), "point '700'"),
     ],
 )
@@ -194,7 +211,7 @@ def test_a_claim_decides_by_what_the_document_prints(id: str) -> None:
     published = CLAIMS[id]
     assert published.id == id
     values = {
-        (p.measure, p.at, p.contender): Estimate(1, p.value, p.value, p.value)
+        (p.measure, p.at, p.contender): Estimate(3, p.value, p.value, p.value)
         for p in published.printed
     }
     verdict = judge(published, values)
@@ -261,8 +278,9 @@ def test_statements_in_words() -> None:
     order = Order("delay", (("a",), ("b", "c")))
     assert in_words(claim(order), order) == "delay: a < b and c"
     growth = Growth("delay", "a", at_least=2, at_most=3)
-    assert in_words(claim(growth), growth) == (
-        "delay: a grows by at least 2 and at most 3 over a number"
+    points = (Point(name="1"), Point(name="2"))
+    assert in_words(claim(growth, points=points), growth) == (
+        "delay: a grows by at least 2 and at most 3 from 1 to 2"
     )
     bound = Bound("delay", "a", at_most=0.5)
     assert in_words(claim(bound), bound) == "delay: a at most 0.5 s"

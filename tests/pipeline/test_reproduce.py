@@ -6,7 +6,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from byway.pipeline.claims import CLAIMS, Claim, reproduce
-from byway.pipeline.claims.claim import Order, Said, Size
+from byway.pipeline.claims.claim import Measure, Order, Said, Size
 from byway.pipeline.claims.report import facts, write_report
 
 TINY = {
@@ -51,3 +51,16 @@ def test_a_run_that_is_not_exact_reproduces_nothing(spark: SparkSession, tmp_pat
     )
     assert (again.outcome.found, again.outcome.made) == (2, 0)
     assert again.results == found.results
+
+
+def test_a_measure_that_some_runs_do_not_tell_reproduces_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    measures = (
+        *CLAIMS["U9"].measures,
+        Measure(name="odd", unit="", value="CASE WHEN seed = 2 THEN messages END"),
+    )
+    told = reproduce(spark, [changed(measures=measures)], tmp_path, full=False, seeds=2)
+    (result,) = told.results
+    assert not result.verdict.reproduced
+    assert "odd of active: only 1 of 2 runs tell it" in result.verdict.reason

@@ -106,7 +106,7 @@ def _pruning_core(
         edges += [(hub, name) for name in own_inner]
         homes = sorted(own_inner[number % inner_count] for number in range(edge_count))
         edges += list(zip(homes, own_edge, strict=True))
-        if cluster_size is not None:
+        if cluster_size is not None and own_edge:
             clusters += _runs(own_edge, -(-edge_count // cluster_size))
     roles = {
         "core": core,
@@ -135,11 +135,12 @@ def _selective_default() -> Topology:
     are inner ones; publishers at the 3 edge brokers connected to E, subscribers at the other 29;
     clusters of 2 to 4 adjacent brokers.
 
-    Inferred: A … E form a chain; the 18 other inner brokers stand 2 at A and 4 at each of B … E,
-    with 3 edge brokers behind A (A saw 700 of E's 5,900 triggered messages) and 6 or 7 behind the
-    others; which edge brokers make a cluster (9 of 3 or 4 each).
+    Inferred: A … E form a chain; no subscriber is behind E but through D (E saw no triggered
+    message under selective pruning); the 18 other inner brokers stand 2, 5, 5 and 6 at A … D, with
+    3 edge brokers behind A (A saw 700 of E's 5,900 triggered messages) and 8 or 9 behind the
+    others; which edge brokers make a cluster (8 of 3 or 4 each).
     """
-    return _pruning_core((2, 4, 4, 4, 4), (3, 6, 6, 7, 7), cluster_size=4)
+    return _pruning_core((2, 5, 5, 6, 0), (3, 8, 9, 9, 0), cluster_size=4)
 
 
 def _incremental_mobile() -> Topology:

@@ -83,12 +83,16 @@ class Gain(msgspec.Struct, frozen=True):
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """From the first point to the last a measure of a contender grows by these factors."""
+    """From one point to another a measure of a contender grows by these factors."""
 
     measure: str
     contender: str
     at_least: float | None = None
     at_most: float | None = None
+    start: str | None = None
+    """The first point, if it is not the claim's first."""
+    end: str | None = None
+    """The other, if it is not the claim's last."""
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -153,8 +157,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
                 self._check_names(measure, [c for group in groups for c in group], at)
             case Gain(measure, better, worse, _, at):
                 self._check_names(measure, [better, worse], at)
-            case Growth(measure, contender):
-                self._check_names(measure, [contender], None)
+            case Growth(measure, contender, start=start, end=end):
+                self._check_names(measure, [contender], start)
+                self._check_names(measure, [contender], end)
             case Bound(measure, contender, at=at):
                 self._check_names(measure, [contender], at)
 

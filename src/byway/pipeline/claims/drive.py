@@ -136,6 +136,7 @@ def reproduce(
 ) -> Reproduction:
     """Run what is missing in `directory`, and judge."""
     planned = plan_runs(claims, full=full, seeds=seeds)
+    sizes = {c.id: seeds or (c.full if full else c.quick).seeds for c in claims}
     outcome = run_sweep(spark, planned.sweep, directory, progress)
     found: dict[str, dict[Key, Estimate]] = {claim.id: {} for claim in claims}
     faults = _failures(planned, outcome)
@@ -147,8 +148,10 @@ def reproduce(
         for row in read_table(spark, ESTIMATES, table).collect():
             key = row["measure"], row["at"], row["contender"]
             found[row["claim"]][key] = Estimate(row["runs"], row["mean"], row["low"], row["high"])
-        for claim, fault in _inexact(metrics, uses):
-            faults.setdefault(claim, []).append(fault)
+        for id, fault in _inexact(metrics, uses):
+            faults.setdefault(id, []).append(fault)
+        for id, fault in _unmeasured(claims, found, sizes):
+            faults.setdefault(id, []).append(fault)
     results = tuple(
         Result(
             id=claim.id,
@@ -158,7 +161,6 @@ def reproduce(
         )
         for claim in claims
     )
-    sizes = {c.id: seeds or (c.full if full else c.quick).seeds for c in claims}
     return Reproduction(results, outcome, full, sizes)
 
 
@@ -181,6 +183,18 @@ def _inexact(metrics: DataFrame, uses: DataFrame) -> Iterator[tuple[str, str]]:
     wrong = uses.join(metrics.where("NOT ok").select("id"), "id").groupBy("claim").count()
     for row in wrong.orderBy("claim").collect():
         yield row["claim"], f"in {row['count']} runs a check did not hold"
+
+
+def _unmeasured(
+    claims: Iterable[Claim], found: dict[str, dict[Key, Estimate]], seeds: dict[str, int]
+) -> Iterator[tuple[str, str]]:
+    """By claim, what some of its runs, which are there, do not tell."""
+    for claim in claims:
+        for (measure, point, contender), estimate in found[claim.id].items():
+            if estimate.runs < seeds[claim.id]:
+                where = " at ".join(part for part in (contender, point) if part)
+                told = f"{estimate.runs} of {seeds[claim.id]} runs"
+                yield claim.id, f"{measure} of {where}: only {told} tell it"
 
 
 def _rows(claim: Claim, found: dict[Key, Estimate]) -> Iterator[Row]:

@@ -7,7 +7,7 @@ document's; or a deviation has a cause that was measured. It sees means and inte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,8 @@ from byway.pipeline.claims.claim import Bound, Claim, Gain, Growth, Order, Said,
 
 Key = tuple[str, str, str]
 """Measure, point, contender."""
+RUNS_MIN: Final = 2
+"""Fewer have no interval."""
 
 
 class Estimate(NamedTuple):
@@ -113,7 +115,9 @@ def _against(
 def _disorder(order: Order, point: str, estimates: Mapping[Key, Estimate]) -> Iterator[str]:
     for a, b in order.pairs():
         less, more = estimates[order.measure, point, a], estimates[order.measure, point, b]
-        if not less.mean < more.mean:
+        if min(less.runs, more.runs) < RUNS_MIN:
+            yield f"of one run there is no interval{_at(point)}"
+        elif not less.mean < more.mean:
             yield f"{a} {figure(less.mean)}, {b} {figure(more.mean)}{_at(point)}"
         elif not less.high < more.low:
             yield f"the intervals of {a} and {b} overlap{_at(point)}"
@@ -126,7 +130,7 @@ def _gain(gain: Gain, point: str, estimates: Mapping[Key, Estimate]) -> float:
 
 def _growth(claim: Claim, growth: Growth, estimates: Mapping[Key, Estimate]) -> float:
     first, last = (
-        estimates[growth.measure, claim.points[i].name, growth.contender].mean for i in (0, -1)
+        estimates[growth.measure, point, growth.contender].mean for point in _ends(claim, growth)
     )
     if not first:
         return 1.0 if not last else float("inf")
@@ -145,11 +149,20 @@ def keys_of(claim: Claim, statement: Statement) -> Iterator[Key]:
         case Gain(measure, better, worse, _, at):
             names = [(c, p) for p in _points(claim, at) for c in (better, worse)]
         case Growth(measure, contender):
-            names = [(contender, claim.points[i].name) for i in (0, -1)]
+            names = [(contender, point) for point in _ends(claim, statement)]
         case Bound(measure, contender, at=at):
             names = [(contender, p) for p in _points(claim, at)]
     for contender, point in names:
         yield measure, point, contender
+
+
+def _ends(claim: Claim, growth: Growth) -> tuple[str, str]:
+    """From which point to which it is."""
+    first, last = claim.points[0].name, claim.points[-1].name
+    return (
+        first if growth.start is None else growth.start,
+        last if growth.end is None else growth.end,
+    )
 
 
 def _points(claim: Claim, at: str | None) -> list[str]:
@@ -170,7 +183,8 @@ def in_words(claim: Claim, statement: Statement) -> str:
             return f"{measure}: {better} at least {least} less than {worse}{_at(at or '')}"
         case Growth(measure, contender, at_least, at_most):
             what = _limits(at_least, at_most, "")
-            return f"{measure}: {contender} grows by {what} over {claim.axis}"
+            start, end = _ends(claim, statement)
+            return f"{measure}: {contender} grows by {what} from {start} to {end}"
         case Bound(measure, contender, at_most, at_least, at):
             what = _limits(at_least, at_most, _unit(claim, measure))
             return f"{measure}: {contender} {what}{_at(at or '')}"

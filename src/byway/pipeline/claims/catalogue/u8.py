@@ -2,6 +2,8 @@
 
 from byway.pipeline.claims.catalogue._pruning import (
     CORE_FALSE_POSITIVES,
+    CORE_QUEUE,
+    CORE_TABLES,
     FALSE_POSITIVES,
     PROBED_DELAY,
     SMALL_SELECTIVE,
@@ -9,13 +11,21 @@ from byway.pipeline.claims.catalogue._pruning import (
 )
 from byway.pipeline.claims.claim import Bound, Claim, Growth, Order, Point, Printed, Said, Size
 
-_DELAY = PROBED_DELAY.name
+_DELAY, _QUEUE, _TABLES = PROBED_DELAY.name, CORE_QUEUE.name, CORE_TABLES.name
+_LOW, _HIGH = "degree 10", "degree 50"
+
+
+def _degree(name: str, degree: int) -> Point:
+    settings = {"workload.parameters.degree": str(degree)}
+    return Point(name=name, full=settings, quick=settings)
+
 
 CLAIM = Claim(
     id="U8",
     title="Selective pruning stays flat where active covering explodes",
     document="004, sections V-C and V-D",
-    setup="As U7, with 100, 200 and 300 unsubscriptions; false positives at 300.",
+    setup="As U7, with 100, 200 and 300 unsubscriptions, then with 300 and covering degrees of 10 "
+    "and 50 instead of 30; false positives at 300.",
     scenario="004-default",
     contenders=policies("active", "selective"),
     points=(
@@ -30,25 +40,42 @@ CLAIM = Claim(
             quick={"unsubscribe.0.count": "14", "unsubscribe.0.gap_s": "0.015"},
         ),
         Point(name="300"),
+        _degree(_LOW, 10),
+        _degree(_HIGH, 50),
     ),
-    axis="the number of unsubscriptions",
-    measures=(PROBED_DELAY, FALSE_POSITIVES, CORE_FALSE_POSITIVES),
+    axis="the number of unsubscriptions, or the covering degree",
+    measures=(PROBED_DELAY, CORE_QUEUE, CORE_TABLES, FALSE_POSITIVES, CORE_FALSE_POSITIVES),
     printed=(
-        Printed(_DELAY, "active", 4_400, "300", "> 4,400"),
-        Printed(_DELAY, "selective", 0.4, "300"),
+        Printed(_DELAY, "active", 0.02, "100"),
+        Printed(_DELAY, "active", 1_200, "200", "> 1,200"),
+        Printed(_DELAY, "active", 2_000, "300", "> 2,000, in V-B 4,400"),
+        Printed(_DELAY, "selective", 0.02, "100"),
+        Printed(_QUEUE, "active", 2_300, "300"),
+        Printed(_QUEUE, "selective", 250, _HIGH, "< 250"),
         Printed(FALSE_POSITIVES.name, "selective", 0.38, "300"),
         Printed(CORE_FALSE_POSITIVES.name, "selective", 0.01, "300"),
     ),
     said=(
-        Said(statement=Order(_DELAY, (("selective",), ("active",)))),
-        Said(statement=Growth(_DELAY, "selective", at_most=1.5)),
-        Said(statement=Growth(_DELAY, "active", at_least=3)),
+        *(
+            Said(statement=Order(_DELAY, (("selective",), ("active",)), at=point))
+            for point in ("200", "300", _HIGH)
+        ),
+        Said(statement=Growth(_DELAY, "selective", at_most=1.5, end="300")),
+        Said(statement=Growth(_DELAY, "active", at_least=3, end="300")),
+        Said(statement=Growth(_DELAY, "selective", at_most=1.5, start=_LOW)),
+        Said(statement=Growth(_DELAY, "active", at_least=5, start=_LOW)),
+        Said(statement=Growth(_TABLES, "selective", at_most=1, start=_LOW)),
+        Said(statement=Growth(_TABLES, "active", at_least=1, start=_LOW)),
+        Said(statement=Bound(_QUEUE, "selective", at_most=250)),
         Said(statement=Bound(FALSE_POSITIVES.name, "selective", at_most=0.38, at="300")),
         Said(statement=Bound(CORE_FALSE_POSITIVES.name, "selective", at_most=0.01, at="300")),
     ),
     assumed=(
         "as in U7; unsubscriptions spread over the same 150 s",
-        "“flat” is read as at most half more, “explodes” as more than in proportion",
+        "“flat” is read as at most half more, “explodes” and “sensitive” as more than in "
+        "proportion",
+        "as many subscriptions whatever the covering degree, so that there are more broad ones "
+        "where each covers fewer",
     ),
     full=Size(settings={"brokers.profile": '"paper-slow"'}),
     quick=SMALL_SELECTIVE,
