@@ -372,7 +372,7 @@ class Broker:
 
     def _forget_from(self, link: str, subscriptions: list[Any]) -> None:
         """What came over a link ends."""
-        self._subscriptions.end(subscriptions, lost=True)  # ids may come back another way
+        self._subscriptions.end_lost(subscriptions, lost=True)  # ids may come back another way
         pending = self.context.nobody()
         for entry in self.context.adverts.came_from(link):
             self._advertisements.end(entry, pending, lost=True)
@@ -505,7 +505,7 @@ class Broker:
         """What a neighbour no longer stands for ends; then data may go there."""
         entries = [self.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
         ended = [e for e in entries if e is not None and e.origin.link == link]
-        self._subscriptions.end(ended)
+        self._subscriptions.end_lost(ended)
         if not message.partial:
             self.agreement.on_subscriptions_told(link)
 

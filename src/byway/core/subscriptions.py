@@ -131,6 +131,10 @@ class Subscriptions:
                 else:
                     context.take_back(context.subscriptions, entry)
 
+    def end_lost(self, entries: Sequence[Entry], lost: bool = False) -> None:
+        """Forget entries that a neighbour no longer knows of, or whose neighbour is `lost`."""
+        self.end(entries, self.policy.lost(entries), lost)
+
     def inherit(self, id: EntryId, filter: Filter) -> None:
         """Another neighbour that tells of an ended subscription is its origin now."""
         heir = self._context.subscriptions.heir(id)

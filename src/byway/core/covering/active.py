@@ -72,7 +72,49 @@ class Active(Covering):
         self.carry_out(self.released(waiting, link), link)
 
     def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
-        """What they stood for comes first, then they go."""
+        """What they stood for comes first, then they go; but for those that may stay, and do."""
+        self._let_go([e for e in entries if not self.may_stay(endings.get(e.id))], link, endings)
+        going: set[int] = set()
+        gone: list[Entry] = []
+        for entry in entries:
+            ending = endings.get(entry.id)
+            if ending is None or not self.may_stay(ending):
+                continue
+            if self.has_room and self.postpones(entry, ending):
+                continue
+            going.add(id(entry))
+            release = self.released(self._behind([entry], link, going), link, going)
+            burst = len(release.forwarded)
+            if self.has_room and self.stays(ending, link, burst):
+                going.discard(id(entry))
+                self.moves.preserve(entry, self.retiring())
+                self.stay_awake()
+            else:
+                self.carry_out(release, link)
+                self.moves.triggered(burst)
+                gone.append(entry)
+        self.withdraw(gone, link, endings)
+
+    def may_stay(self, ending: Ending | None) -> bool:
+        """Whether one that ends like this may be preserved: here only what was preserved before it
+        came here, so that the burst which that avoided does not come from here."""
+        return ending is not None and ending.retired and self.config.retire_batch > 0
+
+    def postpones(self, entry: Entry, ending: Ending) -> bool:
+        """Whether it is decided later; if so, it is preserved until then."""
+        del entry, ending
+        return False
+
+    def stays(self, ending: Ending, link: str, burst: int) -> bool:
+        """Whether it is preserved, because it would release so many on a link."""
+        del ending, link
+        return not self._retirement.allows(burst, self.moves.now_us)
+
+    def retiring(self) -> Ending:
+        """That of a preserved one, from now on."""
+        return Ending(retired=True, since_us=self.moves.now_us)
+
+    def _let_go(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
         going = {id(entry) for entry in entries}
         release = self.released(self._behind(entries, link, going), link, going)
         self.carry_out(release, link)
@@ -95,9 +137,9 @@ class Active(Covering):
         waiting = (entry for key, entry in behind.items() if key not in going)
         return [entry for entry in waiting if self.moves.concerns(entry, link)]
 
-    def release_of(self, entry: Entry, link: str, others: Sequence[Entry] = ()) -> Release:
-        """What would take the place of one entry on a link, from where others are going too."""
-        going = {id(entry), *map(id, others)}
+    def release_of(self, entry: Entry, link: str) -> Release:
+        """What would take the place of one entry on a link."""
+        going = {id(entry)}
         return self.released(self._behind([entry], link, going), link, going)
 
     def forward(self, entry: Entry, link: str) -> None:
@@ -109,15 +151,13 @@ class Active(Covering):
     def _quench(self, entry: Entry, quencher: Entry, link: str) -> None:
         self.moves.quench(entry, quencher, link)
         if quencher.ending is not None:
-            self._retirement.disturb(link, quencher)
+            self._retirement.disturb(link, quencher, entry)
 
     def withdraw(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
         """Take back what has ended, but for what was withdrawn because something took its place."""
         there = [entry for entry in entries if link in entry.forwarded]
         if there:
             self.moves.withdraw(there, link, None, endings)
-        if any(entry.ending is not None for entry in there):
-            self._retirement.disturb(link)
 
     def replace_covered(self, entry: Entry, links: Sequence[str]) -> None:
         """Withdraw what an entry that is forwarded there covers."""
@@ -187,6 +227,7 @@ class Active(Covering):
     def started(self) -> None:
         """Timers do not survive a restart, and mergers not that merging is switched off."""
         self._awake = False
+        self._retirement.started(self.moves.now_us)
         mergers = [e for e in self.moves.preserved() if e.ending is not None and e.ending.merged]
         if self.merging is not None:
             self.merging.started(mergers)

@@ -132,6 +132,11 @@ class Covering:
         del entry
         return Ending()
 
+    def lost(self, entries: Sequence[Entry]) -> Endings:
+        """A neighbour no longer knows of these, or is gone: what is known about how they end."""
+        del entries
+        return {}
+
     def gone(self, entries: Sequence[Entry]) -> None:
         """These have ended, wherever they were forwarded to."""
 

@@ -71,33 +71,28 @@ class Pruning(Active):
         ]
         return Ending(self.similarities, tuple(sorted(hints, key=lambda hint: hint.publisher)))
 
-    def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
-        """Each is preserved there, or what it stood for comes and it goes."""
-        going: list[Entry] = []
-        for entry in entries:
-            ending = endings.get(entry.id)
-            may_stay = ending is not None and self.has_room
-            if may_stay and ending and self._congested and self.config.retire_interval_us:
-                self.moves.preserve(entry, msgspec.structs.replace(ending, postponed=True))
-                self.stay_awake()
-                continue
-            release = self.release_of(entry, link, going)
-            if may_stay and ending and self._stops(ending, link, len(release.forwarded)):
-                self.moves.preserve(entry, self._retiring())
-                self.stay_awake()
-            else:
-                self.carry_out(release, link)
-                self.moves.triggered(len(release.forwarded))
-                going.append(entry)
-        self.withdraw(going, link, endings)
+    def lost(self, entries: Sequence[Entry]) -> Endings:
+        """They are retired, a few at a time: it is no smaller burst if a crash was the cause."""
+        if not self.config.retire_batch:
+            return {}
+        return {entry.id: Ending(retired=True) for entry in entries}
 
-    def _retiring(self) -> Ending:
-        return Ending(retired=True, since_us=self.moves.now_us)
+    def may_stay(self, ending: Ending | None) -> bool:
+        """Any that has ended for good."""
+        return ending is not None
 
-    def _stops(self, ending: Ending, link: str, burst: int) -> bool:
+    def postpones(self, entry: Entry, ending: Ending) -> bool:
+        """While there is a long queue."""
+        if not self._congested or not self.config.retire_interval_us:
+            return False
+        self.moves.preserve(entry, msgspec.structs.replace(ending, postponed=True))
+        self.stay_awake()
+        return True
+
+    def stays(self, ending: Ending, link: str, burst: int) -> bool:
         """Algorithm 1 of both documents, seen from one link."""
         if ending.retired:
-            return not self._retirement.allows(burst, self.moves.now_us)
+            return super().stays(ending, link, burst)
         hints = [hint for hint in ending.hints if self.moves.feeds(hint.publisher, link)]
         wanted = self.wanted(burst)
         if not hints or wanted is None:
@@ -131,10 +126,10 @@ class Pruning(Active):
         """What was postponed goes on, or is preserved. How many it released."""
         released = 0
         decided = msgspec.structs.replace(ending, postponed=False)
-        entry.ending = self._retiring()
+        entry.ending = self.retiring()
         for link in sorted(entry.forwarded):
             release = self.release_of(entry, link)
-            if not self._stops(decided, link, len(release.forwarded)):
+            if not self.stays(decided, link, len(release.forwarded)):
                 self.carry_out(release, link)
                 self.moves.triggered(len(release.forwarded))
                 released += len(release.forwarded)

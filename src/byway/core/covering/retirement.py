@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 EXAMINED_MAX: Final = 256
 """Entries behind stand-ins that are looked at in one step."""
+VISIT: Final = 8
+"""What it takes to come to a stand-in and not to the end of what is behind it, in entries."""
 
 
 class Place(msgspec.Struct, array_like=True):
@@ -26,8 +28,8 @@ class Place(msgspec.Struct, array_like=True):
 
     key: int = -1
     """The last entry behind it that was looked at."""
-    clean: bool = True
-    """Whether nothing was found since the round began."""
+    again: set[int] = msgspec.field(default_factory=set)
+    """Those up to there that have to be looked at again, or were not there."""
 
 
 class Room(msgspec.Struct):
@@ -38,6 +40,15 @@ class Room(msgspec.Struct):
 
     def __bool__(self) -> bool:
         return self.forwards > 0 and self.examined > 0
+
+    def half(self) -> Room:
+        """Half of it, and never nothing."""
+        return Room((self.forwards + 1) // 2, (self.examined + 1) // 2)
+
+    def spend(self, given: Room, left: Room) -> None:
+        """Of what was `given` away, so much came back."""
+        self.forwards -= given.forwards - left.forwards
+        self.examined -= given.examined - left.examined
 
 
 class RetirementState(msgspec.Struct, array_like=True):
@@ -72,66 +83,92 @@ class Retirement:
         self.left -= burst
         return True
 
-    def disturb(self, link: str, standing: Entry | None = None) -> None:
-        """A stand-in, or any on a link, may quench more alone than it did: what was found of it so
-        far does not hold."""
-        for (id, place_link), place in self._places.items():
-            if place_link == link and (standing is None or standing.id == id):
-                place.clean = False
+    def disturb(self, link: str, standing: Entry, entry: Entry) -> None:
+        """A stand-in quenches one more on a link."""
+        place = self._places.get((standing.id, link))
+        if place is not None and entry.key <= place.key:
+            place.again.add(entry.key)
+
+    def started(self, now_us: int) -> None:
+        """The broker begins, or goes on; the clock may be behind what it was before."""
+        self._filled_us = min(self._filled_us, now_us)
+        for entry in self._policy.moves.preserved():
+            if entry.ending is not None and entry.ending.since_us > now_us:
+                entry.ending = msgspec.structs.replace(entry.ending, since_us=now_us)
 
     def step(self, room: Room) -> None:
-        """Retire as much as there is room for, the oldest first."""
-        standing = self._policy.moves.preserved()
-        if not standing:
-            self._places.clear()
-        before_us = self._policy.moves.now_us - self._policy.config.retire_after_us
-        for entry in standing:
-            ending = entry.ending
-            if ending is None or not ending.retired:
-                continue
-            if ending.merged or ending.since_us <= before_us:
-                for link in sorted(entry.forwarded - entry.awaiting.keys()):
-                    if room:
-                        self._retire(entry, link, room)
+        """Retire as much as there is room for. None has more than half of it, as long as others
+        wait, and each comes first in its turn."""
+        moves, config = self._policy.moves, self._policy.config
+        standing = [e for e in moves.preserved() if e.ending is not None and e.ending.retired]
+        there = {(entry.id, link) for entry in standing for link in entry.forwarded}
+        self._places = {key: place for key, place in self._places.items() if key in there}
+        going = {id(entry) for entry in standing}
+        before_us = moves.now_us - config.retire_after_us
+        ready = [
+            e for e in standing if e.ending and (e.ending.merged or e.ending.since_us <= before_us)
+        ]
+        turn = moves.now_us // max(config.retire_interval_us, 1) % max(len(ready), 1)
+        waiting = [
+            (entry, link)
+            for entry in (*ready[turn:], *ready[:turn])
+            for link in sorted(entry.forwarded - entry.awaiting.keys())
+        ]
+        for share in (Room.half, _whole):
+            waiting = [
+                (entry, link)
+                for entry, link in waiting
+                if not room or not self._visit(entry, link, room, share(room), going)
+            ]
 
-    def _retire(self, entry: Entry, link: str, room: Room) -> None:
-        """Send what only this one quenches there, as far as there is room; if that is all, it
-        goes. It is all when nothing was found in a whole round."""
+    def _visit(self, entry: Entry, link: str, room: Room, share: Room, going: set[int]) -> bool:
+        """Whether it is gone from there."""
+        given = Room(share.forwards, share.examined)
+        self._retire(entry, link, share, going)
+        room.spend(given, share)
+        if link not in entry.forwarded:
+            return True
+        room.examined -= VISIT
+        return False
+
+    def _retire(self, entry: Entry, link: str, room: Room, going: set[int]) -> None:
+        """Send what only this one quenches there, or others that go too, as far as there is room;
+        if that is all, it goes. What was looked at once needs no stand-in any more, until `disturb`
+        tells otherwise."""
         moves = self._policy.moves
         place = self._places.setdefault((entry.id, link), Place())
         behind = moves.covered_by(entry.filter)
         waiting = {id(e): e for e in behind if link not in e.forwarded and link != e.origin.link}
-        found = 0
         for other in behind:
-            if other.key <= place.key or id(other) not in waiting:
+            if id(other) not in waiting or (
+                other.key <= place.key and other.key not in place.again
+            ):
                 continue
             if not room:
-                place.clean = place.clean and not found
                 return
             room.examined -= 1
-            place.key = other.key
+            place.again.discard(other.key)
+            place.key = max(place.key, other.key)
             if moves.concerns(other, link):
-                found += self._forward_alone(other, entry, link, waiting, room)
+                self._forward_alone(other, going, link, waiting, room)
                 if link not in entry.forwarded:  # what was sent took its place
-                    break
+                    return
         del self._places[entry.id, link]
-        if place.clean and not found:
-            self._policy.withdraw([entry], link, {entry.id: Ending(retired=True)})
+        self._policy.withdraw([entry], link, {entry.id: Ending(retired=True)})
 
     def _forward_alone(
-        self, other: Entry, standing: Entry, link: str, waiting: dict[int, Entry], room: Room
-    ) -> int:
-        """Forward one of the broadest that only the stand-in stands for, if `other` is behind such
-        a one; how many that were."""
+        self, other: Entry, going: set[int], link: str, waiting: dict[int, Entry], room: Room
+    ) -> None:
+        """Forward one of the broadest that only stand-ins stand for, if `other` is behind such a
+        one."""
         policy = self._policy
-        release = policy.released([policy.broadest(other, waiting)], link, going={id(standing)})
+        release = policy.released([policy.broadest(other, waiting)], link, going)
         policy.carry_out(release, link)
         for entry in release.forwarded:
             for narrow in policy.moves.covered_by(entry.filter):
                 waiting.pop(id(narrow), None)
         policy.moves.triggered(len(release.forwarded))
         room.forwards -= len(release.forwarded)
-        return len(release.forwarded)
 
     def snapshot(self) -> RetirementState:
         """How far it is."""
@@ -142,3 +179,7 @@ class Retirement:
         """Go on."""
         self._places = {(id, link): place for id, link, place in state.places}
         self.left, self._filled_us = state.left, state.filled_us
+
+
+def _whole(room: Room) -> Room:
+    return Room(room.forwards, room.examined)
