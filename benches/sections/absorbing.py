@@ -6,6 +6,7 @@ from benches.neighbours import LINKS, Surrounded
 from benches.report import Figure, Section, at_least, below
 from benches.run import Run, first_filters
 from benches.timing import seconds
+from byway.core.inputs import NeighbourRemoved
 from byway.model import parse
 from byway.model.messages import EntryId, Subscribe, Unsubscribe
 from byway.workload import CoveringDegree
@@ -15,6 +16,7 @@ SUBSCRIPTIONS = 80_000
 BATCH = 8
 TRIGGERED = 2_100
 EQUAL = 20_000
+REMOVED = 20_000
 COVERING = ("active", "lazy", "packing", "incremental", "selective")
 
 
@@ -46,6 +48,15 @@ def measure(run: Run) -> Section:
             ),
             Figure(f"unsubscribe what covers many, {covering}", 1e3 * release_s, "ms", below(500)),
         ]  # fmt: skip
+    for covering in ("lazy", "packing", "incremental", "selective"):
+        run.step(f"removing a neighbour with {run.scaled(REMOVED):,}, covering {covering}")
+        few, many = (_remove(covering, run.scaled(count)) for count in (REMOVED // 4, REMOVED))
+        figures.append(
+            Figure(
+                f"a neighbour is removed, {covering}", 1e3 * many, "ms", below(2_000),
+                {"a quarter as many": 1e3 * few},
+            )
+        )  # fmt: skip
     run.step(f"subscribing to the same {run.scaled(EQUAL):,} times")
     few, many = (_equal(run.scaled(count)) for count in (EQUAL // 4, EQUAL))
     figures.append(
@@ -56,6 +67,7 @@ def measure(run: Run) -> Section:
         "covering degree": 30,
         "a frame": BATCH,
         "covered by the one that ends": run.scaled(TRIGGERED),
+        "of the neighbour that is removed": run.scaled(REMOVED),
     }
     return Section("absorbing", TITLE, sizes, figures, [
         "none: the same broker without covering",
@@ -73,6 +85,14 @@ def _equal(count: int) -> float:
     filter = parse("x >= 0 AND y = 7")
     messages = [Subscribe(EntryId("s", str(n), 1), filter) for n in range(count)]
     return 1e6 * seconds(lambda: _subscribe(at, messages)) / count
+
+
+def _remove(covering: str, count: int) -> float:
+    """The time to forget a neighbour that so many came from, none covering another."""
+    at = Surrounded(covering)
+    for number in range(count):
+        at.subscribe("N2", Subscribe(EntryId("s", str(number), 1), parse(f"x = {number}")))
+    return seconds(lambda: at.broker.handle(0, NeighbourRemoved("N2")))
 
 
 def _release(covering: str, count: int) -> float:
