@@ -8,6 +8,7 @@ import pytest
 from byway.core.broker import Broker
 from byway.core.inputs import Started
 from byway.core.invariants import validate
+from byway.core.snapshot import VERSION
 from byway.model.errors import SnapshotError
 from tests.core_net import Net
 from tests.sim.test_routing_is_exact import POLICIES, World
@@ -97,10 +98,10 @@ encode = msgspec.msgpack.encode
     [
         (b"", "it is no broker's state: Input data was truncated"),
         (SOUND[:-9], "it is no broker's state"),
-        (encode(("byway broker", 99, None)), "version 99, expected 2"),
-        (encode(("byway broker", 1, None)), "version 1, expected 2"),
-        (encode(("a cake", 2, None)), "begins with 'a cake'"),
-        (encode(("byway broker", 2, [1, 2])), "it is damaged"),
+        (encode(("byway broker", 99, None)), "version 99, expected 3"),
+        (encode(("byway broker", 2, None)), "version 2, expected 3"),
+        (encode(("a cake", VERSION, None)), "begins with 'a cake'"),
+        (encode(("byway broker", VERSION, [1, 2])), "it is damaged"),
     ],
     ids=["empty", "truncated", "version", "older", "something else", "damaged"],
 )

@@ -95,6 +95,13 @@ def merge(f: Filter, g: Filter, share: Share = even_share) -> Merge:
     return Merge(merged, perfect, 0.0 if perfect else max(1.0 - kept, _VOLUME_MIN))
 
 
+def share_of(f: Filter, merged: Filter, share: Share = even_share) -> float:
+    """Of what a merged filter of one conjunction lets through, the part that satisfies `f`, one of
+    its parts."""
+    [inner], [outer] = f.conjunctions, merged.conjunctions
+    return _product(inner.terms, dict(outer.terms), share)
+
+
 class _Step(NamedTuple):
     """Two parts become one. `volume` is relative to the joined part, `cost` to all publications."""
 

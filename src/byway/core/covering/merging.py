@@ -1,56 +1,75 @@
-"""Merging: on a link, one filter in the place of two that differ in a single attribute.
+"""Merging: on a link, one filter in the place of several that differ in a single attribute.
 
 Done in quiet times, a few at a time. The *merger* is an entry that is nobody's: it quenches its
 parts as any entry does that covers them, and is merged further like any other. A perfect one lets
 through just what its parts do. Another one may let through more, as far as the share that nobody
-wants stays within a budget: estimated for values that spread evenly when it is made, and counted on
-publications from then on. When a part ends, or too much comes in vain, it is made anew from what is
-left, or retired.
+wants stays within a budget: estimated from what publications are like when it is made, for all
+that it stands for and not only for the two that it joins, and counted on publications from then on.
+When a part ends, or too much comes in vain, it is made anew from what is left, or retired.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from byway.core.covering.partners import Kind, Partners, PartnersState
 from byway.core.covering.retirement import Room
+from byway.core.covering.samples import Samples
 from byway.core.tables import Ending, Entry
-from byway.model import Attributes, Filter
+from byway.model import Attributes, Filter, Value
 from byway.model.filters import covers
-from byway.model.merging import merge
+from byway.model.merging import even_share, merge, share_of
 from byway.model.messages import EntryId
 
 if TYPE_CHECKING:
     from byway.core.covering.active import Active
 
 PARTS_MAX: Final = 64
-"""Entries that one merger may stand for, mergers among them."""
+"""Entries that may be joined in one merger. It may come to cover more."""
+BEHIND_MAX: Final = 256
+"""Entries behind a merger from which it is made anew; with more, it is retired."""
+BATCH: Final = 20
+"""Mergers made in one step where nothing is ever retired."""
 NEW_MAX: Final = 65_536
 """Forwarded entries that wait to be looked at; beyond, the oldest are not."""
-PARTNERS_MAX: Final = 8
-"""Entries of a kind that are remembered for one to be merged with."""
-KINDS_MAX: Final = 65_536
-"""Kinds that are remembered; beyond, the one known longest is forgotten."""
 REFUSED_MAX: Final = 1_024
 """Mergers that let too much through and are not made again; beyond, the oldest may be."""
 OBSERVED_EVERY: Final = 8
 """Publications, of which one is looked at."""
 OBSERVED_MIN: Final = 20
 """Publications that a merger must have let through to be judged."""
-
-Kind = tuple[str, str, bytes]
-"""A link, an attribute, and all else of a filter."""
-_encode = msgspec.msgpack.Encoder().encode
+OBSERVED_MAX: Final = 80
+"""When it has let through so many, what was before counts half."""
 
 
 class Score(msgspec.Struct, array_like=True):
-    """What a merger let through, of what was looked at."""
+    """What a merger let through, of what was looked at lately."""
 
-    seen: int = 0
-    in_vain: int = 0
+    seen: float = 0.0
+    in_vain: float = 0.0
+
+    def count(self, in_vain: bool) -> None:
+        """One more."""
+        if self.seen >= OBSERVED_MAX:
+            self.seen, self.in_vain = self.seen / 2, self.in_vain / 2
+        self.seen += 1
+        self.in_vain += in_vain
+
+
+class Part(msgspec.Struct, frozen=True, eq=False):
+    """A filter that may be merged: an entry's, or one that is not sent yet."""
+
+    filter: Filter
+    weight: int = 1
+    """How many were joined in it."""
+    in_vain: float = 0.0
+    """The share of what it lets through that none of these wants."""
+    entries: tuple[Entry, ...] = ()
 
 
 class MergingState(msgspec.Struct, array_like=True):
@@ -64,6 +83,9 @@ class MergingState(msgspec.Struct, array_like=True):
     parts: list[tuple[EntryId, int]]
     scores: list[tuple[EntryId, Score]]
     refused: list[Filter]
+    in_vain: list[tuple[EntryId, float]]
+    ranges: PartnersState[EntryId]
+    samples: list[tuple[str, list[dict[str, Value]]]]
 
 
 class Merging:
@@ -78,8 +100,12 @@ class Merging:
         """Forwarded and not looked at."""
         self._changed: dict[EntryId, None] = {}
         """Mergers that may have lost a part."""
-        self._partners: dict[Kind, list[EntryId]] = {}
+        self._partners: Partners[EntryId] = Partners(self._is_known)
         self._parts: dict[EntryId, int] = {}
+        """By merger, how many were joined in it,"""
+        self._in_vain: dict[EntryId, float] = {}
+        """and the share that none of them wants, if there is any."""
+        self._samples = Samples()
         self._scores: dict[EntryId, Score] = {}
         self._refused: dict[Filter, None] = {}
 
@@ -91,41 +117,43 @@ class Merging:
 
     @property
     def has_work(self) -> bool:
-        """Whether something is to be looked at."""
-        return bool(self._new or self._changed)
+        """Whether something is to be looked at that can be."""
+        return bool(self._changed or (self._new and self._policy.has_room))
 
     def forwarded(self, entry: Entry, link: str) -> None:
         """An entry was sent over a link."""
         if len(entry.filter.conjunctions) == 1:
             self._new.append((entry.id, link))
-            self._policy.stay_awake()
+            if self._policy.has_room:
+                self._policy.stay_awake()
 
     def gone(self, entries: Sequence[Entry]) -> None:
-        """Entries ended: mergers that stood for them are looked at."""
-        if not self._parts:
-            return
-        for entry in entries:
+        """Entries ended: mergers that stood for them are looked at. On the link that an entry came
+        from no merger stands for it."""
+        if self.has_work:
+            self._policy.stay_awake()
+        for entry in entries if self._parts else ():
             for wide in self._policy.moves.sent_covering(entry.filter):
-                if _is_merger(wide):
+                if _is_merger(wide) and wide.forwarded - {entry.origin.link}:
                     self._changed[wide.id] = None
                     self._policy.stay_awake()
 
     def observes(self) -> bool:
         """Whether this publication is one to look at."""
         self._observed += 1
-        return bool(self._parts) and self._budget > 0 and self._observed % OBSERVED_EVERY == 0
+        return self._budget > 0 and self._observed % OBSERVED_EVERY == 0
 
     def observed(self, attributes: Attributes, link: str) -> None:
         """A publication came over a link: count what mergers let through in vain."""
+        self._samples.record(link, attributes)
         moves = self._policy.moves
-        mergers = [e for e in moves.mergers(attributes) if link in e.forwarded]
+        mergers = [e for e in moves.mergers(attributes) if _is_there(e, link)]
         if not mergers:
             return
         in_vain = not moves.wanted(attributes, link)
         for entry in mergers:
             score = self._scores.setdefault(entry.id, Score())
-            score.seen += 1
-            score.in_vain += in_vain
+            score.count(in_vain)
             if score.seen >= OBSERVED_MIN and score.in_vain > self._budget * score.seen:
                 self._refuse(entry)
 
@@ -142,6 +170,8 @@ class Merging:
 
     def step(self, room: Room) -> None:
         """Look after mergers that changed, then merge what is new, as far as there is room."""
+        if not self._policy.config.retire_batch:
+            room = Room(BATCH)
         while room and self._changed:
             id = next(iter(self._changed))
             del self._changed[id]
@@ -149,7 +179,6 @@ class Merging:
             if merger is not None and not _is_leaving(merger):
                 self._look_after(merger, room)
         while room and self._new and self._policy.has_room:
-            room.examined -= 1
             id, link = self._new.popleft()
             entry = self._policy.moves.entry(id)
             if entry is not None and _is_there(entry, link):
@@ -157,94 +186,134 @@ class Merging:
         self._forget_gone()
 
     def _merge(self, entry: Entry, link: str, room: Room) -> None:
-        """Merge it with a partner, or remember it as one."""
-        kinds = _kinds(entry, link)
-        for kind in kinds:
-            for partner in self._candidates(kind, entry, link):
-                merged = self._merged(entry.filter, partner.filter)
-                if merged is not None and self._weight(entry) + self._weight(partner) <= PARTS_MAX:
-                    self._replace([entry, partner], merged, link)
-                    room.forwards -= 1
-                    return
-        for kind in kinds:
-            partners = self._partners.setdefault(kind, [])
-            partners.append(entry.id)
-            del partners[:-PARTNERS_MAX]
-            if len(self._partners) > KINDS_MAX:
-                del self._partners[next(iter(self._partners))]
-
-    def _candidates(self, kind: Kind, entry: Entry, link: str) -> list[Entry]:
-        """Others of a kind that are still forwarded, the latest first."""
-        found = []
-        for id in reversed(self._partners.get(kind, [])):
-            other = self._policy.moves.entry(id)
-            if other is not None and other is not entry and _is_there(other, link):
-                found.append(other)
-        if found:
-            self._partners[kind] = [other.id for other in reversed(found)]
+        """Merge it with all that it can be merged with, or remember it."""
+        grown = self._part(entry)
+        while True:
+            room.examined -= 1
+            known = (self._policy.moves.entry(id) for id in self._partners.near(grown.filter, link))
+            others = [self._part(e) for e in known if e is not None and e not in grown.entries]
+            best = self._best(grown, others, link, PARTS_MAX)
+            if best is None:
+                break
+            _, grown = best
+        if len(grown.entries) > 1:
+            self._replace(grown, link)
+            room.forwards -= 1
         else:
-            self._partners.pop(kind, None)
-        return found
+            self._partners.add(entry.id, entry.filter, link)
 
-    def _merged(self, f: Filter, g: Filter) -> Filter | None:
-        """What may stand for both."""
-        found = merge(f, g)
-        if found.filter in self._refused or not (found.perfect or found.volume <= self._budget):
+    def _part(self, entry: Entry) -> Part:
+        weight, in_vain = self._parts.get(entry.id, 1), self._in_vain.get(entry.id, 0.0)
+        return Part(entry.filter, weight, in_vain, (entry,))
+
+    def _is_known(self, id: EntryId, link: str) -> bool:
+        entry = self._policy.moves.entry(id)
+        return entry is not None and _is_there(entry, link)
+
+    def _best(
+        self, part: Part, others: Iterable[Part], link: str, most: int
+    ) -> tuple[Part, Part] | None:
+        """Which of the others to merge a part with, and what becomes of it: one with which it lets
+        through no more than before, else the one that adds least in vain."""
+        best: tuple[float, Part, Part] | None = None
+        for other in others:
+            found = self._joined(part, other, link, most)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = (found[0], other, found[1])
+                if not found[0]:
+                    break
+        return None if best is None else best[1:]
+
+    def _joined(self, a: Part, b: Part, link: str, most: int) -> tuple[float, Part] | None:
+        """What may stand for both, and the share that it adds; None: nothing may, or one does."""
+        if a.weight + b.weight > most:
             return None
-        return found.filter
+        share = self._samples.share(link, a.filter, b.filter) if self._budget else even_share
+        found = merge(a.filter, b.filter, share)
+        if found.filter in (a.filter, b.filter):
+            return None
+        before = max(a.in_vain, b.in_vain)
+        if a.in_vain != b.in_vain:
+            parts = [(share_of(p.filter, found.filter, share), p.in_vain) for p in (a, b)]
+            whole = sum(of for of, _ in parts)
+            before = min(before, sum(of * v for of, v in parts) / whole) if whole else before
+        in_vain = found.volume + (1.0 - found.volume) * before
+        if in_vain > self._budget or (in_vain and found.filter in self._refused):
+            return None
+        return found.volume, Part(found.filter, a.weight + b.weight, in_vain, a.entries + b.entries)
 
-    def _weight(self, entry: Entry) -> int:
-        return self._parts.get(entry.id, 1)
-
-    def _replace(self, parts: Sequence[Entry], filter: Filter, link: str) -> None:
+    def _replace(self, part: Part, link: str) -> Entry:
         """Forward a merger, and withdraw what it stands for."""
         self._made += 1
         broker, incarnation = self._policy.moves.broker
         id = EntryId(f"merge@{broker}", str(self._made), incarnation, self._made)
-        merger = self._policy.moves.stand_in(id, filter)
-        self._parts[id] = sum(map(self._weight, parts))
+        merger = self._policy.moves.stand_in(id, part.filter)
+        self._note(id, part)
         self._policy.forward(merger, link)
         self._policy.replace_covered(merger, [link])
+        return merger
+
+    def _note(self, id: EntryId, part: Part) -> None:
+        """What a merger stands for; what it let through is counted from now on."""
+        self._forget(id)
+        self._parts[id] = part.weight
+        if part.in_vain:
+            self._in_vain[id] = part.in_vain
+
+    def _forget(self, id: EntryId) -> None:
+        for known in (self._parts, self._in_vain, self._scores):
+            known.pop(id, None)
 
     def _forget_gone(self) -> None:
         """What is known of mergers that are no more."""
         for id in [id for id in self._parts if self._policy.moves.entry(id) is None]:
-            del self._parts[id]
-            self._scores.pop(id, None)
+            self._forget(id)
 
     def _look_after(self, entry: Entry, room: Room) -> None:
         """Make a merger anew from what it stands for now, or have it retired."""
         policy = self._policy
         for link in sorted(entry.forwarded):
-            room.examined -= 1
-            parts = policy.release_of(entry, link).forwarded
-            filter = self._merged_all([part.filter for part in parts])
-            if filter is not None and covers(filter, entry.filter):
-                continue
-            if filter is not None:
+            release = policy.release_of(entry, link)
+            room.examined -= 1 + len(release.forwarded)
+            whole = self._merged_all(release.forwarded, link)
+            if whole is not None and covers(whole.filter, entry.filter):
+                self._note(entry.id, whole)
+            elif whole is not None:
                 room.forwards -= 1
-                self._replace(parts, filter, link)
-                policy.withdraw([entry], link, {})
-            else:
+                merger = self._replace(whole, link)
+                policy.moves.withdraw([entry], link, merger, {})
+                release.forwarded = []  # the merger stands for them
+                release.quenched = [(e, q) for e, q in release.quenched if q.ending is not None]
+                policy.carry_out(release, link)
+            elif policy.config.retire_batch:
                 entry.ending = Ending(retired=True, merged=True)
+                self._forget(entry.id)
+            else:
+                policy.left([entry], link, {})
 
-    def _merged_all(self, filters: list[Filter]) -> Filter | None:
-        """One filter in place of all, if that may be; tried in every order that helps."""
-        if not 1 < len(filters) <= PARTS_MAX:
+    def _merged_all(self, entries: Sequence[Entry], link: str) -> Part | None:
+        """One filter in place of all, if that may be. Whatever merges is merged; in the end one
+        must cover the rest."""
+        if not 1 < len(entries) <= BEHIND_MAX:
             return None
-        merged, rest = filters[0], filters[1:]
-        while rest:
-            left = []
-            for filter in rest:
-                found = self._merged(merged, filter)
-                if found is None:
-                    left.append(filter)
-                else:
-                    merged = found
-            if len(left) == len(rest):
-                return None
-            rest = left
-        return merged
+        merged: dict[int, Part] = {}
+        partners: Partners[int] = Partners(lambda number, _: number in merged)
+        waiting = [Part(e.filter, entries=(e,)) for e in reversed(entries)]
+        for number in count():
+            if not waiting:
+                break
+            part = waiting.pop()
+            near = {n: merged[n] for n in partners.near(part.filter, link)} if _is_one(part) else {}
+            best = self._best(part, near.values(), link, BEHIND_MAX)
+            if best is None:
+                merged[number] = part
+                if _is_one(part):
+                    partners.add(number, part.filter, link)
+            else:
+                other, grown = best
+                del merged[next(n for n, known in near.items() if known is other)]
+                waiting.append(grown)
+        return _covering_all(list(merged.values()))
 
     # --- restarts ------------------------------------------------------------------------------
 
@@ -255,10 +324,13 @@ class Merging:
             self._observed,
             list(self._new),
             list(self._changed),
-            list(self._partners.items()),
+            list(self._partners.latest.items()),
             list(self._parts.items()),
             list(self._scores.items()),
             list(self._refused),
+            list(self._in_vain.items()),
+            self._partners.snapshot(),
+            self._samples.snapshot(),
         )
 
     def restore(self, state: MergingState) -> None:
@@ -266,8 +338,10 @@ class Merging:
         self._made, self._observed = state.made, state.observed
         self._new.extend(state.new)
         self._changed = dict.fromkeys(state.changed)
-        self._partners, self._parts = dict(state.partners), dict(state.parts)
+        self._partners.restore(dict(state.partners), state.ranges)
+        self._parts, self._in_vain = dict(state.parts), dict(state.in_vain)
         self._scores, self._refused = dict(state.scores), dict.fromkeys(state.refused)
+        self._samples.restore(state.samples)
 
 
 def _is_merger(entry: Entry) -> bool:
@@ -283,7 +357,13 @@ def _is_there(entry: Entry, link: str) -> bool:
     return link in entry.forwarded and not _is_leaving(entry)
 
 
-def _kinds(entry: Entry, link: str) -> list[Kind]:
-    """By each attribute, what else a filter says there."""
-    terms = entry.filter.conjunctions[0].terms
-    return [(link, name, _encode([term for term in terms if term[0] != name])) for name, _ in terms]
+def _is_one(part: Part) -> bool:
+    return len(part.filter.conjunctions) == 1
+
+
+def _covering_all(parts: Sequence[Part]) -> Part | None:
+    """The one that covers all others, and stands for what they stood for."""
+    for part in parts:
+        if all(covers(part.filter, other.filter) for other in parts):
+            return part
+    return None

@@ -1,0 +1,347 @@
+"""Merging comes to rest, finds what merges in any order, and keeps to its budget."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from byway.core.actions import SetTimer
+from byway.core.broker import Broker
+from byway.core.config import BrokerConfig
+from byway.core.covering.merging import OBSERVED_EVERY, OBSERVED_MAX, PARTS_MAX
+from byway.core.covering.partners import RANGES_MAX, Partners
+from byway.core.covering.samples import SAMPLES_MAX, Samples
+from byway.core.inputs import TimerFired
+from byway.core.subscriptions import TIMER
+from byway.model import parse
+from byway.model.merging import even_share, merge
+from byway.model.messages import SubscriptionsSettled
+from tests.core_net import Net
+from tests.lone_broker import Lone, publication, subscribe
+from tests.unit.core.test_merging import (
+    GAP,
+    HIGH,
+    LOW,
+    MIDDLE,
+    SECOND_US,
+    fed,
+    gone,
+    merger,
+    quiet,
+    retired,
+    sent,
+)
+
+POLICIES = ("active", "lazy", "packing", "incremental", "selective")
+
+
+def forwarded(lone: Lone) -> list[str]:
+    entries = [*lone.broker.subscriptions, *lone.broker.preserved]
+    return sorted(str(e.filter) for e in entries if "C" in e.forwarded)
+
+
+def publish(lone: Lone, first: int, values: list[float]) -> None:
+    for number, value in enumerate(values, first):
+        lone.receive("C", publication(number, s="X", p=value))
+
+
+# --- rest ----------------------------------------------------------------------------------------
+
+OVERLAPPING = (
+    "p >= 0 AND p < 2 AND q = 0", "p >= -1 AND p < 0", "p >= 0 AND p < 1", "p >= 1 AND p < 2",
+)  # fmt: skip
+
+
+def steps_to_rest(net: Net, most: int = 100) -> int:
+    for step in range(most):
+        net.settle()
+        due = sorted((at, broker) for (broker, timer), at in net.timers.items() if timer == TIMER)
+        if not due:
+            return step
+        net.fire(due[0][1], TIMER)
+    raise AssertionError(f"it is not at rest after {most} steps")
+
+
+@pytest.mark.parametrize("brokers", [2, 4])
+@pytest.mark.parametrize("covering", POLICIES)
+def test_both_ends_merge_and_come_to_rest(covering, brokers):
+    names = [f"B{number}" for number in range(brokers)]
+    net = Net(list(pairwise(names)), BrokerConfig(covering=covering, merging=True))
+    ends = {"a": names[0], "b": names[-1]}
+    for client, broker in ends.items():
+        net.attach(client, broker)
+        net.advertise(client, "ANY")
+    net.settle()
+    for client in ends:
+        for number, text in enumerate(OVERLAPPING):
+            net.subscribe(client, text, f"s{number}")
+    assert steps_to_rest(net) < 20
+    assert all(len(net.brokers[broker].preserved) == 1 for broker in ends.values())
+
+
+def test_a_merger_stays_when_what_ends_came_from_where_it_went():
+    lone = fed()
+    lone.receive("A", LOW, MIDDLE)
+    quiet(lone)
+    lone.receive("C", subscribe("of C", "s = 'X' AND p = 5"))
+    quiet(lone)
+    lone.receive("C", gone("of C"))
+    assert not lone.broker.policy.merging.has_work
+
+
+def test_the_first_part_need_not_merge_with_any_other():
+    lone = fed()
+    lone.receive("A", *(subscribe(f"s{n}", text) for n, text in enumerate(OVERLAPPING)))
+    quiet(lone)
+    [whole] = lone.broker.preserved
+    lone.receive("A", subscribe("x", "p = 1"))
+    lone.receive("A", gone("x"))
+    assert [message for _ in range(4) for message in quiet(lone)] == []
+    assert list(lone.broker.preserved) == [whole]
+
+
+def ticks(lone: Lone, count: int) -> tuple[list, list]:
+    """What is sent, and the timers that are set, while time passes."""
+    actions = []
+    for _ in range(count):
+        lone.now_us += SECOND_US
+        actions += lone.handle(TimerFired(TIMER))
+    return sent(actions), [a for a in actions if isinstance(a, SetTimer)]
+
+
+def test_without_retirement_there_is_merging():
+    lone = fed(retire_batch=0)
+    lone.receive("A", LOW, MIDDLE)
+    assert quiet(lone) == [merger(1, "s = 'X' AND p >= 0 AND p < 20"), gone("low", "middle")]
+    quiet(lone)
+    assert ticks(lone, 3) == ([], [])
+
+
+@pytest.mark.parametrize("covering", POLICIES)
+def test_without_retirement_a_merger_that_lost_a_part_goes_at_once(covering):
+    lone = fed(covering=covering, retire_batch=0)
+    lone.receive("A", LOW, HIGH)
+    quiet(lone)
+    lone.receive("A", MIDDLE)
+    quiet(lone)
+    assert len(lone.broker.preserved) == 1
+    lone.receive("A", gone("middle"))
+    assert quiet(lone)[-1] == retired(1)
+    assert forwarded(lone) == sorted([str(LOW.filter), str(HIGH.filter)])
+    quiet(lone)
+    assert ticks(lone, 3) == ([], [])
+
+
+def test_with_no_room_for_mergers_it_rests():
+    lone = fed(preserved_max=0)
+    lone.receive("A", LOW, MIDDLE)
+    assert ticks(lone, 3) == ([], [])
+
+
+def test_it_goes_on_when_there_is_room_again():
+    lone = fed(preserved_max=1)
+    other = [subscribe(f"y{n}", f"s = 'Y' AND p >= {n} AND p < {n + 1}") for n in (1, 2)]
+    lone.receive("A", LOW, MIDDLE, *other)
+    quiet(lone)
+    assert ticks(lone, 1) == ([], [])
+    lone.receive("A", gone("low", "middle"))
+    told = [message for _ in range(3) for message in quiet(lone)]
+    assert told == [retired(1), merger(2, "s = 'Y' AND p >= 1 AND p < 3"), gone("y1", "y2")]
+
+
+def test_what_follows_a_merger_follows_the_one_that_takes_its_place():
+    lone = fed()
+    lone.receive("A", LOW, HIGH)
+    quiet(lone)
+    lone.receive("A", MIDDLE)
+    quiet(lone)  # the merger is sent, and not settled at C
+    lone.receive("A", subscribe("x", "s = 'X' AND p = 15"))
+    lone.receive("A", gone("low"))
+    lone.now_us += SECOND_US
+    actions = lone.handle(TimerFired(TIMER))
+    assert sent(actions) == [merger(2, "s = 'X' AND p >= 10 AND p < 30"), retired(1)]
+    assert sent(actions, "A") == []
+    [new] = lone.broker.preserved
+    told = SubscriptionsSettled((subscribe("x").id,))
+    assert sent(lone.receive("C", SubscriptionsSettled((new.id,))), "A") == [told]
+
+
+# --- any order -----------------------------------------------------------------------------------
+
+
+def in_order(count: int, order: str) -> list[int]:
+    numbers = list(range(count))
+    if order == "even first":
+        return numbers[::2] + numbers[1::2]
+    if order == "inwards":
+        return [n for pair in zip(numbers, reversed(numbers), strict=True) for n in pair][:count]
+    random.Random(order).shuffle(numbers)
+    return numbers
+
+
+@pytest.mark.parametrize("order", ["even first", "inwards", "1", "2", "3"])
+def test_neighbouring_ranges_become_one_in_any_order(order):
+    lone = fed()
+    lone.receive(
+        "A", *(subscribe(f"s{k}", f"s = 'X' AND p >= {k} AND p < {k + 1}")
+               for k in in_order(60, order))
+    )  # fmt: skip
+    for _ in range(4):
+        quiet(lone)
+    assert forwarded(lone) == ["p >= 0 AND p < 60 AND s = 'X'"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "whole"),
+    [
+        (["p >= {0} AND p <= {0}.5", "p > {0}.5 AND p < {0}.9"], "p >= {0} AND p < {0}.9"),
+        (["p >= {0} AND p < {0}.6", "p > {0}.4 AND p < {0}.9"], "p >= {0} AND p < {0}.9"),
+        (["p > {0} AND p < {0}.5", "p IN ({0}, {0}.5)"], "p BETWEEN {0} AND {0}.5"),
+        (["p <> {0}", "p = {0}"], "p >= -INFINITY"),
+    ],
+)
+def test_it_does_not_matter_how_many_come_between(texts, whole):
+    lone = fed(retire_batch=1_000)
+    of = {k: [text.format(k) for text in texts] for k in range(40)}
+    subscriptions = [
+        subscribe(f"s{k}{at}", f"s = '{k}' AND {of[k][at]} AND t = '{k}'")
+        for at in range(2)
+        for k in of
+    ]
+    lone.receive("A", *subscriptions)
+    quiet(lone)
+    expected = [str(parse(f"s = '{k}' AND {whole.format(k)} AND t = '{k}'")) for k in of]
+    assert forwarded(lone) == sorted(expected)
+
+
+def test_joining_is_limited():
+    lone = fed(retire_batch=1_000)
+    texts = [f"s = 'X' AND p >= {k} AND p < {k + 1}" for k in range(2 * PARTS_MAX)]
+    lone.receive("A", *(subscribe(f"s{k}", text) for k, text in enumerate(texts)))
+    for _ in range(3):
+        quiet(lone)
+    middle = f"p >= {PARTS_MAX} AND p < {2 * PARTS_MAX} AND s = 'X'"
+    assert forwarded(lone) == sorted([f"p >= 0 AND p < {PARTS_MAX} AND s = 'X'", middle])
+
+
+def test_ranges_that_have_gone_are_forgotten():
+    there: set[int] = set()
+    partners: Partners[int] = Partners(lambda key, _: key in there)
+    for number in range(5_000):
+        there = {number}
+        partners.add(number, parse(f"p >= {2 * number} AND p < {2 * number + 1}"), "C")
+    state = partners.snapshot()
+    assert sum(len(ranges) for _, ranges in state.ranges) <= state.tidied_from < RANGES_MAX
+
+
+# --- the budget ----------------------------------------------------------------------------------
+
+
+def levels(count: int) -> tuple[list[tuple[float, float]], float]:
+    """Ranges in pairs of pairs; each pair leaves a gap of 19 % of what it spans."""
+    if not count:
+        return [(0.0, 1.0)], 1.0
+    left, width = levels(count - 1)
+    gap = 2 * width * 0.19 / 0.81
+    right = [(low + width + gap, high + width + gap) for low, high in left]
+    return left + right, 2 * width + gap
+
+
+def test_the_budget_is_for_all_that_a_merger_stands_for():
+    lone = fed(merging_false_positives=0.2, retire_batch=100)
+    parts, _ = levels(6)
+    texts = [f"s = 'X' AND p >= {low!r} AND p < {high!r}" for low, high in parts]
+    lone.receive("A", *(subscribe(f"s{n}", text) for n, text in enumerate(texts)))
+    for _ in range(10):
+        quiet(lone)
+    assert len(lone.broker.preserved) > 10
+    for entry in lone.broker.preserved:
+        [(_, whole), _] = entry.filter.conjunctions[0].terms
+        inside = [(a, b) for a, b in parts if whole.low <= a and b <= whole.high]
+        wanted = sum(b - a for a, b in inside)
+        assert 1 - wanted / (whole.high - whole.low) < 0.2
+
+
+def test_what_a_merger_spends_is_kept_over_a_restart():
+    lone = fed(merging_false_positives=0.2)
+    lone.receive("A", *GAP)  # a tenth is in vain
+    quiet(lone)
+    publish(lone, 1, [5.0] * OBSERVED_EVERY)
+    whole, far = "p >= 0 AND p < 100 AND s = 'X'", "p >= 140 AND p < 240 AND s = 'X'"
+    assert merge(parse(whole), parse(far)).volume < 0.17
+    lone.receive("A", subscribe("far", far), subscribe("near", "s = 'X' AND p >= 105 AND p < 106"))
+    before = lone.broker.snapshot()
+    lone.broker = Broker.restore(before, lone.broker.context.config)
+    assert lone.broker.snapshot() == before
+    lone.now_us += SECOND_US
+    lone.handle(TimerFired(TIMER))
+    assert forwarded(lone) == ["p >= 0 AND p < 106 AND s = 'X'", far]
+
+
+def test_a_gap_beside_a_dense_range_is_not_bridged():
+    lone = fed(merging_false_positives=0.2)
+    dense, sparse = "s = 'X' AND p >= 0 AND p < 1", "s = 'X' AND p >= 2 AND p < 20"
+    assert merge(parse(dense), parse(sparse)).volume < 0.06
+    lone.receive("A", subscribe("dense", dense))
+    publish(lone, 1, [0.5] * (30 * OBSERVED_EVERY))
+    lone.receive("A", subscribe("sparse", sparse))
+    assert quiet(lone) == []
+
+
+def test_what_came_in_vain_speaks_against_similar_mergers():
+    lone = fed(merging_false_positives=0.2)
+    lone.receive("A", *GAP)
+    quiet(lone)
+    publish(lone, 1, ([50] * OBSERVED_EVERY + [5] * OBSERVED_EVERY) * 20)
+    for _ in range(6):
+        quiet(lone)
+    assert len(lone.broker.preserved) == 0
+    lone.receive("A", gone("high"))
+    lone.receive("A", subscribe("higher", "s = 'X' AND p >= 55 AND p < 99"))
+    assert quiet(lone) == []
+
+
+def test_little_seen_is_no_estimate():
+    samples = Samples()
+    f, g = parse("p >= 0 AND p < 1"), parse("p >= 2 AND p < 3")
+    for _ in range(19):
+        samples.record("C", {"p": 0})
+    assert samples.share("C", f, g) is even_share
+    samples.record("C", {"p": 2})
+    assert merge(f, g, samples.share("C", f, g)).volume == pytest.approx(1 / 3)
+    for _ in range(90):
+        samples.record("C", {"p": 1})
+    assert merge(f, g, samples.share("C", f, g)).volume == pytest.approx(90 / 110)
+
+
+def test_samples_are_bounded():
+    samples = Samples()
+    for number in range(2 * SAMPLES_MAX):
+        samples.record("C", {"p": number})
+    samples.record("C", {"p": "x" * 1_000})
+    samples.record("C", {f"a{n}": n for n in range(100)})
+    [(_, kept)] = samples.snapshot()
+    assert kept == [{"p": number} for number in range(SAMPLES_MAX, 2 * SAMPLES_MAX)]
+
+
+def test_a_merger_that_turns_bad_late_goes():
+    lone = fed(merging_false_positives=0.2)
+    lone.receive("A", *GAP)
+    quiet(lone)
+    good = [5.0] * (20 * OBSERVED_MAX * OBSERVED_EVERY)
+    publish(lone, 1, good)
+    assert quiet(lone) == []
+    publish(lone, len(good) + 1, [50.0] * (OBSERVED_MAX * OBSERVED_EVERY))
+    told = [message for _ in range(6) for message in quiet(lone)]
+    assert told == [*GAP, retired(1)]
+
+
+def test_what_was_refused_is_merged_when_the_gap_is_filled():
+    lone = fed(merging_false_positives=0.2)
+    lone.receive("A", *GAP)
+    quiet(lone)
+    publish(lone, 1, ([50] * OBSERVED_EVERY + [5] * OBSERVED_EVERY) * 20)
+    for _ in range(6):
+        quiet(lone)
+    lone.receive("A", subscribe("filled", "s = 'X' AND p >= 45 AND p < 55"))
+    assert quiet(lone)[0] == merger(2, "s = 'X' AND p >= 0 AND p < 100")
