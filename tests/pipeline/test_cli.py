@@ -1,12 +1,18 @@
 """`byway pipeline`, in this process and with the Spark of these tests."""
 
 import json
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
+from byway.cli.spark import spark_session
 from byway.trace import TraceBuffer, TraceWriter
 
 ROOT = Path(__file__).parents[2]
@@ -31,12 +37,87 @@ def test_lost_rows_are_told(tmp_path: Path) -> None:
     assert "2 rows were lost: the traces are not complete." in done.stderr
 
 
+def test_an_analysis_leaves_nothing_of_another_one(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        buffer = TraceBuffer(broker="A")
+        buffer.published(1_000, "ticker", 1, 1, 1_000, matches=0, copies=0, size_bytes=64)
+        with TraceWriter(tmp_path / name, run=name) as writer:
+            writer.write(buffer.drain())
+    out = tmp_path / "out"
+    assert pipeline("analyse", tmp_path / "one", "--out", out, "--edges").exit_code == 0
+    assert (out / "edges").is_dir()
+    (out / "notes").mkdir()
+    assert pipeline("analyse", tmp_path / "two", "--out", out).exit_code == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "brokers", "control", "delays", "hops", "links", "notes", "sizes", "summary", "trees",
+    ]  # fmt: skip
+    (row,) = pq.read_table(out / "summary").to_pylist()
+    assert row["run"] == "two"
+
+
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     file = tmp_path / "trace-00000.parquet"
     file.write_text("PAR1")
     done = pipeline("analyse", tmp_path)
     assert done.exit_code == 2
     assert done.stderr == f"{file}: the file is truncated: it ends after 4 bytes\n"
+
+
+def test_a_file_whose_rows_are_damaged_is_told(tmp_path: Path) -> None:
+    """Its ends and its footer are well, so that only Spark can find out."""
+    buffer = TraceBuffer(broker="A")
+    for number in range(1_000):
+        buffer.published(number**2, "ticker", 1, number, 0, matches=0, copies=0, size_bytes=64)
+    with TraceWriter(tmp_path / "r[1] x", run="r1") as writer:
+        writer.write(buffer.drain())
+    (file,) = (tmp_path / "r[1] x").iterdir()
+    content = bytearray(file.read_bytes())
+    content[4:3_000] = b"\xff" * 2_996
+    file.write_bytes(content)
+    done = pipeline("analyse", tmp_path)
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith(f"{file}: Spark cannot read the file (")
+    assert "Traceback" not in done.stderr
+
+
+def fails(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        assert batch.num_rows < 0, "too many rows\nas far as I can see"
+        yield batch
+
+
+def exits(batches: Iterator[Any]) -> Iterator[Any]:
+    os._exit(3)
+    yield from batches
+
+
+@pytest.mark.parametrize(
+    ("do", "told"),
+    [
+        (fails, "Spark failed: AssertionError: too many rows"),
+        (exits, "Spark failed: Python worker exited unexpectedly (crashed)."),
+    ],
+)
+def test_what_went_wrong_in_a_worker_is_told(
+    do: Callable[[Iterator[Any]], Iterator[Any]], told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as caught, spark_session(None, None) as spark:
+        spark.range(3).mapInArrow(do, "id long").collect()
+    assert caught.value.exit_code == 1
+    assert capfd.readouterr().err.splitlines()[-1].startswith(told)
+
+
+def test_what_is_no_failure_of_spark_goes_on() -> None:
+    with pytest.raises(ZeroDivisionError), spark_session(None, None):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("every", ["inf", "nan", "0", "-1", "1e300"])
+def test_an_interval_that_cannot_be_is_refused(tmp_path: Path, every: str) -> None:
+    done = pipeline("analyse", tmp_path, "--every", every)
+    assert done.exit_code == 2
+    told = f"--every {float(every):g}: expected seconds from 1e-06 to 1e+09\n"
+    assert done.stderr == told
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:

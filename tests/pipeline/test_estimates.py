@@ -17,7 +17,7 @@ USES = "claim string, at string, contender string, id string"
 
 def claim(id: str, **measures: str) -> Claim:
     return Claim(
-        id=id, title="", document="", setup="", scenario="004-clustered", contenders={"a": {}},
+        id=id, title="", document="", setup="", scenario="none", contenders={"a": {}},
         measures=tuple(Measure(name=n, unit="s", value=sql) for n, sql in measures.items()),
         printed=(Printed(next(iter(measures)), "a", 1.0),), said=(), assumed=(), quick=Size(),
     )  # fmt: skip

@@ -201,6 +201,8 @@ def test_a_column_is_what_most_of_its_cells_are(cells: list[str], type_: Type) -
         ("9" * 5_000, Type.INTEGER, "does not fit into 64 bits"),
         ("1,5", Type.NUMBER, "'1,5' is no number"),
         (True, Type.NUMBER, "'True' is no number"),
+        (" 1e999", Type.NUMBER, "' 1e999' is too large for a floating-point number"),
+        ("-1e400", Type.NUMBER, "'-1e400' is too large for a floating-point number"),
         ("yes", Type.BOOLEAN, "'yes' is neither true nor false"),
         (1, Type.BOOLEAN, "'1' is neither true nor false"),
         ("x" * 70_000, Type.STRING, "a string may have at most 65536 characters"),
@@ -211,6 +213,11 @@ def test_a_cell_that_is_none_is_told(cell: object, type_: Type, told: str) -> No
         value_of(cell, type_)
     assert told in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("cell", ["inf", "-Infinity", " inf "])
+def test_infinity_is_a_number_if_it_is_said(cell: str) -> None:
+    assert abs(value_of(cell, Type.NUMBER)) == float("inf")  # type: ignore[arg-type]
 
 
 # --- files that cannot be used at all
@@ -250,6 +257,65 @@ def test_columns_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(TableError, match=r"holds no \.csv or \.parquet file"):
         plan_load("publications", [tmp_path / "empty"], Options())
+
+
+def test_numbers_of_ones_own_are_in_every_file(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path / "a.csv", "n,filter\n1,a = 1\n"),
+        write(tmp_path / "b.csv", "filter\n"),
+    ]
+    with pytest.raises(TableError) as caught:
+        plan_load("subscriptions", files, Options(id="n"))
+    told = "there is no column 'n' with numbers; every file needs it, and this one has filter"
+    assert str(caught.value) == f"{files[1]}: {told}"
+
+
+def test_what_says_nothing_of_such_rows_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "f.csv", "filter,a\n")
+    with pytest.raises(TableError, match="column 'a' has a type, but only publications have attri"):
+        plan_load("subscriptions", [file], Options(types={"a": Type.STRING}))
+    with pytest.raises(TableError, match="column 'filter' has filters, but only subscriptions"):
+        plan_load("publications", [file], Options(filter="filter"))
+
+
+def test_files_that_are_not_read_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ("a.csv", "b.CSV", "sub/c.Parquet", "d.csv.gz", "_e.csv", ".f.csv", "sub/g.txt")
+    (tmp_path / "sub").mkdir()
+    for name in names:
+        write(tmp_path / name, "a\n1\n")
+    pq.write_table(pa.table({"a": [7]}), tmp_path / "sub/c.Parquet")
+    plan = plan_load("publications", [tmp_path], Options())
+    read, skipped = (tuple(str(tmp_path / name) for name in n) for n in (
+        ("a.csv", "b.CSV", "sub/c.Parquet"), (".f.csv", "_e.csv", "d.csv.gz", "sub/g.txt"),
+    ))  # fmt: skip
+    assert (plan.files, plan.skipped) == (read, skipped)
+    assert caplog.messages == [f"files that are not read: {', '.join(skipped)}"]
+    named = plan_load("publications", [tmp_path, tmp_path / "_e.csv"], Options())
+    assert named.files == (*read, skipped[1])
+    assert named.skipped == (skipped[0], *skipped[2:])
+
+
+def test_many_files_that_are_not_read_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "a.csv", "a\n")
+    for number in range(8):
+        write(tmp_path / f"{number}.txt", "")
+    assert len(plan_load("publications", [tmp_path], Options()).skipped) == 8
+    (told,) = caplog.messages
+    assert told.endswith(f"{tmp_path}/4.txt and 3 more")
+
+
+def test_a_file_that_is_named_twice_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "a.csv", "a\n1\n")
+    (tmp_path / "b.csv").symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    plan = plan_load("publications", [tmp_path, file, Path("a.csv")], Options())
+    assert plan.files == (str(file),)
 
 
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:
@@ -295,6 +361,40 @@ def test_rows_are_counted_through_all_files(tmp_path: Path) -> None:
     done = pipeline("import", "publications", tmp_path / "in/a.csv", "--out", out, "--json")
     assert (done.exit_code, json.loads(done.stdout)["rejected"]) == (0, 0)
     assert pq.read_table(out / "publications_rejects").num_rows == 0
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_workload_is_left_alone(tmp_path: Path) -> None:
+    made = pipeline("workload", "dt1", "--size", 5, "--publications", 5, "--out", tmp_path / "w")
+    assert made.exit_code == 0
+    file = write(tmp_path / "f.csv", "filter\na = 1\n")
+    done = pipeline("import", "subscriptions", file, "--out", tmp_path / "w")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"{tmp_path}/w: holds a workload, which workload.json describes")
+    assert pq.read_table(tmp_path / "w/subscriptions").num_rows == 5
+    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == [
+        "publications", "subscriptions", "workload.json",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_workload_takes_the_place_of_imported_tables(tmp_path: Path) -> None:
+    write(tmp_path / "f.csv", "filter\na = 1\na =\n")
+    pipeline("import", "subscriptions", tmp_path / "f.csv", "--out", tmp_path / "w")
+    pipeline("workload", "dt1", "--size", 5, "--publications", 5, "--out", tmp_path / "w")
+    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == [
+        "publications", "subscriptions", "workload.json",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("spark")
+def test_files_that_are_not_read_are_in_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a.csv", "b.csv.gz"):
+        write(tmp_path / "in" / name, "a\n1\n")
+    out = ("--out", tmp_path / "out", "--json")
+    told = json.loads(pipeline("import", "publications", tmp_path / "in", *out).stdout)
+    assert (told["rows"], told["skipped"]) == (1, [f"{tmp_path}/in/b.csv.gz"])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from byway.cli.main import app
 from byway.pipeline.errors import SessionError
 from byway.pipeline.java import find_java, java_home
 from byway.pipeline.session import open_session
@@ -72,6 +74,16 @@ def test_without_any_java_one_is_told_what_to_do(
         find_java()
     with pytest.raises(SessionError), open_session("local[1]"):
         pass
+
+
+@pytest.mark.usefixtures("no_java", "no_packaged_java")
+def test_without_any_java_the_demo_ends_before_the_storm(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    arguments = ["demo", "--seconds", "0.1", "--rate", "100", "--out", str(out)]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "The rest is left out: Spark needs Java 17 or newer" in " ".join(done.stdout.split())
+    assert not out.exists()
 
 
 @pytest.mark.usefixtures("no_java")

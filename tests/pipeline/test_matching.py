@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from byway.cli.main import app
 from byway.model import Filter, FilterError, Value, parse
 from byway.pipeline.matching.drive import match_tables
-from byway.pipeline.matching.parts import MEMORY_MIN, BuildPiece, build_parts, part_rows
+from byway.pipeline.matching.parts import MEMORY_MIN, BuildPiece, Part, build_parts, part_rows
 from byway.pipeline.matching.rows import batches_of, encoded, grouped, publications
 from byway.pipeline.matching.task import MatchPiece, Places, SumPiece, match_piece, sum_up
 from byway.pipeline.matching.texts import FilterTexts
@@ -257,6 +257,38 @@ def test_parts_are_no_larger_than_the_bound(tmp_path: Path) -> None:
     assert len(one.pairs) > 1_000
 
 
+def parts_of(place: Path, texts: list[str]) -> list[Part]:
+    write_file(subscription_table(texts), place / "s.parquet")
+    groups = grouped([place / "s.parquet"], 1)
+    return build_parts(BuildPiece(groups, None, str(place / "part"), MEMORY_MIN)).parts
+
+
+def test_parts_of_large_filters_are_no_larger_than_the_bound(tmp_path: Path) -> None:
+    texts = [
+        " OR ".join(f"a{m} = {40 * n + m} AND b{m} > {n}" for m in range(40)) for n in range(300)
+    ]
+    parts = parts_of(tmp_path, texts)
+    assert len(parts) > 1
+    assert max(part.index.stat().st_size for part in parts) <= MEMORY_MIN
+    assert [part.size_bytes for part in parts] == [part.index.stat().st_size for part in parts]
+    ids = np.concatenate([np.load(part.ids) for part in parts])
+    assert ids.tolist() == list(range(300))
+    assert [part.rows for part in parts] == [len(np.load(part.ids)) for part in parts]
+
+
+def test_a_part_exceeds_the_bound_by_one_filter_at_most(tmp_path: Path) -> None:
+    """Filters that are as large as they may be; even so, one alone is smaller than any bound."""
+    values = ",".join(map(str, range(0, 80, 2)))
+    texts = [" AND ".join(f"a{n}_{m} IN ({values})" for m in range(45)) for n in range(12)]
+    (tmp_path / "one").mkdir()
+    (alone,) = parts_of(tmp_path / "one", texts[:1])
+    parts = parts_of(tmp_path, texts)
+    assert alone.size_bytes < MEMORY_MIN
+    assert len(parts) > 1
+    assert max(part.size_bytes for part in parts) <= MEMORY_MIN + alone.size_bytes
+    assert sum(part.rows for part in parts) == len(texts)
+
+
 def test_parts_are_built_side_by_side() -> None:
     assert part_rows(10) == part_rows(900_000) == 250_000
     assert part_rows(2_000_000) == 500_000
@@ -301,7 +333,24 @@ def test_the_answer_is_that_of_spark_itself(spark: SparkSession, tmp_path: Path)
     counts = pq.read_table(out / "subscription_matches").to_pandas()
     assert counts["matches"].sum() == told["pairs"]
     assert (counts["matches"] == 0).sum() == told["subscriptions_without"]
-    assert not (out / ".match.partial").exists()
+    assert not list(out.glob(".match*"))
+
+
+def test_a_second_match_in_the_same_place_has_its_own_answer(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """So many tasks that every worker has a part in both."""
+    published = [tmp_path / f"p{number}.parquet" for number in range(10)]
+    for number, file in enumerate(published):
+        write_file(publication_table([{"a": number}], number), file)
+    found = []
+    for number, text in enumerate(("a < 3", "a >= 3")):
+        write_file(subscription_table([text]), tmp_path / f"s{number}.parquet")
+        subscribed = [tmp_path / f"s{number}.parquet"]
+        match_tables(spark, published, subscribed, tmp_path / "out", pairs=True)
+        rows = pq.read_table(tmp_path / "out/pairs").to_pylist()
+        found.append(sorted(row["publication"] for row in rows))
+    assert found == [[0, 1, 2], [3, 4, 5, 6, 7, 8, 9]]
 
 
 def test_tables_without_rows_have_answers_without_rows(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +14,36 @@ from byway.pipeline.session import open_session
 def test_an_active_session_is_taken_and_left_alone(spark: SparkSession) -> None:
     with open_session() as session:
         assert session is spark
+    assert spark.range(3).count() == 3
+
+
+def test_it_is_taken_on_its_own_master_too(spark: SparkSession) -> None:
+    with open_session("local[2]", settings={"spark.sql.shuffle.partitions": "3"}) as session:
+        assert session is spark
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    assert spark.range(3).count() == 3
+
+
+def test_in_another_thread_it_is_taken_too(spark: SparkSession) -> None:
+    def open_and_close() -> SparkSession:
+        with open_session() as session:
+            return session
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(open_and_close).result() is spark
+    assert spark.range(3).count() == 3
+
+
+def test_a_session_elsewhere_is_refused_while_one_is_active(spark: SparkSession) -> None:
+    told = r"a session on local\[2\] is active, and there can be no other on local\[1\]: stop it"
+    with pytest.raises(SessionError, match=told), open_session("local[1]"):
+        pass
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        remote = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        told = rf"a session on local\[2\] is active, and there can be no other on {remote}"
+        with pytest.raises(SessionError, match=told), open_session(remote=remote):
+            pass
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     assert spark.range(3).count() == 3
 
 

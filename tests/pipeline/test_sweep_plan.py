@@ -133,6 +133,10 @@ def test_examples_can_be_read(path: Path) -> None:
             HEAD + "seeds = 10_000\n[grid]\nduration_s = " + str(list(range(1, 103))),
             "grid: 102 points with 10,000 seeds are too many; at most 1,000,000 runs",
         ),
+        (  # more than fit into any memory
+            HEAD + "[grid]\n" + "\n".join(f"k{n} = {list(range(100))}" for n in range(8)),
+            "grid: 10,000,000,000,000,000 points with 1 seeds are too many; at most",
+        ),
     ],
 )
 def test_what_cannot_be_understood_is_named(tmp_path: Path, text: str, told: str) -> None:

@@ -1,6 +1,7 @@
 """Sweeps run what is missing, whatever happened before."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from byway.pipeline.jobs import run_job
 from byway.pipeline.schemas import FAILURES, METRICS, SUMMARY, TRACE
 from byway.pipeline.sweeps import Sweep, read_sweep, run_sweep
 from byway.pipeline.sweeps.task import Done, _in_a_process
-from byway.pipeline.tables import check_file, files_of, read_file, read_table
+from byway.pipeline.tables import check_file, files_of, read_file, read_table, run_of
 from byway.pipeline.traces import analyse
 from byway.sim.run import run_scenario
 
@@ -124,8 +125,37 @@ def test_traces_of_a_sweep_can_be_analysed(spark: SparkSession, tmp_path: Path) 
     assert run_sweep(spark, sweep, out).ok
     summary = analyse(read_table(spark, TRACE, out / "traces")).summary
     found = {row["run"]: row["deliveries"] for row in summary.collect()}
-    assert found == {"small-chain-1": 7, "small-chain-2": 7}
+    assert found == {run.id: 7 for run in sweep.runs}
     assert SUMMARY.names == summary.columns
+
+
+def test_points_of_a_grid_are_runs_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    grid = "traces = true\ngrid.network.latency_ms = [1, 5]"
+    sweep = sweep_of(tmp_path, grid)
+    metrics = read_table(spark, METRICS, run_sweep(spark, sweep, out).metrics)
+    summary = analyse(read_table(spark, TRACE, out / "traces")).summary
+    together = {row["run"]: row for row in summary.collect()}
+    assert sorted(together) == sorted(run.id for run in sweep.runs)
+    for run in sweep.runs:
+        alone = tmp_path / run.id
+        run_scenario(run.scenario, run.seed, alone, run=run.id)
+        assert analyse(read_table(spark, TRACE, alone)).summary.collect() == [together[run.id]]
+    joined = metrics.join(summary, metrics.id == summary.run)
+    assert {row["settings"]["network.latency_ms"]: row["delay_ms_max"] for row in joined.select(
+        metrics.settings, summary.delay_ms_max
+    ).collect()} == {"1": 2.0, "5": 10.0}  # fmt: skip
+
+
+def test_a_trace_under_another_name_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    sweep, out = sweep_of(tmp_path, "traces = true"), tmp_path / "out"
+    run_sweep(spark, sweep, out)
+    (run,) = sweep.runs
+    shutil.rmtree(out / "traces" / run.id)
+    run_scenario(run.scenario, run.seed, out / "traces" / run.id)
+    assert run_sweep(spark, sweep, out).made == 1
+    assert run_of(next((out / "traces" / run.id).glob("*.parquet"))) == run.id
+    assert run_sweep(spark, sweep, out).found == 1
 
 
 def die() -> None:

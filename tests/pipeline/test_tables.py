@@ -20,7 +20,15 @@ from byway.pipeline.schemas import (
     ColumnType,
     Table,
 )
-from byway.pipeline.tables import check_file, files_of, read_table, write_file, write_table
+from byway.pipeline.tables import (
+    check_file,
+    checked_files,
+    files_of,
+    read_table,
+    remove_table,
+    write_file,
+    write_table,
+)
 from byway.trace import TraceBuffer, TraceWriter
 from tests.pipeline.trace_rows import collected, frame, row
 
@@ -42,6 +50,7 @@ def reason(table: Table, path: Path) -> str:
     return caught.value.reason
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("table", [TRACE, SUMMARY, METRICS], ids=lambda table: str(table.name))
 def test_both_schemas_say_the_same(table: Table) -> None:
     assert table.spark_schema().names == table.arrow_schema().names == table.names
@@ -168,8 +177,7 @@ def trace_file(directory: Path) -> Path:
     buffer.delivered(1_010, ["ann"], "ticker", 1, 1, 1_000, hop=0, distance=0, size_bytes=64)
     with TraceWriter(directory, run="r1") as writer:
         writer.write(buffer.drain())
-    (path,) = directory.glob("*.parquet")
-    return path
+    return max(directory.glob("*.parquet"))
 
 
 def test_a_trace_is_read_below_a_directory(spark: SparkSession, tmp_path: Path) -> None:
@@ -181,6 +189,56 @@ def test_a_trace_is_read_below_a_directory(spark: SparkSession, tmp_path: Path) 
     )  # fmt: skip
     expected = collected(frame(spark, [delivered, delivered]), "run")
     assert collected(read_table(spark, TRACE, tmp_path), "run") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "sibling"),
+    [
+        ("run[1]", "run1"),
+        ("{a,b}", "a"),
+        ("ru*", "rust"),
+        ("r?", "rx"),
+        ("a\\b", "ab"),
+        ("a:[b]", "c"),
+    ],
+)
+def test_a_path_is_no_pattern(spark: SparkSession, tmp_path: Path, name: str, sibling: str) -> None:
+    found = trace_file(tmp_path / name)
+    found = found.rename(found.with_name("x[y].parquet"))
+    trace_file(tmp_path / sibling)
+    trace_file(tmp_path / sibling)
+    assert read_table(spark, TRACE, found.parent).count() == 1
+    write_table(read_table(spark, TRACE, found), TRACE, tmp_path / "out" / name)
+    assert read_table(spark, TRACE, tmp_path / "out" / name).count() == 1
+
+
+def test_a_file_with_a_colon_in_its_name_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    file = trace_file(tmp_path)
+    file = file.rename(file.with_name("x:y.parquet"))
+    with pytest.raises(TableError, match=r"x:y\.parquet: Spark reads no file with a colon"):
+        read_table(spark, TRACE, tmp_path)
+
+
+def test_a_file_that_is_named_twice_counts_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = trace_file(tmp_path / "one")
+    (tmp_path / "two").symlink_to("one")
+    monkeypatch.chdir(tmp_path)
+    paths = (tmp_path, file, "one/../one", tmp_path / "two")
+    assert checked_files(TRACE, *paths) == [file]
+    assert read_table(spark, TRACE, *paths).count() == 1
+
+
+def test_a_table_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("control", "mine"):
+        (tmp_path / name).mkdir()
+        write_rows(tmp_path / name / "part.parquet")
+    (tmp_path / "mine" / "notes.parquet").write_text("mine")
+    for name in ("control", "mine", "nowhere"):
+        remove_table(CONTROL, tmp_path / name)
+    remove_table(SUMMARY, tmp_path / "mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_columns_a_trace_should_not_have_are_left_out(spark: SparkSession, tmp_path: Path) -> None:

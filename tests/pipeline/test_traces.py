@@ -1,5 +1,7 @@
 """Every question to a trace, on rows made by hand."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +77,22 @@ def test_summary(trace: DataFrame) -> None:
         "rows": 15,
         "rows_lost": 7,
     }
+
+
+def test_the_reference_computes_the_same(spark: SparkSession, trace: DataFrame) -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/trace.md").read_text()
+    (query,) = re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
+    told = only(spark.sql(query.replace("FROM trace", "FROM {trace}"), trace=trace))
+    found = only(summary(tallies(trace), deliveries.delays(trace)))
+    names = ("deliveries", "matched_brokers", "pure_forwarders", "false_positives", "control_bytes")
+    assert {name: told[name] for name in names} == {name: found[name] for name in names}
+    assert told["hops"] == found["mean_hops"]
+
+
+def test_samples_are_no_rows_of_the_summary(spark: SparkSession) -> None:
+    samples = [row(Event.QUEUE_SAMPLED, kind="input"), row(Event.TABLE_SAMPLED, kind="forwarded")]
+    both = frame(spark, ROWS + samples)
+    assert only(summary(tallies(both), deliveries.delays(both)))["rows"] == len(ROWS)
 
 
 def test_a_run_in_which_nothing_was_published_has_nothing_to_measure(spark: SparkSession) -> None:

@@ -160,10 +160,12 @@ def _show(outcome: Outcome, console: Console) -> None:
 
 def _tell_the_storm(out: Path, console: Console) -> dict[str, Any]:
     from byway.pipeline.errors import SessionError
+    from byway.pipeline.java import find_java
     from byway.pipeline.session import need_spark
 
     try:
         need_spark()
+        find_java()
     except SessionError as error:
         console.print(Text(f"The rest is left out: {error}", "yellow"))
         return {"is_exact": True, "runs": [], "report": None}
@@ -171,7 +173,10 @@ def _tell_the_storm(out: Path, console: Console) -> dict[str, Any]:
 
     console.print()
     console.print(Text("A storm of unsubscriptions", "bold cyan"))
-    told = tell_all(out, lambda line: console.print(Text(line)))
+    try:
+        told = tell_all(out, lambda line: console.print(Text(line)))
+    except SessionError as error:
+        fail(error)
     table = Table(box=SIMPLE)
     table.add_column("run")
     for name in ("mean delay ms", "p99 ms", "(un)subscriptions"):

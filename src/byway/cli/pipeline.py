@@ -23,6 +23,9 @@ from byway.pipeline.errors import SweepError, TableError
 if TYPE_CHECKING:
     from byway.pipeline.sweeps import Outcome, Sweep
 
+EVERY_S_MIN = 0.000001
+EVERY_S_MAX = 1_000_000_000.0
+
 app = new_app(help="Analyse traces, run sweeps, make and match workloads, on Spark.")
 
 
@@ -39,7 +42,7 @@ def analyse(
     ] = None,
     every_s: Annotated[
         float,
-        typer.Option("--every", min=0.000001, help="Seconds between two sizes of a queue."),
+        typer.Option("--every", metavar="S", help="Seconds between two sizes of a queue."),
     ] = 1.0,
     edges: Annotated[
         bool, typer.Option("--edges", help="Write the steps of every publication, too.")
@@ -50,8 +53,10 @@ def analyse(
 ) -> None:
     """Tell what brokers did, live or simulated, from the traces they wrote."""
     from byway.pipeline.schemas import SUMMARY, TRACE
-    from byway.pipeline.tables import checked_files, read_files, write_table
+    from byway.pipeline.tables import checked_files, read_files
 
+    if not EVERY_S_MIN <= every_s <= EVERY_S_MAX:
+        refuse(f"--every {every_s:g}: expected seconds from {EVERY_S_MIN:g} to {EVERY_S_MAX:g}")
     try:
         files = checked_files(TRACE, *traces)
     except TableError as error:
@@ -62,8 +67,7 @@ def analyse(
         analysis = analysed(read_files(spark, TRACE, files), every_s=every_s, with_edges=edges)
         summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
         if out is not None:
-            for table, frame in analysis.tables.items():
-                write_table(frame, table, out / table.name)
+            analysis.write(out)
         analysis.release()
     if as_json:
         typer.echo(msgspec.json.encode({"runs": summaries}))

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from byway.cli.app import fail, refuse
 from byway.pipeline.errors import SessionError, SweepError, TableError
+from byway.pipeline.failures import explained
 from byway.pipeline.session import need_spark, open_session
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ def spark_session(master: str | None, remote: str | None) -> Iterator[SparkSessi
         need_spark()
     except SessionError as error:
         fail(error)
-    from pyspark.errors import PySparkException
-
     try:
         with open_session(master, remote) as session:
             yield session
@@ -42,8 +41,11 @@ def spark_session(master: str | None, remote: str | None) -> Iterator[SparkSessi
         refuse(error)
     except SessionError as error:
         fail(error)
-    except PySparkException as error:
-        fail(f"Spark failed: {str(error).partition(chr(10))[0]}")
+    except Exception as error:
+        reason = explained(error)
+        if reason is None:
+            raise
+        refuse(reason) if isinstance(reason, TableError) else fail(reason)
 
 
 class Bar(Protocol):

@@ -73,8 +73,8 @@ class IndexBuilder:
 
     @property
     def memory_bytes(self) -> int:
-        """How large it is by now."""
-        return self._index.memory_bytes
+        """How large it is by now, with its words."""
+        return self._index.memory_bytes + self._index._vocabulary.memory_bytes
 
     def add(self, filter: Filter) -> None:
         """One filter more; its key is how many there were."""

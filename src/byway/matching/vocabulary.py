@@ -6,8 +6,14 @@ those of publications, which are only looked up). It knows nothing of filters.
 
 from __future__ import annotations
 
+import sys
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
+
+_WORD_BYTES: Final = 49
+"""What Python needs for a string besides its characters."""
 
 
 class Vocabulary:
@@ -26,6 +32,14 @@ class Vocabulary:
     def words(self) -> int:
         """Counts up whenever a publication might be encoded otherwise than before."""
         return len(self.names) + len(self.strings) + len(self.text_names)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of its arrays and of its words, as Python keeps them."""
+        words = len(self.names) + len(self.strings)
+        tables = sys.getsizeof(self.names) + sys.getsizeof(self.strings)
+        used = int(self._text_start[len(self.strings)])
+        return self._text.nbytes + self._text_start.nbytes + tables + used + _WORD_BYTES * words
 
     def name(self, name: str) -> int:
         """The number of an attribute name, a new one if need be."""

@@ -13,6 +13,10 @@ class SessionError(PipelineError):
     """There is no Spark to work with."""
 
 
+class JobError(PipelineError):
+    """Spark, or a worker, failed at what it was to do."""
+
+
 class TableError(PipelineError):
     """A table, or one file of it, that cannot be read or written."""
 

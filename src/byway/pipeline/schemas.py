@@ -164,7 +164,7 @@ SUMMARY: Final = Table(
         *_SENT,
         _measure("control_share", "control messages / messages"),
         _measure("brokers_per_publication", "brokers in the delivery tree, in the mean"),
-        _count("rows", "rows of the trace"),
+        _count("rows", "rows of the trace, samples of queues and tables apart"),
         _count("rows_lost", "rows that found no room in a broker's buffer"),
     ),
 )
@@ -310,8 +310,7 @@ METRICS: Final = Table(
         _count("out_of_order", "deliveries after a later one of the same publisher"),
         _count("messages", "broker to broker"),
         Column("messages_by_kind", _COUNTS, False, "the same by kind"),
-        _count("matched_brokers", "(publication, broker) pairs with a local match"),
-        _count("pure_forwarders", "(publication, broker) pairs without one"),
+        *_HANDLED,
         _measure("yield", "matched brokers / (matched brokers + pure forwarders)"),
         _measure("mean_hops", "broker-to-broker links, over deliveries"),
         _measure("mean_delay_ms", "from the home broker to the subscriber, over deliveries"),

@@ -57,18 +57,20 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """A session on a cluster (`master`), over Spark Connect (`remote`), or on this machine.
 
-    If neither is given and a session is active, that one is taken; else one is made, and stopped
-    at the end. `settings` are Spark's own and stand above ours. Raises `SessionError` if there is
-    no Spark, no Java, or nobody at the address.
+    A session that is active is taken as it is, if neither is given or it is on that master; else
+    one is made, and stopped at the end. `settings` are Spark's own, for a session that is made, and
+    stand above ours. Raises `SessionError` if there is no Spark, no Java, nobody at the address, or
+    a session somewhere else.
     """
     if master and remote:
         raise SessionError("either a master or a remote can be given, not both")
     need_spark()
-    from pyspark.sql import SparkSession
-
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # the error says it, too
-    active = None if master or remote else SparkSession.getActiveSession()
+    if remote:
+        _knock(remote)
+    active = _active()
     if active is not None:
+        _check_place(active, master, remote)
         yield active
         return
     chosen = settings or {}
@@ -87,6 +89,29 @@ def need_spark() -> None:
             f"the pipeline needs Spark, and {' and '.join(missing)} is not installed; "
             "install it with: pip install 'byway[pipeline]'"
         )
+
+
+def _active() -> SparkSession | None:
+    """The session of this thread, or the one that all threads have."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.active()
+    except PySparkException:
+        return None
+    context = getattr(session, "sparkContext", None)  # Connect has none
+    is_stopped = context is not None and context._jsc is None  # as Spark's builder asks
+    return None if is_stopped else session
+
+
+def _check_place(active: SparkSession, master: str | None, remote: str | None) -> None:
+    """Raise `SessionError` unless an active session is where one is wanted: Spark would change its
+    settings and give it out as another."""
+    where = active.conf.get("spark.master", None)
+    if remote or (master and master != where):
+        reason = f"a session on {where} is active, and there can be no other on {master or remote}"
+        raise SessionError(f"{reason}: stop it, or work in it by naming no place")
 
 
 def _start(master: str, settings: dict[str, str]) -> SparkSession:
@@ -113,7 +138,6 @@ def _connect(remote: str, settings: dict[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    _knock(remote)
     try:
         builder = SparkSession.builder.remote(remote)
         return _configured(builder, _EVERYWHERE | settings).getOrCreate()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from byway.pipeline.errors import TableError
 from byway.pipeline.schemas import Table
+from byway.trace.files import RUN_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,8 @@ SUFFIX: Final = ".parquet"
 PARTIAL: Final = ".partial"
 
 _MAGIC: Final = b"PAR1"
+_IS_PATTERN: Final = "__globPaths__"
+"""Spark's option that says whether `[` and the like in a path stand for other characters."""
 
 StrPath = str | os.PathLike[str]
 
@@ -46,16 +49,21 @@ def read_table(spark: SparkSession, table: Table, *paths: StrPath) -> DataFrame:
 
 
 def checked_files(table: Table, *paths: StrPath) -> list[Path]:
-    """The files at or below `paths`, all of which can be read. No Spark is needed to find out."""
-    files = [file for path in paths for file in files_of(table, Path(path))]
+    """The files at or below `paths`, each once, all of which can be read. No Spark is needed to
+    find out."""
+    files = distinct(file for path in paths for file in files_of(table, Path(path)))
     for file in files:
         check_file(table, file)
     return files
 
 
 def read_files(spark: SparkSession, table: Table, files: list[Path]) -> DataFrame:
-    """The rows of files that were checked."""
-    return spark.read.schema(table.spark_schema()).parquet(*(str(file) for file in files))
+    """The rows of files that were checked. Raises `TableError` if Spark cannot read such a name."""
+    for file in files:
+        if ":" in file.name:
+            raise TableError(file, "Spark reads no file with a colon in its name; rename it")
+    reader = spark.read.schema(table.spark_schema()).option(_IS_PATTERN, "false")
+    return reader.parquet(*(str(file) for file in files))
 
 
 def read_file(table: Table, path: Path) -> list[dict[str, Any]]:
@@ -63,6 +71,20 @@ def read_file(table: Table, path: Path) -> list[dict[str, Any]]:
     check_file(table, path)
     rows: list[dict[str, Any]] = pq.read_table(path, columns=table.names).to_pylist()
     return rows
+
+
+def distinct(files: Iterable[Path]) -> list[Path]:
+    """The files in their order, each once, by whichever of its paths comes first."""
+    found: dict[Path, Path] = {}
+    for file in files:
+        found.setdefault(file.resolve(), file)
+    return list(found.values())
+
+
+def run_of(trace: Path) -> str | None:
+    """The run that a trace file, which was checked, says it is of."""
+    name = (pq.read_schema(trace).metadata or {}).get(RUN_KEY)
+    return None if name is None else name.decode()
 
 
 def files_of(table: Table, path: Path) -> list[Path]:
@@ -185,6 +207,15 @@ def new_directory(directory: StrPath) -> Iterator[Path]:
         _put_in_place(place, target)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def remove_table(table: Table, directory: StrPath) -> None:
+    """Remove the table in a directory; what is no such table is left alone."""
+    try:
+        checked_files(table, directory)
+    except TableError:
+        return
+    shutil.rmtree(directory)
 
 
 def _write_part(table: Table, directory: str, batches: Iterator[Any]) -> Iterator[Any]:

@@ -9,6 +9,9 @@ from typing import Final
 
 from byway.pipeline.schemas import Column, ColumnType, Table
 
+DESCRIPTION: Final = "workload.json"
+"""The file beside the tables of a workload that tells how they were made."""
+
 _INT64, _STRING = ColumnType.INT64, ColumnType.STRING
 
 SUBSCRIPTIONS: Final = Table(

@@ -76,9 +76,11 @@ def run_scenario(
     seed: int | None = None,
     trace_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    run: str | None = None,
 ) -> Result:
     """Run a scenario with a seed (its own unless given) and check all that can be checked.
 
+    The trace calls the run by the name `run`, or by those of scenario and seed.
     Raises `ScenarioError` before anything happens if the scenario does not fit its topology.
     """
     seed = scenario.seed if seed is None else seed
@@ -87,7 +89,8 @@ def run_scenario(
     with ExitStack() as stack:
         trace = None
         if trace_dir is not None:
-            trace = stack.enter_context(TraceWriter(trace_dir, f"{scenario.name}-{seed}"))
+            name = f"{scenario.name}-{seed}" if run is None else run
+            trace = stack.enter_context(TraceWriter(trace_dir, name))
         world, clients = build(plan, trace)
         meter = start_meter(plan, world)
         world.run(microseconds(scenario.duration_s), progress)

@@ -130,7 +130,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Which one, and where in it."""
     setup: str
     scenario: str
-    """The file it is run with, without its ending."""
+    """The file of `examples/scenarios` it is run with, without its ending."""
     contenders: dict[str, Settings]
     measures: tuple[Measure, ...]
     printed: tuple[Printed, ...]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _INSTALLED: Final = Path(__file__).with_name("scenarios")
-_CHECKED_OUT: Final = Path(__file__).parents[4] / "examples/scenarios/pruning"
+_CHECKED_OUT: Final = Path(__file__).parents[4] / "examples/scenarios"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from byway.pipeline.claims.drive import Reproduction, Result, Row
 from byway.pipeline.claims.judging import figure
 from byway.pipeline.claims.plots import plot
 from byway.pipeline.pages import render
+from byway.pipeline.tables import write_text
 
 PAGE: Final = "report.html"
 FACTS: Final = "results.json"
@@ -29,13 +30,11 @@ TABLE: Final = "results.csv"
 def write_report(found: Reproduction, directory: Path, command: str) -> Path:
     """Write page, JSON and CSV into a directory; the path of the page."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / FACTS).write_bytes(
-        msgspec.json.format(msgspec.json.encode({"command": command, **facts(found)}), indent=1)
-        + b"\n"
-    )
-    (directory / TABLE).write_text(_csv(found.results))
+    told = msgspec.json.encode({"command": command, **facts(found)})
+    write_text(f"{msgspec.json.format(told, indent=1).decode()}\n", directory / FACTS)
+    write_text(_csv(found.results), directory / TABLE)
     page = directory / PAGE
-    page.write_text(_page(found, command))
+    write_text(_page(found, command), page)
     return page
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from byway.pipeline.errors import TableError
+from byway.pipeline.tables import distinct
 
 CSV: Final = ".csv"
 PARQUET: Final = ".parquet"
@@ -39,29 +40,46 @@ class Row(NamedTuple):
         return text[:CONTENT_MAX].encode(errors="replace").decode()
 
 
-def input_files(paths: list[Path]) -> list[Path]:
-    """The CSV and Parquet files at or below `paths`, in the order given; at least one."""
+def input_files(paths: list[Path]) -> tuple[list[Path], list[Path]]:
+    """The CSV and Parquet files at or below `paths`, in the order given, at least one and each
+    once; and the other files below them."""
     files: list[Path] = []
+    others: list[Path] = []
     for path in paths:
         if not path.exists():
             raise TableError(path, "there is no such file or directory")
-        found = sorted(p for p in path.rglob("*") if _is_input(p)) if path.is_dir() else [path]
-        if not found:
-            raise TableError(path, f"the directory holds no {CSV} or {PARQUET} file")
+        if path.is_dir():
+            below = sorted(found for found in path.rglob("*") if not found.is_dir())
+            found = [file for file in below if _is_input(file) and not _is_hidden(file)]
+            if not found:
+                raise TableError(path, f"the directory holds no {CSV} or {PARQUET} file")
+            others += [file for file in below if not _is_input(file) or _is_hidden(file)]
+        elif _is_input(path):
+            found = [path]
+        else:
+            raise TableError(path, f"expected a name that ends in {CSV} or {PARQUET}")
         files += found
-    for file in files:
-        if not _is_input(file):
-            raise TableError(file, f"expected a name that ends in {CSV} or {PARQUET}")
-    return files
+    files = distinct(files)
+    named = set(files)
+    return files, [file for file in distinct(others) if file not in named]
 
 
 def _is_input(path: Path) -> bool:
-    return path.suffix in (CSV, PARQUET) and path.name[0] not in "._" and not path.is_dir()
+    return path.suffix.lower() in (CSV, PARQUET)
+
+
+def _is_hidden(path: Path) -> bool:
+    return path.name[0] in "._"
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the name of a file says so; else it is CSV."""
+    return path.suffix.lower() == PARQUET
 
 
 def columns_of(path: Path, delimiter: str = ",") -> list[str]:
     """The names of the columns. Raises `TableError` if there are none, or two of one name."""
-    if path.suffix == PARQUET:
+    if is_parquet(path):
         names = list(parquet_schema(path).names)
     else:
         with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
@@ -89,7 +107,7 @@ def parquet_schema(path: Path) -> Any:
 
 def rows_of(path: Path, columns: list[str], delimiter: str = ",") -> Iterator[Row]:
     """All rows, bad ones too. `columns` are those of the file."""
-    if path.suffix == PARQUET:
+    if is_parquet(path):
         return _parquet_rows(path)
     return _csv_rows(path, len(columns), delimiter)
 
@@ -103,7 +121,7 @@ def sample_of(path: Path, columns: list[str], rows: int, delimiter: str = ",") -
 
 def count_rows(path: Path, delimiter: str = ",") -> int:
     """How many rows there are, good and bad."""
-    if path.suffix == PARQUET:
+    if is_parquet(path):
         return int(pq.read_metadata(path).num_rows)
     return sum(1 for _ in _csv_rows(path, 0, delimiter))
 

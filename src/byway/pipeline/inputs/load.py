@@ -5,6 +5,7 @@ It decides how columns are used unless the user says so, and how rows are counte
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,10 @@ import pyarrow as pa
 
 from byway.pipeline.errors import TableError
 from byway.pipeline.inputs.formats import (
-    PARQUET,
     columns_of,
     count_rows,
     input_files,
+    is_parquet,
     parquet_schema,
     rows_of,
     sample_of,
@@ -27,10 +28,12 @@ from byway.pipeline.inputs.tables import TABLES, Kind, Layout, Reader, check_att
 from byway.pipeline.inputs.types import Type, declared, inferred
 from byway.pipeline.jobs import Progress, run_job
 from byway.pipeline.tables import SUFFIX, ParquetFile, new_directory
-from byway.pipeline.workload_schemas import REJECTS
+from byway.pipeline.workload_schemas import DESCRIPTION, REJECTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger("byway.import")
 
 SAMPLE_ROWS: Final = 1_000
 """Of each CSV file, looked at to find out what its columns hold."""
@@ -55,6 +58,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     layout: Layout
     unread: tuple[str, ...]
     """Columns that nothing is made of."""
+    skipped: tuple[str, ...]
+    """Files below the directories that are neither CSV nor Parquet, or hidden."""
     delimiter: str
 
 
@@ -95,6 +100,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Of the first rejects."""
     types: dict[str, Type]
     unread: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 # --- planning ---------------------------------------------------------------------------------
@@ -102,22 +108,44 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_load(kind: Kind, paths: Sequence[Path], options: Options) -> Plan:
     """What there is to read, checked. Raises `TableError` with the file or column at fault."""
-    files = input_files(list(paths))
+    files, others = input_files(list(paths))
+    if others:
+        log.warning("files that are not read: %s", _shown(others))
     columns = {file: columns_of(file, options.delimiter) for file in files}
     every = list(dict.fromkeys(name for names in columns.values() for name in names))
     for name in (options.id, options.broker, options.filter, *options.types):
         if name is not None and name not in every:
             raise TableError(files[0], f"there is no column {name!r}; it has {', '.join(every)}")
+    _check_options(kind, columns, options)
     layout = _layout(kind, files, columns, every, options)
     used = {layout.id, layout.broker, layout.filter, *layout.attributes}
     unread = [name for name in every if name not in used]
-    skipped = [name for name, type_ in layout.attributes.items() if type_ is Type.SKIP]
+    left_out = [name for name, type_ in layout.attributes.items() if type_ is Type.SKIP]
     return Plan(
         files=tuple(str(file.absolute()) for file in files),
         layout=layout,
-        unread=(*unread, *skipped),
+        unread=(*unread, *left_out),
+        skipped=tuple(str(file.absolute()) for file in others),
         delimiter=options.delimiter,
     )
+
+
+def _shown(files: Sequence[Path]) -> str:
+    more = len(files) - SHOWN_MAX
+    return ", ".join(map(str, files[:SHOWN_MAX])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _check_options(kind: Kind, columns: Mapping[Path, list[str]], options: Options) -> None:
+    for file, names in columns.items():
+        if options.id is not None and options.id not in names:
+            reason = f"there is no column {options.id!r} with numbers; every file needs it"
+            raise TableError(file, f"{reason}, and this one has {', '.join(names)}")
+        if kind == "subscriptions" and options.types:
+            reason = f"column {next(iter(options.types))!r} has a type, but only publications"
+            raise TableError(file, f"{reason} have attributes")
+        if kind == "publications" and options.filter is not None:
+            reason = f"column {options.filter!r} has filters, but only subscriptions have any"
+            raise TableError(file, reason)
 
 
 def _layout(
@@ -152,7 +180,7 @@ def _types(
     samples: dict[str, list[str]] = {}
     found: dict[str, Type] = {}
     for file in files:
-        if file.suffix == PARQUET:
+        if is_parquet(file):
             for name, type_ in _declared(file, options).items():
                 if found.setdefault(name, type_) != type_:
                     reason = f"column {name!r} is {type_} here and {found[name]} in another file"
@@ -183,6 +211,9 @@ def load(
     spark: SparkSession, plan: Plan, directory: Path, progress: Progress | None = None
 ) -> Outcome:
     """Read all files; make a table of the good rows and one of the others."""
+    if (directory / DESCRIPTION).exists():
+        reason = f"holds a workload, which {DESCRIPTION} describes; name another directory"
+        raise TableError(directory, reason)
     table = TABLES[plan.layout.kind]
     target, rejects = directory / table.name, directory / f"{table.name}_rejects"
     with new_directory(target) as good, new_directory(rejects) as bad:
@@ -213,6 +244,7 @@ def load(
         reasons=shown[:SHOWN_MAX],
         types=plan.layout.attributes,
         unread=plan.unread,
+        skipped=plan.skipped,
     )
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import StrEnum
-from math import isfinite
+from math import isfinite, isinf
 from typing import Any, Final
 
 import pyarrow as pa
@@ -67,7 +67,10 @@ def _integer(cell: Any) -> int:
 
 def _number(cell: Any) -> float:
     if isinstance(cell, str) and _NUMBER.fullmatch(cell.strip()):
-        return float(cell)
+        number = float(cell)
+        if isinf(number) and any(map(str.isdigit, cell)):
+            raise CellError(f"{_quoted(cell)} is too large for a floating-point number")
+        return number
     if isinstance(cell, int | float | Decimal) and not isinstance(cell, bool):
         return float(cell)
     raise CellError(f"{_quoted(cell)} is no number")

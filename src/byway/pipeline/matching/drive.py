@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import msgspec
 
@@ -29,7 +30,7 @@ from byway.pipeline.matching.task import (
     sum_up,
 )
 from byway.pipeline.schemas import Table
-from byway.pipeline.tables import SUFFIX, new_directory, write_file
+from byway.pipeline.tables import PARTIAL, SUFFIX, new_directory, write_file
 from byway.pipeline.workload_schemas import PAIRS, PUBLICATION_MATCHES, SUBSCRIPTION_MATCHES
 
 if TYPE_CHECKING:
@@ -72,14 +73,16 @@ def match_tables(
     """Match files of publications, which were checked, with files of subscriptions."""
     pieces = grouped(publications, PIECE_ROWS)
     tables = [PUBLICATION_MATCHES, SUBSCRIPTION_MATCHES, *([PAIRS] if pairs else [])]
-    work = directory.absolute() / ".match.partial"
+    # workers that live on know indexes by their paths
+    work = directory.absolute() / f".match.{uuid4().hex}{PARTIAL}"
     has_answers = (directory / PUBLICATION_MATCHES.name).exists()
     with ExitStack() as stack:
         targets = {
             table: stack.enter_context(new_directory(directory / table.name)) for table in tables
         }
+        for left in directory.glob(f".match.*{PARTIAL}"):
+            shutil.rmtree(left, ignore_errors=True)
         stack.callback(shutil.rmtree, work, ignore_errors=True)
-        shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         places = Places(str(work), str(targets[PAIRS]) if pairs else None)
         parts = _build(spark, subscriptions, pieces, work, memory_bytes, progress)

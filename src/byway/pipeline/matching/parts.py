@@ -1,6 +1,8 @@
 """Parts: subscriptions become indexes in files, none of them larger than a bound.
 
-It decides how many subscriptions are in a part. How an index is stored and mapped is decided in
+It decides how many subscriptions are in a part. A part may exceed the bound by its last filters, of
+a thousand characters together; one filter alone is smaller than the least bound, because its text
+is limited. How an index is stored and mapped is decided in
 `byway.matching.stored`.
 """
 
@@ -29,6 +31,8 @@ INDEX: Final = ".index"
 IDS: Final = ".ids.npy"
 
 _STEP: Final = 1_024
+_LOOK: Final = 1_024
+"""Characters, times alternatives, that are added before it is asked how large an index is."""
 _FULL: Final = 0.8
 """An index is closed when it has this part of the bound: arrays grow by an eighth."""
 
@@ -47,7 +51,8 @@ class Part(msgspec.Struct, frozen=True):
 
     path: str
     rows: int
-    size_bytes: int
+    size_bytes: int = 0
+    """Of the file of the index."""
 
     @property
     def index(self) -> Path:
@@ -85,15 +90,17 @@ def build_parts(piece: BuildPiece) -> Built:
 def _parts(piece: BuildPiece) -> Iterator[Part]:
     sample = [] if piece.sample is None else _sample(piece.sample)
     texts = FilterTexts()
-    builder = _Builder(sample)
+    full_bytes = int(_FULL * piece.memory_bytes)
+    builder = _Builder(sample, full_bytes)
     number = 0
     for groups in piece.groups:
         for batch in batches_of(groups, ["id", "filter"], _STEP):
-            if builder.memory_bytes > _FULL * piece.memory_bytes and len(builder):
+            taken = builder.add(batch, texts, groups.file)
+            while builder.is_full:
                 yield builder.store(f"{piece.path}-{number:04}")
                 number += 1
-                builder = _Builder(sample)
-            builder.add(batch, texts, groups.file)
+                builder = _Builder(sample, full_bytes)
+                taken += builder.add(batch.slice(taken), texts, groups.file)
     if len(builder):
         yield builder.store(f"{piece.path}-{number:04}")
 
@@ -106,12 +113,15 @@ def _sample(groups: Groups) -> list[Any]:
 class _Builder:
     """One part under construction."""
 
-    def __init__(self, sample: list[Any]) -> None:
+    def __init__(self, sample: list[Any], full_bytes: int) -> None:
         from byway.matching.stored import IndexBuilder
 
+        self.is_full = False
+        self._full_bytes = full_bytes
         self._index = IndexBuilder()
         self._sample = sample
         self._ids: list[Any] = []
+        self._unseen = 0
 
     def __len__(self) -> int:
         return len(self._index)
@@ -119,29 +129,38 @@ class _Builder:
     def __repr__(self) -> str:
         return f"<_Builder {self._index!r}>"
 
-    @property
-    def memory_bytes(self) -> int:
-        """How large it is by now."""
-        return self._index.memory_bytes
-
-    def add(self, batch: Any, texts: FilterTexts, file: str) -> None:
-        """Some subscriptions more. From the first ones on publications tell what is selective."""
-        for number, text in zip(
-            *(batch.column(n).to_pylist() for n in ("id", "filter")), strict=True
-        ):
+    def add(self, batch: Any, texts: FilterTexts, file: str) -> int:
+        """Some subscriptions more, until it is full; how many. From the first ones on publications
+        tell what is selective."""
+        ids, filters = (batch.column(name) for name in ("id", "filter"))
+        taken = 0
+        for text in filters.to_pylist():
             try:
-                self._index.add(texts.read(text))
+                filter = texts.read(text)
+                self._index.add(filter)
             except BywayError as error:
                 reason = str(error).partition("\n")[0]
-                raise TableError(file, f"subscription {number}: {reason}") from None
+                raise TableError(file, f"subscription {ids[taken]}: {reason}") from None
+            taken += 1
+            self._look(len(filter.conjunctions) * len(text))
+            if self.is_full:
+                break
         if not self._ids:
             self._index.learn(self._sample)
-        self._ids.append(batch.column("id").to_numpy())
+        self._ids.append(ids.slice(0, taken).to_numpy())
+        return taken
+
+    def _look(self, size: int) -> None:
+        """See now and then whether it is full; asking is not free."""
+        self._unseen += size
+        if self._unseen >= _LOOK:
+            self._unseen = 0
+            self.is_full = self._index.memory_bytes > self._full_bytes
 
     def store(self, path: str) -> Part:
         """Let it adapt, and write it."""
         self._index.learn(self._sample)
-        part = Part(path, len(self), self.memory_bytes)
+        part = Part(path, len(self))
         np.save(part.ids, np.concatenate(self._ids))
         self._index.store(part.index)
-        return part
+        return msgspec.structs.replace(part, size_bytes=part.index.stat().st_size)

@@ -77,7 +77,7 @@ class Summed(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def mapped(path: str) -> StoredIndex:
-    """The index in a file, mapped once in this process."""
+    """The index in a file, mapped once in this process. No two indexes have the same path."""
     from byway.matching.stored import StoredIndex
 
     return StoredIndex(Path(path))

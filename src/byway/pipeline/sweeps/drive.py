@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from byway.pipeline.errors import TableError
 from byway.pipeline.jobs import run_job
-from byway.pipeline.schemas import FAILURES, METRICS, Table
+from byway.pipeline.schemas import FAILURES, METRICS, TRACE, Table
 from byway.pipeline.sweeps.plan import Run, Sweep
 from byway.pipeline.sweeps.task import Done, Places, Task
-from byway.pipeline.tables import PARTIAL, check_file, read_file, read_table, write_table
+from byway.pipeline.tables import (
+    PARTIAL,
+    SUFFIX,
+    check_file,
+    read_file,
+    read_table,
+    run_of,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,10 +97,17 @@ def run_sweep(
 
 
 def is_done(sweep: Sweep, places: Places, run: Run) -> bool:
-    """Whether the run has metrics that can be read, and a trace if one is wanted."""
-    if sweep.traces and not places.trace(run.id).is_dir():
+    """Whether the run has metrics that can be read, and a trace under its id if one is wanted."""
+    if sweep.traces and not _is_traced(places.trace(run.id), run.id):
         return False
     return _is_readable(METRICS, places.metrics(run.id))
+
+
+def _is_traced(directory: Path, run: str) -> bool:
+    files = sorted(directory.glob(f"*{SUFFIX}"))
+    if not files or not _is_readable(TRACE, files[0]):
+        return False
+    return run_of(files[0]) == run
 
 
 def _is_readable(table: Table, path: Path) -> bool:

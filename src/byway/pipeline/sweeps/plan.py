@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,13 +59,15 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     if not isinstance(traces, bool):
         raise SweepError(path, "traces", f"expected true or false, found {traces!r}")
     seeds = _seeds(path, data.get("seeds", [1]))
-    points = list(_points(path, data))
-    if len(points) * len(seeds) > RUNS_MAX:
-        reason = f"{len(points):,} points with {len(seeds):,} seeds are too many; at most"
+    fixed = {key: toml_text(value) for key, value in _flat(path, data, "set")}
+    axes = _axes(path, data, fixed)
+    points = prod(map(len, axes.values()))
+    if points * len(seeds) > RUNS_MAX:
+        reason = f"{points:,} points with {len(seeds):,} seeds are too many; at most"
         raise SweepError(path, "grid", f"{reason} {RUNS_MAX:,} runs")
     runs = tuple(
         run
-        for settings in points
+        for settings in _points(fixed, axes)
         for run in runs_of(_scenario(path, scenario, settings), settings, seeds, traces)
     )
     return Sweep(name=name, source=str(path), traces=traces, runs=runs)
@@ -126,14 +129,18 @@ def _seeds(path: Path, value: Any) -> list[int]:
     return value
 
 
-def _points(path: Path, data: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """The settings of every point: those of `set`, and one value of each key of `grid`."""
-    fixed = {key: toml_text(value) for key, value in _flat(path, data, "set")}
+def _axes(path: Path, data: dict[str, Any], fixed: Mapping[str, str]) -> dict[str, list[str]]:
+    """The keys of `grid`, with their values."""
     axes: dict[str, list[str]] = {}
     for key, values in _flat(path, data, "grid"):
         if key in fixed:
             raise SweepError(path, f"grid.{key}", "is in set already")
         axes[key] = _axis(path, key, values)
+    return axes
+
+
+def _points(fixed: dict[str, str], axes: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
+    """The settings of every point: those of `set`, and one value of each key of `grid`."""
     for values in product(*axes.values()):
         yield fixed | dict(zip(axes, values, strict=True))
 

@@ -80,7 +80,8 @@ class Task(NamedTuple):
 
         final = self.places.trace(run.id)
         partial = final.with_name(f".{final.name}.{uuid4().hex}{PARTIAL}")
-        result = run_scenario(run.scenario, run.seed, partial if self.traces else None)
+        trace = partial if self.traces else None
+        result = run_scenario(run.scenario, run.seed, trace, run=run.id)
         if self.traces:
             shutil.rmtree(final, ignore_errors=True)
             partial.rename(final)

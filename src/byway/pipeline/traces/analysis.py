@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -18,6 +19,7 @@ from byway.pipeline.schemas import (
     TREES,
     Table,
 )
+from byway.pipeline.tables import remove_table, write_table
 from byway.pipeline.traces import deliveries, load, sizes, trees
 from byway.pipeline.traces.summary import summary
 from byway.pipeline.traces.tallies import tallies
@@ -37,6 +39,13 @@ class Analysis(NamedTuple):
     def summary(self) -> DataFrame:
         """One row a run."""
         return self.tables[SUMMARY]
+
+    def write(self, directory: Path) -> None:
+        """Write all tables below a directory; `edges` of another analysis do not stay there."""
+        for table, frame in self.tables.items():
+            write_table(frame, table, directory / table.name)
+        if EDGES not in self.tables:
+            remove_table(EDGES, directory / EDGES.name)
 
     def release(self) -> None:
         """Give the memory back."""

@@ -18,8 +18,14 @@ import msgspec
 from byway._version import __version__
 from byway.pipeline.jobs import Progress, run_job
 from byway.pipeline.schemas import Table
-from byway.pipeline.tables import SUFFIX, ParquetFile, new_directory, write_text
-from byway.pipeline.workload_schemas import PUBLICATIONS, SCHEDULE, SUBSCRIPTIONS
+from byway.pipeline.tables import SUFFIX, ParquetFile, new_directory, remove_table, write_text
+from byway.pipeline.workload_schemas import (
+    DESCRIPTION,
+    PUBLICATIONS,
+    REJECTS,
+    SCHEDULE,
+    SUBSCRIPTIONS,
+)
 from byway.pipeline.workloads.kinds import Request
 from byway.workload import Generator
 
@@ -30,7 +36,6 @@ FILE_CHUNKS: Final = 64
 FILE_ROWS: Final = FILE_CHUNKS * Generator.ROWS
 GROUP_ROWS: Final = FILE_ROWS // 4
 """Of a row group: what a task can read by itself."""
-DESCRIPTION: Final = "workload.json"
 _TABLES: Final = {table.name: table for table in (SUBSCRIPTIONS, PUBLICATIONS, SCHEDULE)}
 
 
@@ -88,6 +93,8 @@ def generate(
         written = run_job(spark, partial(write_piece, request), pieces, Written, look)
     if SCHEDULE not in tables and (directory / DESCRIPTION).exists():
         shutil.rmtree(directory / SCHEDULE.name, ignore_errors=True)  # of another workload
+    for table in (SUBSCRIPTIONS, PUBLICATIONS):
+        remove_table(REJECTS, directory / f"{table.name}_rejects")  # of tables that were imported
     description = _described(request, tables, written)
     text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode() + "\n"
     write_text(text, directory / DESCRIPTION)

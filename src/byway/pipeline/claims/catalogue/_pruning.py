@@ -26,7 +26,7 @@ LONGEST_DELAY: Final = Measure(
     name="longest delay", unit="s", value=f"{fact('measured.delays.max_ms')} / 1000"
 )
 PROBED_DELAY: Final = Measure(
-    name="mean delay of the 300", unit="s", value=f"{fact('measured.probes.mean_ms')} / 1000"
+    name="mean delay of probes", unit="s", value=f"{fact('measured.probes.mean_ms')} / 1000"
 )
 ARRIVED_AT_E: Final = Measure(
     name="subscription messages that arrive at E",

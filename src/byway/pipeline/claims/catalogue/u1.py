@@ -16,7 +16,7 @@ CLAIM = Claim(
     document="003, section V-A2",
     setup="49 brokers, 80,000 subscriptions; 20 broad ones end, one every 0.5 s, each of which "
     "stands for about 2,100 others; a publication every 10 ms.",
-    scenario="003-controlled",
+    scenario="pruning/003-controlled",
     contenders=policies("active", "lazy", "packing", "incremental"),
     measures=(MEAN_DELAY, LONGEST_DELAY),
     printed=(

@@ -15,7 +15,7 @@ CLAIM = Claim(
     title="The more is covered, the larger active covering's tables get, and incremental's smaller",
     document="003, section V-A3",
     setup="As U1, with 700, 1,400 and 2,100 of the 80,000 behind each broad one that ends.",
-    scenario="003-controlled",
+    scenario="pruning/003-controlled",
     contenders=policies("active", "incremental"),
     points=(
         Point(

@@ -17,7 +17,7 @@ CLAIM = Claim(
     document="004, section V-B",
     setup="55 brokers, 30,000 subscriptions with covering degree 30; 300 broad ones end, one every "
     "0.5 s; similarity 0.9; the delay of 300 publications, 600 s later.",
-    scenario="004-default",
+    scenario="pruning/004-default",
     contenders=policies("active", "lazy", "packing", "selective"),
     measures=(PROBED_DELAY, ARRIVED_AT_E, CORE_QUEUE),
     printed=(

@@ -26,7 +26,7 @@ CLAIM = Claim(
     document="004, sections V-C and V-D",
     setup="As U7, with 100, 200 and 300 unsubscriptions, then with 300 and covering degrees of 10 "
     "and 50 instead of 30; false positives at 300.",
-    scenario="004-default",
+    scenario="pruning/004-default",
     contenders=policies("active", "selective"),
     points=(
         Point(
