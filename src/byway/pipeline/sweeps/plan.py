@@ -20,6 +20,7 @@ import msgspec
 
 from byway.pipeline.errors import SweepError
 from byway.pipeline.schemas import METRICS
+from byway.sim.revision import revision
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
 from byway.sim.scenario.schema import SEED_MAX
 
@@ -77,7 +78,7 @@ def runs_of(
     scenario: Scenario, settings: dict[str, str], seeds: list[int], traces: bool
 ) -> Iterator[Run]:
     for seed in seeds:
-        content = [METRICS.version, scenario, settings, seed, traces]
+        content = [METRICS.version, revision(), scenario, settings, seed, traces]
         digest = sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
         yield Run(id=digest[:16], scenario=scenario, settings=settings, seed=seed)
 

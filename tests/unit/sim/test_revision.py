@@ -1,0 +1,37 @@
+"""What the revision of the code depends on."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import byway
+from byway.sim.revision import ROOMS, revision, revision_of
+
+PACKAGE = Path(byway.__file__).parent
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    for room in ROOMS:
+        shutil.copytree(PACKAGE / room, tmp_path / room, ignore=lambda _, n: {"__pycache__"} & {*n})
+    (tmp_path / "cli").mkdir()
+    return tmp_path
+
+
+def test_the_same_code_has_the_same_wherever_it_is(copy: Path) -> None:
+    assert revision_of(copy) == revision()
+
+
+@pytest.mark.parametrize("name", ["core/broker.py", "sim/profiles/paper.toml", "model/new.py"])
+def test_other_code_has_another(copy: Path, name: str) -> None:
+    with (copy / name).open("a") as file:
+        file.write("# another line\n")
+    assert revision_of(copy) != revision()
+
+
+def test_what_computes_nothing_does_not_count(copy: Path) -> None:
+    (copy / "cli/new.py").write_text("nothing = 1\n")
+    (copy / "core/__pycache__").mkdir()
+    (copy / "core/__pycache__/broker.pyc").write_bytes(b"1")
+    assert revision_of(copy) == revision()
