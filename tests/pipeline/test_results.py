@@ -1,0 +1,60 @@
+"""The committed results of `byway reproduce --full`: of today's claims, and told as they are."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from byway.pipeline.claims.catalogue import CLAIMS
+from byway.pipeline.claims.judging import in_words
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs/results"
+PAGE = (RESULTS / "index.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((RESULTS / "results.json").read_text())
+    return told
+
+
+def test_all_claims_were_run_in_their_published_size(results: dict[str, Any]) -> None:
+    assert results["size"] == "full"
+    assert [claim["id"] for claim in results["claims"]] == list(CLAIMS)
+    assert min(row["runs"] for claim in results["claims"] for row in claim["rows"]) >= 3
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=list(CLAIMS))
+def test_they_judge_what_is_claimed_today(results: dict[str, Any], claim: Any) -> None:
+    """A claim that is changed has to be run again."""
+    told = next(found for found in results["claims"] if found["id"] == claim.id)
+    statements = [judgement["statement"] for judgement in told["statements"]]
+    assert statements == [in_words(claim, said.statement) for said in claim.said]
+    rows = {(row["measure"], row["at"], row["contender"]): row for row in told["rows"]}
+    for printed in claim.printed:
+        assert rows[printed.measure, printed.at, printed.contender]["printed"] == printed.value
+
+
+def test_the_page_tells_the_same_verdicts(results: dict[str, Any]) -> None:
+    told = dict(re.findall(r"^\| (\w+) \|.*\| (yes|no) \|$", PAGE, re.MULTILINE))
+    verdicts = {c["id"]: "yes" if c["reproduced"] else "no" for c in results["claims"]}
+    assert told == verdicts
+    assert results["command"] in PAGE
+    for name in re.findall(r"^## (\w+)", PAGE, re.MULTILINE):
+        assert verdicts[name] == "no", "only what is not reproduced needs a section"
+    for name, verdict in verdicts.items():
+        assert verdict == "yes" or re.search(rf"^## {name}\b", PAGE, re.MULTILINE)
+
+
+def test_the_table_has_the_same_rows(results: dict[str, Any]) -> None:
+    with (RESULTS / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(len(claim["rows"]) for claim in results["claims"])
+
+
+def test_the_readme_links_to_them() -> None:
+    assert "docs/results/index.md" in (ROOT / "README.md").read_text()
