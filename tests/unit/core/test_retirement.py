@@ -73,6 +73,21 @@ def test_one_with_many_behind_it_does_not_keep_others():
     assert preserved(lone) == {}
 
 
+def test_one_that_needs_all_the_room_for_long_shares_it():
+    """At a batch each interval it would have taken a hundred, and nobody else had gone."""
+    lone = with_burst(400, stops_with(retire_batch=4))
+    lone.receive("A", gone("S", P=(0, 0)))
+    for second in range(30):
+        wide = f"q = 5 AND r = {second}"
+        lone.receive("A", subscribe(f"w{second}", wide))
+        lone.receive("D", subscribe(f"n{second}", f"{wide} AND s = 1"))
+        settle_all(lone)
+        lone.receive("A", gone(f"w{second}", P=(0, 0)))
+        tick(lone)
+        assert "S" in preserved(lone)
+        assert len(lone.broker.preserved) < 8
+
+
 def test_what_is_remembered_of_one_goes_with_it():
     """Retirement of each has begun when a broader one takes its place; one stays."""
     lone = fed(stops_with(retire_batch=1))
