@@ -1,5 +1,6 @@
-"""Random churn of ranges that adjoin, with merging and retirement both on: nothing is lost or
-doubled, the network comes to rest, and nothing is left but mergers that stand for several.
+"""Random churn of ranges that adjoin, sets and alternatives, with merging and retirement both on:
+nothing is lost or doubled, the network comes to rest, and nothing is left but mergers that stand
+for several.
 
 `Ranges` lets frames interleave in every way; `TimedRanges` is the simulator's world, with time,
 queues and its own checkers.
@@ -34,6 +35,11 @@ RANGES = [
     for low in range(-1, 4)
     for width in (1, 2)
     for rest in ("", " AND q = 1", " AND q = 2")
+] + [
+    *(f"p = {value} AND q = {q}" for value in range(-1, 4) for q in (1, 2)),
+    *(f"p <> {value}" for value in range(3)),
+    *(f"p >= {low} AND p < {low + 1} OR q = 1" for low in range(3)),
+    *(f"p = {value} OR q = {q}" for value in range(3) for q in (1, 2)),
 ]
 REST_ROUNDS_MAX = 300
 """In each every broker that has something to do does it once."""

@@ -25,7 +25,7 @@ from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Message
 if TYPE_CHECKING:
     from byway.core.broker import Broker
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 
 class _State(msgspec.Struct, array_like=True):

@@ -95,6 +95,18 @@ def merge(f: Filter, g: Filter, share: Share = even_share) -> Merge:
     return Merge(merged, perfect, 0.0 if perfect else max(1.0 - kept, _VOLUME_MIN))
 
 
+def merge_exactly(f: Filter, g: Filter) -> Filter | None:
+    """What `merge` gives where that is perfect, else None; far faster where it is not."""
+    if f.open or g.open:
+        return ANY
+    pool = _Pool([*f.conjunctions, *g.conjunctions], even_share)
+    while (step := pool.perfect_step()) is not None:
+        pool.take(step)
+    if len(pool.parts) > max(len(f.conjunctions), len(g.conjunctions), 1):
+        return None
+    return Filter.of([dict(part.terms) for part in pool.parts.values()])
+
+
 def share_of(f: Filter, merged: Filter, share: Share = even_share) -> float:
     """Of what a merged filter of one conjunction lets through, the part that satisfies `f`, one of
     its parts."""

@@ -44,22 +44,65 @@ def union(a: Constraint, b: Constraint) -> Constraint | None:
     if KIND_OF.get(type(a)) is Kind.NUMBER and KIND_OF.get(type(b)) is Kind.NUMBER:
         return _union_numbers(a, b)
     if isinstance(a, StringSet) and isinstance(b, StringPattern):
-        return _union_excluded(b, a)
+        return _filled(b, a)
     if isinstance(b, StringSet) and isinstance(a, StringPattern):
-        return _union_excluded(a, b)
+        return _filled(a, b)
+    if isinstance(a, StringPattern) and isinstance(b, StringPattern) and bare(a) == bare(b):
+        return _union_spans(a, b)
     return None
 
 
-def _union_excluded(pattern: StringPattern, values: StringSet) -> Constraint | None:
-    """A pattern and some strings that fill holes in it."""
-    if not set(values.values) - set(pattern.excluded):
-        rest = tuple(v for v in pattern.excluded if v not in values.values)
-        return msgspec.structs.replace(pattern, excluded=rest)
-    bare = msgspec.structs.replace(pattern, excluded=())
-    if all(pattern_holds(bare, v) for v in values.values):
-        rest = tuple(v for v in pattern.excluded if v not in values.values)
-        return msgspec.structs.replace(pattern, excluded=rest)
-    return None
+def bare(pattern: StringPattern) -> StringPattern:
+    """What a pattern says besides where it begins and ends and what it excludes."""
+    return msgspec.structs.replace(
+        pattern, low="", low_open=False, high=None, high_open=False, excluded=()
+    )
+
+
+StringBound = tuple[bool, str, bool]
+
+
+def string_span(pattern: StringPattern) -> tuple[StringBound, StringBound]:
+    """Where it begins and ends. Two spans touch where neither begins after the other's end. An end
+    that the rest of the pattern keeps out anyway counts as closed."""
+    rest = bare(pattern)
+    low_open = pattern.low_open and pattern_holds(rest, pattern.low)
+    if pattern.high is None:
+        return (False, pattern.low, low_open), (True, "", False)
+    high_open = pattern.high_open and pattern_holds(rest, pattern.high)
+    return (False, pattern.low, low_open), (False, pattern.high, not high_open)
+
+
+def _union_spans(a: StringPattern, b: StringPattern) -> Constraint | None:
+    """Patterns that say the same but for where they begin and end, if they touch."""
+    (a_low, a_high), (b_low, b_high) = string_span(a), string_span(b)
+    if a_low > b_high or b_low > a_high:
+        return None
+    first, last = (a if a_low <= b_low else b), (a if a_high >= b_high else b)
+    left_out = {*a.excluded, *b.excluded}
+    holes = tuple(v for v in left_out if not (pattern_holds(a, v) or pattern_holds(b, v)))
+    if len(holes) > SET_SIZE_MAX:
+        return None
+    return string_pattern(
+        first.low, first.low_open, last.high, last.high_open, a.prefix, a.suffix, a.contains,
+        holes, a.not_prefix, a.not_suffix, a.not_contains,
+    )  # fmt: skip
+
+
+def _filled(pattern: StringPattern, values: StringSet) -> Constraint | None:
+    """A pattern and some strings that fill holes in it, or lie just where it begins or ends."""
+    there = set(values.values)
+    whole = msgspec.structs.replace(
+        pattern,
+        low_open=pattern.low_open and pattern.low not in there,
+        high_open=pattern.high_open and pattern.high not in there,
+        excluded=(),
+    )
+    if not all(pattern_holds(whole, v) for v in values.values):
+        return None
+    return msgspec.structs.replace(
+        whole, excluded=tuple(v for v in pattern.excluded if v not in there)
+    )
 
 
 def _union_numbers(a: Constraint, b: Constraint) -> Constraint | None:

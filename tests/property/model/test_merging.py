@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byway.model import Filter, Value, covers, merge
+from byway.model.merging import merge_exactly
 from tests.property.model.worlds import publications_telling_apart
 from tests.strategies import filters, publications, publications_near
 
@@ -34,6 +35,12 @@ def test_a_perfect_merge_is_exact(f: Filter, g: Filter) -> None:
         for attributes in publications_telling_apart(f, g, merged.filter):
             wanted = f.matches(attributes) or g.matches(attributes)
             assert merged.filter.matches(attributes) is wanted
+
+
+@given(filters(3, 2), filters(3, 2))
+def test_an_exact_merge_is_the_perfect_one(f: Filter, g: Filter) -> None:
+    merged = merge(f, g)
+    assert merge_exactly(f, g) == (merged.filter if merged.perfect else None)
 
 
 @given(filters(), filters())

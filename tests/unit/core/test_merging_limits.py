@@ -9,11 +9,12 @@ from byway.core.actions import SetTimer
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
 from byway.core.covering.merging import OBSERVED_EVERY, OBSERVED_MAX, PARTS_MAX
-from byway.core.covering.partners import RANGES_MAX, Partners
+from byway.core.covering.partners import ALTERNATIVES_MAX, SHOWN_MAX, Partners
 from byway.core.covering.samples import SAMPLES_MAX, Samples
-from byway.core.inputs import TimerFired
+from byway.core.inputs import Started, TimerFired
 from byway.core.subscriptions import TIMER
 from byway.model import parse
+from byway.model.constraints import SET_SIZE_MAX
 from byway.model.merging import even_share, merge
 from byway.model.messages import SubscriptionsSettled
 from tests.core_net import Net
@@ -132,6 +133,22 @@ def test_without_retirement_a_merger_that_lost_a_part_goes_at_once(covering):
     assert ticks(lone, 3) == ([], [])
 
 
+@pytest.mark.parametrize("retire_batch", [0, 20])
+def test_when_merging_is_switched_off_mergers_go(retire_batch):
+    lone = fed()
+    lone.receive("A", LOW, MIDDLE)
+    quiet(lone)
+    quiet(lone)
+    config = BrokerConfig(covering="active", retire_batch=retire_batch)
+    lone.broker = Broker.restore(lone.broker.snapshot(), config)
+    timers = [a for a in lone.handle(Started()) if isinstance(a, SetTimer) and a.timer == TIMER]
+    assert len(timers) == 1
+    ticks(lone, 3)
+    assert len(lone.broker.preserved) == 0
+    assert forwarded(lone) == sorted([str(LOW.filter), str(MIDDLE.filter)])
+    assert ticks(lone, 3) == ([], [])
+
+
 def test_with_no_room_for_mergers_it_rests():
     lone = fed(preserved_max=0)
     lone.receive("A", LOW, MIDDLE)
@@ -198,6 +215,12 @@ def test_neighbouring_ranges_become_one_in_any_order(order):
         (["p >= {0} AND p < {0}.6", "p > {0}.4 AND p < {0}.9"], "p >= {0} AND p < {0}.9"),
         (["p > {0} AND p < {0}.5", "p IN ({0}, {0}.5)"], "p BETWEEN {0} AND {0}.5"),
         (["p <> {0}", "p = {0}"], "p >= -INFINITY"),
+        (["p = 'a'", "p IN ('b', 'c')"], "p IN ('a', 'b', 'c')"),
+        (["p = TRUE", "p = FALSE"], "p IN (FALSE, TRUE)"),
+        (["p >= 'a{0}' AND p < 'b'", "p >= 'b' AND p < 'c'"], "p >= 'a{0}' AND p < 'c'"),
+        (["p LIKE 'a%' AND p <> 'ab'", "p IN ('ab', 'ac')"], "p LIKE 'a%'"),
+        (["p > 'a' AND p < 'b'", "p IN ('a', 'b')"], "p BETWEEN 'a' AND 'b'"),
+        (["p <> 'a'", "p <> 'b'"], "p LIKE '%'"),
     ],
 )
 def test_it_does_not_matter_how_many_come_between(texts, whole):
@@ -214,6 +237,49 @@ def test_it_does_not_matter_how_many_come_between(texts, whole):
     assert forwarded(lone) == sorted(expected)
 
 
+@pytest.mark.parametrize(
+    ("texts", "whole"),
+    [
+        (["p = {0} OR r = 1", "p = {0}.5 OR r = 1"], "p IN ({0}, {0}.5) OR r = 1"),
+        (["p < {0} OR r = {0}", "p = {0}"], "p <= {0} OR r = {0}"),
+        (["p = {0}", "p < {0} OR r = {0}"], "p <= {0} OR r = {0}"),
+        (["p < {0} OR r < {0}", "p = {0} OR r = {0}"], "p <= {0} OR r <= {0}"),
+        (["p < {0} OR p > {0}.5", "p BETWEEN {0} AND {0}.5"], "p >= -INFINITY"),
+    ],
+)
+def test_alternatives(texts, whole):
+    lone = fed(retire_batch=1_000)
+    of = {
+        k: [f"({text.format(k)}) AND s = '{k}' AND t = '{k}'" for text in texts] for k in range(20)
+    }
+    for at in range(2):
+        lone.receive("A", *(subscribe(f"s{k}{at}", of[k][at]) for k in of))
+    quiet(lone)
+    expected = [str(parse(f"({whole.format(k)}) AND s = '{k}' AND t = '{k}'")) for k in of]
+    assert forwarded(lone) == sorted(expected)
+
+
+def test_filters_with_many_alternatives_are_left_alone():
+    lone = fed()
+    for name, first in (("x", 0), ("y", 100)):
+        text = " OR ".join(f"a{n} = {first}" for n in range(ALTERNATIVES_MAX + 1))
+        lone.receive("A", subscribe(name, text))
+    assert quiet(lone) == []
+
+
+def test_sets_of_one_kind_become_one_up_to_their_limit():
+    lone = fed(retire_batch=10_000)
+    wanted = [", ".join(str(20 * k + n) for n in range(20)) for k in range(200)]
+    lone.receive(
+        "A", *(subscribe(f"s{k}", f"s = 'X' AND p IN ({each})") for k, each in enumerate(wanted))
+    )
+    for _ in range(6):
+        quiet(lone)
+    sizes = sorted(len(parse(text).conjunctions[0].terms[0][1].values) for text in forwarded(lone))
+    assert sum(sizes) == 4_000
+    assert sizes[0] + sizes[1] > SET_SIZE_MAX >= sizes[-1]
+
+
 def test_joining_is_limited():
     lone = fed(retire_batch=1_000)
     texts = [f"s = 'X' AND p >= {k} AND p < {k + 1}" for k in range(2 * PARTS_MAX)]
@@ -224,14 +290,40 @@ def test_joining_is_limited():
     assert forwarded(lone) == sorted([f"p >= 0 AND p < {PARTS_MAX} AND s = 'X'", middle])
 
 
-def test_ranges_that_have_gone_are_forgotten():
+def partners(there: set[int]) -> Partners[int]:
+    return Partners(lambda key, _: 1 if key in there else None, PARTS_MAX, exact=True)
+
+
+@pytest.mark.parametrize("text", ["p >= {0} AND p < {0}.5", "s = 'x{0}'", "s <> 'x{0}'"])
+def test_what_has_gone_is_forgotten(text):
     there: set[int] = set()
-    partners: Partners[int] = Partners(lambda key, _: key in there)
-    for number in range(5_000):
-        there = {number}
-        partners.add(number, parse(f"p >= {2 * number} AND p < {2 * number + 1}"), "C")
-    state = partners.snapshot()
-    assert sum(len(ranges) for _, ranges in state.ranges) <= state.tidied_from < RANGES_MAX
+    known = partners(there)
+    for number in range(10_000):
+        there.clear()
+        there.add(number)
+        known.add(number, parse(text.format(number)), "C")
+    assert known.shown <= known.snapshot().tidied_from < SHOWN_MAX
+    assert len(known.snapshot().known) == 1
+
+
+def test_what_is_known_is_bounded(monkeypatch):
+    monkeypatch.setattr("byway.core.covering.partners.SHOWN_MAX", 10_000)
+    known = partners(set(range(20_000)))
+    for number in range(20_000):
+        known.add(number, parse(f"p >= {number} AND p < {number}.5"), "C")
+        assert known.shown <= 10_000
+    assert known.near(parse("p >= 19990.5 AND p < 19990.6"), "C", 1) == [19_990]
+    assert known.near(parse("p >= 3.5 AND p < 3.6"), "C", 1) == []  # forgotten
+
+
+def test_what_has_no_room_for_more_is_not_found():
+    weights = {1: PARTS_MAX, 2: PARTS_MAX - 1}
+    known: Partners[int] = Partners(lambda key, _: weights[key], PARTS_MAX, exact=True)
+    for key, symbol in ((1, "X"), (2, "Y")):
+        known.add(key, parse(f"s = '{symbol}'"), "C")
+    wanted = parse("s = 'Z'")
+    assert known.near(wanted, "C", 2) == []
+    assert known.near(wanted, "C", 1) == [2]
 
 
 # --- the budget ----------------------------------------------------------------------------------

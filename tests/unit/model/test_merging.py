@@ -19,6 +19,14 @@ PERFECT = [
     ("x = 'a'", "x = 'b'", "x IN ('a', 'b')"),
     ("x = TRUE", "x = FALSE", "x IN (FALSE, TRUE)"),
     ("x <> 'a'", "x = 'a'", "x LIKE '%'"),
+    ("x <> 'a'", "x <> 'b'", "x LIKE '%'"),
+    ("x > 'a'", "x = 'a'", "x >= 'a'"),
+    ("x >= 'a' AND x < 'm'", "x IN ('b', 'm')", "x >= 'a' AND x <= 'm'"),
+    ("x >= 'a' AND x < 'm'", "x >= 'm' AND x < 'z'", "x >= 'a' AND x < 'z'"),
+    ("x >= 'a' AND x <= 'm'", "x > 'm'", "x >= 'a'"),
+    ("x < 'm' AND x <> 'b'", "x >= 'b' AND x <> 'c'", "x LIKE '%'"),
+    ("x LIKE '%ing' AND x < 'm'", "x LIKE '%ing' AND x >= 'm'", "x LIKE '%ing'"),
+    ("x LIKE 'ab%' AND x <> 'abc'", "x IN ('abc', 'abd')", "x LIKE 'ab%'"),
     ("x IS NOT NULL", "x = 1", "x IS NOT NULL"),
     ("x IS NOT NULL", "x IS NULL", "TRUE"),
     ("x IS NULL AND y = 1", "x IS NOT NULL AND y = 1", "y = 1"),
@@ -57,6 +65,8 @@ IMPERFECT = [
     ("x LIKE '%ing'", "x LIKE '%ong'", "x LIKE '%ng'", 1 / 3),
     ("x BETWEEN 'aba' AND 'abb'", "x = 'abs'", "x LIKE 'ab%'", 1 / 3),
     ("x = 1", "x IS NULL", "TRUE", 0.4),
+    ("x > 'a' AND x < 'm'", "x > 'm' AND x < 'z'", "x LIKE '%'", 1 / 3),
+    ("x LIKE '%ing' AND x < 'm'", "x LIKE '%ong' AND x >= 'm'", "x LIKE '%ng'", 1 / 3),
 ]  # fmt: skip
 
 

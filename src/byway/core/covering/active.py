@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from byway.core.config import BrokerConfig
-from byway.core.covering.merging import Merging, MergingState
+from byway.core.covering.merging import BATCH, Merging, MergingState
 from byway.core.covering.policy import Covering, Endings, Moves
 from byway.core.covering.retirement import Retirement, RetirementState, Room
 from byway.core.tables import Ending, Entry
@@ -244,17 +244,28 @@ class Active(Covering):
             room = Room(self._retirement.allowance(self.moves.now_us))
             if self.merging is not None:
                 self.merging.step(room)
-            self._retirement.step(room)
-            self._retirement.left = max(room.forwards, 0)
+            if self.config.retire_batch:
+                self._retirement.step(room)
+                self._retirement.left = max(room.forwards, 0)
+            else:
+                self._end_mergers()
         if self._has_work():
             self.stay_awake()
+
+    def _end_mergers(self) -> None:
+        """Where nothing is retired, mergers that are to go do so at once."""
+        ending = [e for e in self.moves.preserved() if e.ending and e.ending.merged]
+        for entry in [e for e in ending if e.ending and e.ending.retired][:BATCH]:
+            for link in sorted(entry.forwarded):
+                self.left([entry], link, {})
 
     def _has_work(self) -> bool:
         if self.merging is not None and self.merging.has_work:
             return True
         endings = (entry.ending for entry in self.moves.preserved())
         return any(
-            e is not None and (e.postponed or (e.retired and self.config.retire_batch))
+            e is not None
+            and (e.postponed or (e.retired and (e.merged or self.config.retire_batch)))
             for e in endings
         )
 

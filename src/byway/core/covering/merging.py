@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from byway.core.covering.partners import Kind, Partners, PartnersState
+from byway.core.covering.partners import Partners, PartnersState, may_merge
 from byway.core.covering.retirement import Room
 from byway.core.covering.samples import Samples
 from byway.core.tables import Ending, Entry
 from byway.model import Attributes, Filter, Value
 from byway.model.filters import covers
-from byway.model.merging import even_share, merge, share_of
+from byway.model.merging import Merge, Share, even_share, merge, merge_exactly, share_of
 from byway.model.messages import EntryId
 
 if TYPE_CHECKING:
@@ -79,12 +79,11 @@ class MergingState(msgspec.Struct, array_like=True):
     observed: int
     new: list[tuple[EntryId, str]]
     changed: list[EntryId]
-    partners: list[tuple[Kind, list[EntryId]]]
+    partners: PartnersState[EntryId]
     parts: list[tuple[EntryId, int]]
     scores: list[tuple[EntryId, Score]]
     refused: list[Filter]
     in_vain: list[tuple[EntryId, float]]
-    ranges: PartnersState[EntryId]
     samples: list[tuple[str, list[dict[str, Value]]]]
 
 
@@ -100,7 +99,9 @@ class Merging:
         """Forwarded and not looked at."""
         self._changed: dict[EntryId, None] = {}
         """Mergers that may have lost a part."""
-        self._partners: Partners[EntryId] = Partners(self._is_known)
+        self._partners: Partners[EntryId] = Partners(
+            self._weight_of, PARTS_MAX, exact=not self._budget
+        )
         self._parts: dict[EntryId, int] = {}
         """By merger, how many were joined in it,"""
         self._in_vain: dict[EntryId, float] = {}
@@ -122,7 +123,7 @@ class Merging:
 
     def forwarded(self, entry: Entry, link: str) -> None:
         """An entry was sent over a link."""
-        if len(entry.filter.conjunctions) == 1:
+        if may_merge(entry.filter):
             self._new.append((entry.id, link))
             if self._policy.has_room:
                 self._policy.stay_awake()
@@ -189,8 +190,9 @@ class Merging:
         """Merge it with all that it can be merged with, or remember it."""
         grown = self._part(entry)
         while True:
-            room.examined -= 1
-            known = (self._policy.moves.entry(id) for id in self._partners.near(grown.filter, link))
+            room.examined -= len(grown.filter.conjunctions)
+            near = self._partners.near(grown.filter, link, grown.weight)
+            known = (self._policy.moves.entry(id) for id in near)
             others = [self._part(e) for e in known if e is not None and e not in grown.entries]
             best = self._best(grown, others, link, PARTS_MAX)
             if best is None:
@@ -206,9 +208,13 @@ class Merging:
         weight, in_vain = self._parts.get(entry.id, 1), self._in_vain.get(entry.id, 0.0)
         return Part(entry.filter, weight, in_vain, (entry,))
 
-    def _is_known(self, id: EntryId, link: str) -> bool:
+    def _weight_of(self, id: EntryId, link: str) -> int | None:
         entry = self._policy.moves.entry(id)
-        return entry is not None and _is_there(entry, link)
+        return self._parts.get(id, 1) if entry is not None and _is_there(entry, link) else None
+
+    def _filter_of(self, id: EntryId) -> Filter | None:
+        entry = self._policy.moves.entry(id)
+        return None if entry is None else entry.filter
 
     def _best(
         self, part: Part, others: Iterable[Part], link: str, most: int
@@ -228,12 +234,19 @@ class Merging:
         """What may stand for both, and the share that it adds; None: nothing may, or one does."""
         if a.weight + b.weight > most:
             return None
-        share = self._samples.share(link, a.filter, b.filter) if self._budget else even_share
-        found = merge(a.filter, b.filter, share)
+        share: Share = even_share
+        exactly = merge_exactly(a.filter, b.filter)
+        if exactly is not None:
+            found = Merge(exactly, True, 0.0)
+        elif self._budget and _is_one(a, b):
+            share = self._samples.share(link, a.filter, b.filter)
+            found = merge(a.filter, b.filter, share)
+        else:
+            return None
         if found.filter in (a.filter, b.filter):
             return None
         before = max(a.in_vain, b.in_vain)
-        if a.in_vain != b.in_vain:
+        if a.in_vain != b.in_vain and _is_one(a, b):  # else the larger share is an upper bound
             parts = [(share_of(p.filter, found.filter, share), p.in_vain) for p in (a, b)]
             whole = sum(of for of, _ in parts)
             before = min(before, sum(of * v for of, v in parts) / whole) if whole else before
@@ -278,6 +291,7 @@ class Merging:
             whole = self._merged_all(release.forwarded, link)
             if whole is not None and covers(whole.filter, entry.filter):
                 self._note(entry.id, whole)
+                self._new.append((entry.id, link))  # with fewer parts it may be merged again
             elif whole is not None:
                 room.forwards -= 1
                 merger = self._replace(whole, link)
@@ -297,18 +311,21 @@ class Merging:
         if not 1 < len(entries) <= BEHIND_MAX:
             return None
         merged: dict[int, Part] = {}
-        partners: Partners[int] = Partners(lambda number, _: number in merged)
+        partners: Partners[int] = Partners(
+            lambda number, _: merged[number].weight if number in merged else None,
+            BEHIND_MAX,
+            exact=not self._budget,
+        )
         waiting = [Part(e.filter, entries=(e,)) for e in reversed(entries)]
         for number in count():
             if not waiting:
                 break
             part = waiting.pop()
-            near = {n: merged[n] for n in partners.near(part.filter, link)} if _is_one(part) else {}
+            near = {n: merged[n] for n in partners.near(part.filter, link, part.weight)}
             best = self._best(part, near.values(), link, BEHIND_MAX)
             if best is None:
                 merged[number] = part
-                if _is_one(part):
-                    partners.add(number, part.filter, link)
+                partners.add(number, part.filter, link)
             else:
                 other, grown = best
                 del merged[next(n for n, known in near.items() if known is other)]
@@ -324,12 +341,11 @@ class Merging:
             self._observed,
             list(self._new),
             list(self._changed),
-            list(self._partners.latest.items()),
+            self._partners.snapshot(),
             list(self._parts.items()),
             list(self._scores.items()),
             list(self._refused),
             list(self._in_vain.items()),
-            self._partners.snapshot(),
             self._samples.snapshot(),
         )
 
@@ -338,8 +354,8 @@ class Merging:
         self._made, self._observed = state.made, state.observed
         self._new.extend(state.new)
         self._changed = dict.fromkeys(state.changed)
-        self._partners.restore(dict(state.partners), state.ranges)
         self._parts, self._in_vain = dict(state.parts), dict(state.in_vain)
+        self._partners.restore(state.partners, self._filter_of)
         self._scores, self._refused = dict(state.scores), dict.fromkeys(state.refused)
         self._samples.restore(state.samples)
 
@@ -357,8 +373,9 @@ def _is_there(entry: Entry, link: str) -> bool:
     return link in entry.forwarded and not _is_leaving(entry)
 
 
-def _is_one(part: Part) -> bool:
-    return len(part.filter.conjunctions) == 1
+def _is_one(*parts: Part) -> bool:
+    """Whether all are without OR."""
+    return all(len(part.filter.conjunctions) == 1 for part in parts)
 
 
 def _covering_all(parts: Sequence[Part]) -> Part | None:
