@@ -7,7 +7,6 @@ queues and its own checkers.
 """
 
 import random
-from collections import Counter
 
 import msgspec
 import pytest
@@ -27,6 +26,7 @@ from tests.sim.test_routing_is_exact import (
     check_nothing_is_left,
     check_tables,
 )
+from tests.sim.world_runs import many, many_seeds
 
 pytestmark = pytest.mark.sim
 
@@ -195,18 +195,6 @@ def timed(seed, happened, **options):
     happened["deliveries"] += run.world.metrics().deliveries
 
 
-def many(run, seeds, **options):
-    """Run many seeds; the one that fails is named."""
-    happened = Counter()
-    for seed in seeds:
-        try:
-            run(seed, happened, **options)
-        except Exception as error:
-            error.add_note(f"seed {seed} {options}")
-            raise
-    return happened
-
-
 VARIANTS = {
     "active": {"policies": ("active",)},
     "pruning": {"policies": PRUNING},
@@ -242,6 +230,4 @@ def test_a_storm_with_mergers_ends(seed, monkeypatch):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_many_ranges(variant):
-    fresh = random.SystemRandom().randrange(2**32)
-    print(f"fresh seeds from {fresh}")
-    assert many(churn, [*range(1_000), *range(fresh, fresh + 500)], **VARIANTS[variant])["merged"]
+    assert many(churn, many_seeds(), **VARIANTS[variant])["merged"]

@@ -25,7 +25,7 @@ from tests.sim.test_routing_is_exact import (
     check_nothing_is_left,
     check_tables,
 )
-from tests.sim.world_runs import RandomRun
+from tests.sim.world_runs import RandomRun, many, many_seeds
 
 pytestmark = pytest.mark.sim
 
@@ -150,14 +150,7 @@ class Churn(World):
         raise AssertionError("it is never decided")
 
 
-class Tally:
-    """What many runs had."""
-
-    def __init__(self):
-        self.deliveries = self.preserved = self.bursts = self.retired = 0
-
-
-def churn(seed, tally, policies=MIXED, faults=False):
+def churn(seed, happened, policies=MIXED, faults=False):
     rng = random.Random(seed)
     world = Churn(rng, policies, faults, merging=False)
     for _ in range(rng.randint(2, 4)):
@@ -165,27 +158,15 @@ def churn(seed, tally, policies=MIXED, faults=False):
     for edge in world.down:
         world.net.connect(*edge)
     world.decide()
-    tally.preserved += sum(b.counters.preserved for b in world.net.brokers.values())
+    happened["preserved"] += sum(b.counters.preserved for b in world.net.brokers.values())
     bursts = Bursts(world.net)
     world.calm_down()
-    tally.bursts += bursts.check()
-    tally.retired += sum(b.counters.retired for b in world.net.brokers.values())
+    happened["bursts"] += bursts.check()
+    happened["retired"] += sum(b.counters.retired for b in world.net.brokers.values())
     check_deliveries(world, calm=False)
     check_tables(world)
     check_nothing_is_left(world)
-    tally.deliveries += sum(len(clients) for clients in world.must.values())
-
-
-def many(run, seeds, **options):
-    """Run many seeds; the one that fails is named."""
-    tally = Tally()
-    for seed in seeds:
-        try:
-            run(seed, tally, **options)
-        except Exception as error:
-            error.add_note(f"seed {seed} {options}")
-            raise
-    return tally
+    happened["deliveries"] += sum(len(clients) for clients in world.must.values())
 
 
 VARIANTS = {
@@ -201,21 +182,19 @@ VARIANTS = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_churn(variant):
-    tally = many(churn, range(30), **VARIANTS[variant])
-    assert tally.deliveries > 500
-    assert tally.preserved > (50 if "mixed" not in variant else 25)
-    assert tally.retired > 8
-    assert tally.bursts > 4
+    happened = many(churn, range(30), **VARIANTS[variant])
+    assert happened["deliveries"] > 500
+    assert happened["preserved"] > (50 if "mixed" not in variant else 25)
+    assert happened["retired"] > 8
+    assert happened["bursts"] > 4
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_much_churn(variant):
-    fresh = random.SystemRandom().randrange(2**32)
-    print(f"fresh seeds from {fresh}")
-    tally = many(churn, [*range(1_000), *range(fresh, fresh + 500)], **VARIANTS[variant])
-    assert tally.preserved > 1_500
+    happened = many(churn, many_seeds(), **VARIANTS[variant])
+    assert happened["preserved"] > 1_500
 
 
 # --- in the simulator's world --------------------------------------------------------------------
@@ -292,16 +271,16 @@ class TimedPruning(Timed):
     policies = PRUNING
 
 
-def timed(seed, tally, kind=Timed, **options):
+def timed(seed, happened, kind=Timed, **options):
     run = kind(seed, **options)
     report = run.run()
     assert report.tables_compared
     assert report.violations == ()
     brokers = [node.broker for node in run.world.nodes.values()]
     assert not any(len(broker.preserved) for broker in brokers)
-    tally.deliveries += run.world.metrics().deliveries
-    tally.preserved += sum(broker.counters.preserved for broker in brokers)
-    tally.retired += sum(broker.counters.retired for broker in brokers)
+    happened["deliveries"] += run.world.metrics().deliveries
+    happened["preserved"] += sum(broker.counters.preserved for broker in brokers)
+    happened["retired"] += sum(broker.counters.retired for broker in brokers)
 
 
 TIMED = {
@@ -315,17 +294,15 @@ TIMED = {
 
 @pytest.mark.parametrize("variant", TIMED)
 def test_timed(variant):
-    tally = many(timed, range(4 if "storms" in variant else 15), **TIMED[variant])
-    assert tally.deliveries > 500
-    assert tally.preserved > 8
-    assert tally.retired > 5
+    happened = many(timed, range(4 if "storms" in variant else 15), **TIMED[variant])
+    assert happened["deliveries"] > 500
+    assert happened["preserved"] > 8
+    assert happened["retired"] > 5
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("variant", TIMED)
 def test_timed_for_long(variant):
-    fresh = random.SystemRandom().randrange(2**32)
-    print(f"fresh seeds from {fresh}")
-    tally = many(timed, [*range(500), *range(fresh, fresh + 300)], **TIMED[variant])
-    assert tally.preserved > 200
+    happened = many(timed, many_seeds(500, 300), **TIMED[variant])
+    assert happened["preserved"] > 200

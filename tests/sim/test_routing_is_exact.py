@@ -2,7 +2,7 @@
 should, once and in order, and when all is quiet the tables are those of a fresh network."""
 
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 import pytest
 
@@ -15,6 +15,7 @@ from byway.model import conforms, parse
 from byway.model.filters import covers
 from byway.model.messages import Attached, Delivery, PublicationsConfirmed, Settled
 from tests.core_net import Net
+from tests.sim.world_runs import many, many_seeds
 
 pytestmark = pytest.mark.sim
 
@@ -216,8 +217,8 @@ class World:
         return [client for client in CLIENTS if self.homes[client] == broker]
 
 
-def run(seed, policies=POLICIES, faults=False, merging=False, length=120):
-    """One random run; what happened, by what a run is for."""
+def run(seed, happened, policies=POLICIES, faults=False, merging=False, length=120):
+    """One random run."""
     rng = random.Random(seed)
     calm = rng.random() < 0.2
     world = World(rng, policies, faults, merging)
@@ -228,24 +229,18 @@ def run(seed, policies=POLICIES, faults=False, merging=False, length=120):
     for edge in world.down:
         world.net.connect(*edge)
     world.calm_down()
-    preserved = sum(b.counters.preserved for b in world.net.brokers.values())
-    merged = sum(any(e.ending.merged for e in b.preserved) for b in world.net.brokers.values())
+    brokers = world.net.brokers.values()
+    happened["preserved"] += sum(b.counters.preserved for b in brokers)
+    happened["merged"] += sum(any(e.ending.merged for e in b.preserved) for b in brokers)
     check_deliveries(world, calm and not faults)
     check_tables(world)
     check_nothing_is_left(world)
-    deliveries = sum(len(clients) for clients in world.must.values())
-    return Counter(deliveries=deliveries, preserved=preserved, merged=merged)
+    happened["deliveries"] += sum(len(clients) for clients in world.must.values())
 
 
-def many(seeds, **options):
-    """Run many seeds; the one that fails is named."""
-    happened = Counter()
-    for seed in seeds:
-        try:
-            happened += run(seed, **options)
-        except Exception as error:
-            error.add_note(f"seed {seed} {options}")
-            raise
+def deliveries_of(seeds, **options):
+    """Of many runs, in which also happened what they are for."""
+    happened = many(run, seeds, **options)
     if set(PRUNING) >= set(options.get("policies", POLICIES)):
         assert happened["preserved"] * 20 > len(seeds)
     if options.get("merging"):
@@ -274,17 +269,14 @@ VARIANTS = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fixed_seeds(variant):
-    assert many(range(60), **VARIANTS[variant]) > 50
+    assert deliveries_of(range(60), **VARIANTS[variant]) > 50
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_thousands_of_seeds(variant):
-    fresh = random.SystemRandom().randrange(2**32)
-    print(f"fresh seeds from {fresh}")
-    seeds = [*range(1_000), *range(fresh, fresh + 500)]
-    assert many(seeds, **VARIANTS[variant]) > 1_000
+    assert deliveries_of(many_seeds(), **VARIANTS[variant]) > 1_000
 
 
 def check_deliveries(world, calm):

@@ -1,6 +1,7 @@
 """One random run of a world: a tree, clients that do things, faults that end, then the checks."""
 
 import random
+from collections import Counter
 
 from byway.core.config import BrokerConfig
 from byway.sim.network import NetworkOptions, WayOptions
@@ -28,6 +29,25 @@ OPERATIONS = (
 )  # fmt: skip
 WEIGHTS = (4, 6, 20, 3, 1, 1, 1, 2)
 FAULTS = ("crash", "cut", "partition", "delay", "slow")
+
+
+def many(run, seeds, **options):
+    """Run many seeds, `run(seed, happened, …)`; the one that fails is named."""
+    happened = Counter()
+    for seed in seeds:
+        try:
+            run(seed, happened, **options)
+        except Exception as error:
+            error.add_note(f"seed {seed} {options}")
+            raise
+    return happened
+
+
+def many_seeds(known=1_000, fresh=500):
+    """Those that were run before, and some that were not."""
+    first = random.SystemRandom().randrange(2**32)
+    print(f"fresh seeds from {first}")
+    return [*range(known), *range(first, first + fresh)]
 
 
 class RandomRun:
