@@ -44,6 +44,7 @@ class MatchIndex:
     def __init__(self, vocabulary: Vocabulary = SHARED) -> None:
         self._vocabulary = vocabulary
         self._atoms = Atoms(vocabulary)
+        self._atoms_most = 64  # of one conjunction
         self._arrays = _new_arrays(vocabulary)
         self._control = self._arrays["control"]
         self._directory = self._arrays.directory
@@ -243,7 +244,7 @@ class MatchIndex:
         """Give a bounded number of conjunctions a better access predicate."""
         while rounds > 0 and self._control[lay.HOT]:
             rounds -= 1
-            self._reserve(64, 0, 64)
+            self._reserve(self._atoms_most, 0, 64)
             entry.rechoose(self._directory, _RECHOOSE)
             while self._control[lay.PENDING] >= 0:
                 self._grow_wanted()
@@ -362,6 +363,7 @@ class MatchIndex:
             self._extend(field)
         count = len(atoms.codes)
         members = len(atoms.set_nums)
+        self._atoms_most = max(self._atoms_most, count)
         self._reserve(count, members, max(8, count + members))
         codes, nums, set_nums, set_res = atoms.arrays()
         number, unfinished, atom = entry.insert(
@@ -435,7 +437,7 @@ class MatchIndex:
             if arrays.rows("hits") <= size:
                 arrays.grow("hits", size + 1)
         for pool, name, more in (
-            (lay.POOL_ATOMS, "atoms", 2 * atoms),
+            (lay.POOL_ATOMS, "atoms", 3 * atoms),  # a block may be twice as large, and a copy
             (lay.POOL_FILINGS, "filings", 2 * filings),
             (lay.POOL_SETS, "sets", 2 * members),
         ):

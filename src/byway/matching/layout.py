@@ -128,10 +128,10 @@ CONJUNCTION = np.dtype(
         ("link", "i4"),
         ("filing", "i4"),  # start of its filings
         ("next", "i4"),  # next conjunction of the key, or next free
-        ("count", "i2"),  # atoms
-        ("access", "i2"),  # index of the access atom, -1: always list
-        ("filings", "i2"),
-        ("filed", "i2"),  # filings done so far
+        ("count", "i4"),  # atoms
+        ("access", "i4"),  # index of the access atom, -1: always list
+        ("filings", "i4"),
+        ("filed", "i4"),  # filings done so far
         ("ordinal", "i2"),  # which conjunction of its filter
         ("stamped", "i1"),  # 1: may be met twice in one match
         ("several", "i1"),  # 1: its key has other conjunctions

@@ -11,6 +11,7 @@ from byway.model import (
     FALSE,
     TRUE,
     DuplicateKeyError,
+    Filter,
     InvalidValueError,
     UnknownKeyError,
     parse,
@@ -318,6 +319,46 @@ def test_unequal_is_not_scanned_when_it_is_the_value():
     before = index.statistics().candidates
     assert matched(index, s="a") == [500]
     assert index.statistics().candidates - before == 1
+
+
+def excluding(count: int, attributes: int = 1) -> Filter:
+    """As many predicates as a filter may have, or fewer."""
+    [(_, constraint)] = (
+        parse(f"x NOT IN ({', '.join(map(str, range(count)))})").conjunctions[0].terms
+    )
+    return Filter.of([{f"x{n:02}": constraint for n in range(attributes)}])
+
+
+@pytest.mark.parametrize("attributes", [1, 3])
+def test_filters_of_many_predicates(attributes):
+    indexes = MatchIndex(Vocabulary()), NaiveIndex()
+    sizes = (1, 63, 64, 65, 96, 97, 129, 511, 512, 513, 1_000, 1_024)
+    for index in indexes:
+        for key, size in enumerate(sizes):
+            index.add(key, excluding(size, attributes))
+            index.add(100 + key, parse(f"y = {key}"))
+    fast, naive = indexes
+    check(fast)
+    for value in (-1, 0, 62, 64, 70, 512, 1_023, 1_024):
+        for _ in range(20):
+            event = {f"x{n:02}": value for n in range(attributes)} | {"y": 3}
+            assert sorted(fast.match(event).tolist()) == sorted(naive.match(event))
+    for size in sizes:
+        wanted = excluding(size, attributes)
+        assert fast.covering(wanted).tolist() == sorted(naive.covering(wanted))
+        assert fast.covered_by(wanted).tolist() == sorted(naive.covered_by(wanted))
+
+
+def test_the_largest_conjunction():
+    index = MatchIndex(Vocabulary())
+    largest = excluding(1_024, 64)  # 65,536 predicates
+    index.add(1, largest)
+    index.add(2, excluding(65, 64))
+    check(index)
+    event = {f"x{n:02}": 100 for n in range(64)}
+    assert index.match(event).tolist() == [2]
+    assert sorted(index.match(dict.fromkeys(event, -1)).tolist()) == [1, 2]
+    assert index.covering(largest).tolist() == [1, 2]
 
 
 def test_an_empty_index_is_small():
