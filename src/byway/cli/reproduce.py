@@ -41,7 +41,10 @@ def reproduce(
         Path, typer.Option(metavar="DIR", help="Keep runs and the report there.")
     ] = Path("reproduction"),
     seeds: Annotated[
-        int | None, typer.Option(min=1, max=1_000, help="Seeds a contender; not given: 3.")
+        int | None,
+        typer.Option(
+            min=1, max=1_000, help="Seeds a contender; not given: 3 or what a claim says."
+        ),
     ] = None,
     only_list: Annotated[
         bool, typer.Option("--list", help="List the claims, and run nothing.")

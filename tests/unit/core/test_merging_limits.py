@@ -13,12 +13,12 @@ from byway.core.covering.partners import ALTERNATIVES_MAX, SHOWN_MAX, Partners
 from byway.core.covering.samples import SAMPLES_MAX, Samples
 from byway.core.inputs import Started, TimerFired
 from byway.core.subscriptions import TIMER
-from byway.model import parse
-from byway.model.constraints import SET_SIZE_MAX
-from byway.model.merging import even_share, merge
-from byway.model.messages import SubscriptionsSettled
+from byway.model import Filter, covers, parse
+from byway.model.constraints import SET_SIZE_MAX, equal_to
+from byway.model.merging import even_share, merge, merge_exactly
+from byway.model.messages import Subscribe, SubscriptionsSettled
 from tests.core_net import Net
-from tests.lone_broker import Lone, publication, subscribe
+from tests.lone_broker import Lone, entry, publication, subscribe
 from tests.unit.core.test_merging import (
     GAP,
     HIGH,
@@ -131,6 +131,25 @@ def test_without_retirement_a_merger_that_lost_a_part_goes_at_once(covering):
     assert forwarded(lone) == sorted([str(LOW.filter), str(HIGH.filter)])
     quiet(lone)
     assert ticks(lone, 3) == ([], [])
+
+
+@pytest.mark.parametrize("retire_batch", [0, 20])
+@pytest.mark.parametrize("covering", POLICIES)
+def test_further_on_nothing_stays_of_a_merger_that_went(covering, retire_batch):
+    config = BrokerConfig(covering=covering, merging=True, retire_batch=retire_batch)
+    net = Net([("B0", "B1"), ("B1", "B2")], config)
+    net.attach("publisher", "B2")
+    net.attach("subscriber", "B0")
+    net.advertise("publisher", "ANY")
+    net.settle()
+    for number in range(3):
+        net.subscribe("subscriber", f"p >= {number} AND p < {number + 1}", f"s{number}")
+    steps_to_rest(net)
+    assert len(net.brokers["B0"].preserved) == 1
+    net.unsubscribe("subscriber", "s1")
+    steps_to_rest(net)
+    assert [len(broker.subscriptions) for broker in net.brokers.values()] == [2, 2, 2]
+    assert [len(broker.preserved) for broker in net.brokers.values()] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("retire_batch", [0, 20])
@@ -259,6 +278,62 @@ def test_alternatives(texts, whole):
     assert forwarded(lone) == sorted(expected)
 
 
+def arrive(lone: Lone, *texts: str) -> list[str]:
+    """What is forwarded when all that may be merged is."""
+    lone.receive("A", *(subscribe(f"s{n}", text) for n, text in enumerate(texts)))
+    for _ in range(8):
+        quiet(lone)
+    return forwarded(lone)
+
+
+TWISTED = "x IN (1, 12) OR x >= 3 AND x < 10", "x IN (1, 4) OR x >= 10"
+
+
+def test_what_is_not_known_to_cover_its_parts_does_not_stand_for_them():
+    """4 and 12 leave the set, because a range of the other filter holds them."""
+    whole = merge_exactly(*map(parse, TWISTED))
+    assert str(whole) == "x = 1 OR x >= 3"
+    assert not covers(whole, parse(TWISTED[0]))
+    lone = fed()
+    assert arrive(lone, *TWISTED) == sorted(TWISTED)
+    lone.receive("A", gone("s0", "s1"))
+    quiet(lone)
+    assert len(lone.broker.preserved) == 0
+
+
+@pytest.mark.parametrize("count", [8, 9, 40])
+@pytest.mark.parametrize("first", [True, False])
+def test_many_that_do_not_merge_do_not_hide_one_that_does(count, first):
+    others = [f"p = {100 * n} OR q{n} = 1" for n in range(count)]
+    ranged = "p > 0 AND p < 50"
+    texts = [ranged, *others] if first else [*others, ranged]
+    assert len(arrive(fed(retire_batch=100), *texts)) == count
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_large_sets_do_not_hide_the_one_that_fills_a_range(reverse):
+    sets = [", ".join(str(600 * n + value) for value in range(600)) for n in range(12)]
+    texts = [*(f"p IN ({each})" for each in sets), "p > 0 AND p < 599"]
+    assert len(arrive(fed(retire_batch=100), *(texts[::-1] if reverse else texts))) == 12
+
+
+def test_covered_ranges_between_do_not_matter():
+    inside = [f"p > {n} AND p < {n}.5" for n in range(300)]
+    lone = fed(covering="lazy", retire_batch=1_000)
+    held = arrive(lone, *inside, "p >= 0 AND p < 1000", "p >= 1000 AND p < 2000")
+    assert held == ["p >= 0 AND p < 2000"]
+
+
+def test_mergers_have_a_size():
+    long = "x" * 20_000
+    lone = fed()
+    filters = [Filter.of([{"s": equal_to(f"{n}{long}")}]) for n in range(4)]
+    lone.receive("A", *(Subscribe(entry(f"s{n}"), each) for n, each in enumerate(filters)))
+    for _ in range(4):
+        quiet(lone)
+    assert len(forwarded(lone)) == 2  # three are together, with 60,000 bytes
+
+
 def test_filters_with_many_alternatives_are_left_alone():
     lone = fed()
     for name, first in (("x", 0), ("y", 100)):
@@ -312,8 +387,14 @@ def test_what_is_known_is_bounded(monkeypatch):
     for number in range(20_000):
         known.add(number, parse(f"p >= {number} AND p < {number}.5"), "C")
         assert known.shown <= 10_000
-    assert known.near(parse("p >= 19990.5 AND p < 19990.6"), "C", 1) == [19_990]
-    assert known.near(parse("p >= 3.5 AND p < 3.6"), "C", 1) == []  # forgotten
+    assert list(known.near(parse("p >= 19990.5 AND p < 19990.6"), "C", 1)) == [19_990]
+    assert list(known.near(parse("p >= 3.5 AND p < 3.6"), "C", 1)) == []  # forgotten
+
+
+def test_what_says_nothing_of_any_attribute_is_not_kept():
+    known = partners({1})
+    known.add(1, parse("TRUE"), "C")
+    assert known.snapshot().known == []
 
 
 def test_what_has_no_room_for_more_is_not_found():
@@ -322,8 +403,17 @@ def test_what_has_no_room_for_more_is_not_found():
     for key, symbol in ((1, "X"), (2, "Y")):
         known.add(key, parse(f"s = '{symbol}'"), "C")
     wanted = parse("s = 'Z'")
-    assert known.near(wanted, "C", 2) == []
-    assert known.near(wanted, "C", 1) == [2]
+    assert list(known.near(wanted, "C", 2)) == []
+    assert list(known.near(wanted, "C", 1)) == [2]
+
+
+def test_one_that_comes_back_is_the_latest():
+    there = {1, 2}
+    known = partners(there)
+    for key, symbol in ((1, "X"), (2, "Y"), (1, "X")):
+        known.add(key, parse(f"s = '{symbol}'"), "C")
+    assert list(known.near(parse("s = 'Z'"), "C", 1)) == [1, 2]
+    assert known.snapshot().known == [(2, "C"), (1, "C")]
 
 
 # --- the budget ----------------------------------------------------------------------------------
@@ -347,8 +437,8 @@ def test_the_budget_is_for_all_that_a_merger_stands_for():
     for _ in range(10):
         quiet(lone)
     assert len(lone.broker.preserved) > 10
-    for entry in lone.broker.preserved:
-        [(_, whole), _] = entry.filter.conjunctions[0].terms
+    for merged in lone.broker.preserved:
+        [(_, whole), _] = merged.filter.conjunctions[0].terms
         inside = [(a, b) for a, b in parts if whole.low <= a and b <= whole.high]
         wanted = sum(b - a for a, b in inside)
         assert 1 - wanted / (whole.high - whole.low) < 0.2

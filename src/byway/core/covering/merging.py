@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -37,6 +37,10 @@ BATCH: Final = 20
 """Mergers made in one step where nothing is ever retired."""
 NEW_MAX: Final = 65_536
 """Forwarded entries that wait to be looked at; beyond, the oldest are not."""
+TRIES_MAX: Final = 256
+"""Filters that one is tried with before it is left alone."""
+BYTES_MAX: Final = 65_536
+"""Of a merger's filter, encoded."""
 REFUSED_MAX: Final = 1_024
 """Mergers that let too much through and are not made again; beyond, the oldest may be."""
 OBSERVED_EVERY: Final = 8
@@ -45,6 +49,8 @@ OBSERVED_MIN: Final = 20
 """Publications that a merger must have let through to be judged."""
 OBSERVED_MAX: Final = 80
 """When it has let through so many, what was before counts half."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Score(msgspec.Struct, array_like=True):
@@ -190,11 +196,10 @@ class Merging:
         """Merge it with all that it can be merged with, or remember it."""
         grown = self._part(entry)
         while True:
-            room.examined -= len(grown.filter.conjunctions)
             near = self._partners.near(grown.filter, link, grown.weight)
             known = (self._policy.moves.entry(id) for id in near)
-            others = [self._part(e) for e in known if e is not None and e not in grown.entries]
-            best = self._best(grown, others, link, PARTS_MAX)
+            others = (self._part(e) for e in known if e is not None and e not in grown.entries)
+            best = self._best(grown, others, link, PARTS_MAX, room)
             if best is None:
                 break
             _, grown = best
@@ -217,12 +222,14 @@ class Merging:
         return None if entry is None else entry.filter
 
     def _best(
-        self, part: Part, others: Iterable[Part], link: str, most: int
+        self, part: Part, others: Iterable[Part], link: str, most: int, room: Room
     ) -> tuple[Part, Part] | None:
         """Which of the others to merge a part with, and what becomes of it: one with which it lets
         through no more than before, else the one that adds least in vain."""
         best: tuple[float, Part, Part] | None = None
-        for other in others:
+        room.examined -= len(part.filter.conjunctions)
+        for other in islice(others, TRIES_MAX):
+            room.examined -= len(part.filter.conjunctions)
             found = self._joined(part, other, link, most)
             if found is not None and (best is None or found[0] < best[0]):
                 best = (found[0], other, found[1])
@@ -243,7 +250,7 @@ class Merging:
             found = merge(a.filter, b.filter, share)
         else:
             return None
-        if found.filter in (a.filter, b.filter):
+        if found.filter in (a.filter, b.filter) or not _stands_for(found.filter, a, b):
             return None
         before = max(a.in_vain, b.in_vain)
         if a.in_vain != b.in_vain and _is_one(a, b):  # else the larger share is an upper bound
@@ -288,7 +295,7 @@ class Merging:
         for link in sorted(entry.forwarded):
             release = policy.release_of(entry, link)
             room.examined -= 1 + len(release.forwarded)
-            whole = self._merged_all(release.forwarded, link)
+            whole = self._merged_all(release.forwarded, link, room)
             if whole is not None and covers(whole.filter, entry.filter):
                 self._note(entry.id, whole)
                 self._new.append((entry.id, link))  # with fewer parts it may be merged again
@@ -305,7 +312,7 @@ class Merging:
             else:
                 policy.left([entry], link, {})
 
-    def _merged_all(self, entries: Sequence[Entry], link: str) -> Part | None:
+    def _merged_all(self, entries: Sequence[Entry], link: str, room: Room) -> Part | None:
         """One filter in place of all, if that may be. Whatever merges is merged; in the end one
         must cover the rest."""
         if not 1 < len(entries) <= BEHIND_MAX:
@@ -321,14 +328,14 @@ class Merging:
             if not waiting:
                 break
             part = waiting.pop()
-            near = {n: merged[n] for n in partners.near(part.filter, link, part.weight)}
-            best = self._best(part, near.values(), link, BEHIND_MAX)
+            near = (merged[n] for n in partners.near(part.filter, link, part.weight))
+            best = self._best(part, near, link, BEHIND_MAX, room)
             if best is None:
                 merged[number] = part
                 partners.add(number, part.filter, link)
             else:
                 other, grown = best
-                del merged[next(n for n, known in near.items() if known is other)]
+                del merged[next(n for n, known in merged.items() if known is other)]
                 waiting.append(grown)
         return _covering_all(list(merged.values()))
 
@@ -376,6 +383,12 @@ def _is_there(entry: Entry, link: str) -> bool:
 def _is_one(*parts: Part) -> bool:
     """Whether all are without OR."""
     return all(len(part.filter.conjunctions) == 1 for part in parts)
+
+
+def _stands_for(filter: Filter, *parts: Part) -> bool:
+    """Whether it may be sent in their place: it covers each, as far as can be told, and fits in a
+    frame with many others."""
+    return len(_encode(filter)) <= BYTES_MAX and all(covers(filter, p.filter) for p in parts)
 
 
 def _covering_all(parts: Sequence[Part]) -> Part | None:

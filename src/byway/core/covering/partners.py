@@ -12,8 +12,9 @@ one alternative meet, and for filters without OR, which may be joined with one o
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -40,17 +41,16 @@ SHOWN_MAX: Final = 262_144
 """Places of all filters together; beyond, the filters known longest are forgotten."""
 TIDIED_MIN: Final = 4_096
 """Places from which on filters that have gone are looked for."""
-WALK_MAX: Final = 256
-"""Filters of a place that are looked at."""
-FOUND_MAX: Final = 8
-"""Filters that one place gives; of ranges, on each side."""
+WALK_MAX: Final = 1_024
+"""Filters of a place that are looked at; of ranges, on each side."""
+GONE_MAX: Final = 32
+"""Filters on each side of a search of which half may have gone before a place is tidied."""
 BESIDE: Final = 2
 """Ranges on each side that need not touch."""
 HOLES_MAX: Final = 64
-"""Strings by which a pattern that leaves them out is known."""
+"""Strings by which a pattern that leaves them out is known, open ends among them."""
 
 K = TypeVar("K")
-T = TypeVar("T")
 Place = tuple[Any, ...]
 Span = tuple[Any, Any]
 """Where a range begins and ends: two touch where neither begins after the other's end."""
@@ -64,6 +64,21 @@ class PartnersState(msgspec.Struct, Generic[K], array_like=True):
     tidied_from: int
 
 
+class Shown(Generic[K]):
+    """A filter in a place. `number` tells which time it is there; an older one has gone."""
+
+    __slots__ = ("high", "key", "low", "number", "size")
+
+    def __init__(self, key: K, number: int, size: int, span: Span | None) -> None:
+        self.key, self.number, self.size = key, number, size
+        self.low: Any = span and span[0]
+        self.high: Any = span and span[1]
+
+
+def _begin(shown: Shown[Any]) -> Any:
+    return shown.low
+
+
 class Partners(Generic[K]):
     """Filters by key and link. `weight_of` says how many parts one stands for, and None of one that
     no longer counts. With `exact`, and with OR, only what may merge perfectly is found."""
@@ -74,135 +89,113 @@ class Partners(Generic[K]):
         self._weight_of = weight_of
         self._most = most
         self._exact = exact
-        self._known: dict[tuple[K, str], Filter] = {}
-        self._places: dict[Place, list[tuple[int, K]]] = {}
-        """The size of a set, and whose it is; the latest last."""
-        self._spans: dict[Place, list[tuple[Any, Any, K]]] = {}
+        self._known: dict[tuple[K, str], int] = {}
+        """When it was added; the latest last."""
+        self._added = 0
+        self._places: dict[Place, list[Shown[K]]] = {}
+        """The latest last."""
+        self._spans: dict[Place, list[Shown[K]]] = {}
         """Ascending by where they begin."""
         self.shown = 0
         """In how many places filters are, all together."""
         self._tidied_from = TIDIED_MIN
 
     def add(self, key: K, filter: Filter, link: str) -> None:
-        """Remember a filter."""
-        if (key, link) in self._known or not may_merge(filter):
+        """Remember a filter, as the latest."""
+        if not may_merge(filter):
             return
-        self._known[key, link] = filter
+        self._known.pop((key, link), None)
+        self._added += 1
+        self._known[key, link] = self._added
         for group, name, constraint, rest in _meetings(filter, _groups_of):
             at = (link, group, name, rest)
             span = _span(constraint)
+            shown = Shown(key, self._added, _size(constraint), span)
             if span is not None and not isinstance(constraint, NumberSet):
-                spans: list[Any] = self._spans.setdefault((*at, _form(constraint)), [])
-                shown = (*span, key)
-                where = bisect_left(spans, shown)
-                if where == len(spans) or spans[where] != shown:
-                    spans.insert(where, shown)
-                    self.shown += 1
+                insort(self._spans.setdefault((*at, _form(constraint)), []), shown, key=_begin)
+                self.shown += 1
             for form in _shown_as(constraint, self._exact):
-                self._places.setdefault((*at, form), []).append((_size(constraint), key))
+                self._places.setdefault((*at, form), []).append(shown)
                 self.shown += 1
         if self.shown > self._tidied_from:
             self._tidy()
 
-    def near(self, filter: Filter, link: str, weight: int) -> list[K]:
-        """Those that may be merged with a filter of so many parts, each once."""
-        found: dict[K, None] = {}
-        with_or = len(filter.conjunctions) > 1
+    def near(self, filter: Filter, link: str, weight: int) -> Iterator[K]:
+        """Those that may be merged with a filter of so many parts, each once. Nothing may be added
+        before the last is asked for."""
         if not may_merge(filter):
-            return []
+            return
+        found: set[K] = set()
+        with_or = len(filter.conjunctions) > 1
         for group, name, constraint, rest in _meetings(filter, _groups_for):
             at = (link, group, name, rest)
-            span = _span(constraint)
             exact = self._exact or with_or or group != _ALONE
-            if span is not None:
-                found |= dict.fromkeys(self._beside((*at, _form(constraint)), span, weight, exact))
-            for form in _sought_as(constraint, exact):
-                found |= dict.fromkeys(self._latest((*at, form), _size(constraint), weight))
-        return list(found)
+            for key in self._meeting(at, constraint, weight, exact):
+                if key not in found:
+                    found.add(key)
+                    yield key
 
-    def _latest(self, place: Place, size: int, weight: int) -> list[K]:
-        """The latest first, of sets those with which one of this size is not too large."""
-        shown = self._places.get(place)
-        found: list[K] = []
-        if shown is None:
-            return found
-        for at in range(len(shown) - 1, max(-1, len(shown) - 1 - WALK_MAX), -1):
-            of, key = shown[at]
-            if not (size and of) or size + of <= SET_SIZE_MAX:
-                fits = self._fits(key, place[0], weight)
-                if fits is None:
-                    del shown[at]
-                    self.shown -= 1
-                elif fits:
-                    found.append(key)
-                    if len(found) == FOUND_MAX:
-                        break
-        if not shown:
-            del self._places[place]
-        return found
+    def _meeting(self, at: Place, constraint: Constraint, weight: int, exact: bool) -> Iterator[K]:
+        span = _span(constraint)
+        if span is not None:
+            yield from self._beside((*at, _form(constraint)), span, weight, exact)
+        for form in _sought_as(constraint, exact):
+            yield from self._latest((*at, form), constraint, weight)
 
-    def _beside(self, place: Place, span: Span, weight: int, exact: bool) -> list[K]:
+    def _latest(self, place: Place, constraint: Constraint, weight: int) -> Iterator[K]:
+        """The latest first, of sets those with which one is not too large."""
+        size = _size(constraint)
+        for shown in self._there(self._places, place, None)[: -WALK_MAX - 1 : -1]:
+            small = not (size and shown.size) or size + shown.size <= SET_SIZE_MAX
+            if small and self._fits(shown, place[0], weight):
+                yield shown.key
+
+    def _beside(self, place: Place, span: Span, weight: int, exact: bool) -> Iterator[K]:
         """Ranges that touch a span, and unless it is to be exact, the next on both sides."""
-        beside = 0 if exact else BESIDE
-        spans = self._spans.get(place)
-        if spans is None:
-            return []
-        at = bisect_left(spans, (span[0],))
-        found: list[K] = []
-        gone: list[int] = []
+        spans = self._there(self._spans, place, span[0])
+        at = bisect_left(spans, span[0], key=_begin)
         for order in (range(at - 1, -1, -1), range(at, len(spans))):
-            kept, lost = self._walk(spans, order[:WALK_MAX], span, beside, (place[0], weight))
-            found += kept
-            gone += lost
-        for number in sorted(gone, reverse=True):
-            del spans[number]
-        self.shown -= len(gone)
-        if not spans:
-            del self._spans[place]
-        return found
-
-    def _walk(
-        self,
-        spans: list[tuple[Any, Any, K]],
-        order: range,
-        span: Span,
-        beside: int,
-        joined: tuple[str, int],
-    ) -> tuple[list[K], list[int]]:
-        """What is found one way, and where one has gone. So many `beside` need not touch."""
-        found: list[K] = []
-        gone: list[int] = []
-        for at in order:
-            low, high, key = spans[at]
-            touches = low <= span[1] and span[0] <= high
-            if not touches and len(found) >= beside:
-                if low > span[1]:
+            beside = 0 if exact else BESIDE
+            for shown in (spans[number] for number in order[:WALK_MAX]):
+                touches = shown.low <= span[1] and span[0] <= shown.high
+                if not touches and not beside and shown.low > span[1]:
                     break
-                continue
-            fits = self._fits(key, *joined)
-            if fits is None:
-                gone.append(at)
-            elif fits:
-                found.append(key)
-                if len(found) == FOUND_MAX:
-                    break
-        return found, gone
+                if (touches or beside) and self._fits(shown, place[0], weight):
+                    beside = max(beside - 1, 0)
+                    yield shown.key
 
-    def _fits(self, key: K, link: str, weight: int) -> bool | None:
-        """Whether one may be joined with so many; None: with none any more, and it is forgotten."""
-        if (key, link) not in self._known:
-            return None
-        own = self._weight_of(key, link)
+    def _there(self, places: dict[Place, list[Shown[K]]], place: Place, low: Any) -> list[Shown[K]]:
+        """Those of a place. If many have gone, of the last ones or those about a place in their
+        order, they are forgotten."""
+        shown = places.get(place, [])
+        at = len(shown) if low is None else bisect_left(shown, low, key=_begin)
+        about = shown[max(at - GONE_MAX, 0) : at + GONE_MAX]
+        if sum(not self._is_known(each, place[0]) for each in about) > GONE_MAX // 2:
+            kept = [each for each in shown if self._is_known(each, place[0])]
+            self.shown -= len(shown) - len(kept)
+            _put(places, place, kept)
+            return kept
+        return shown
+
+    def _is_known(self, shown: Shown[K], link: str) -> bool:
+        return self._known.get((shown.key, link)) == shown.number
+
+    def _fits(self, shown: Shown[K], link: str, weight: int) -> bool:
+        """Whether one may be joined with so many. Those that cannot with any are forgotten."""
+        at = (shown.key, link)
+        if not self._is_known(shown, link):
+            return False
+        own = self._weight_of(*at)
         if own is None or own >= self._most:
-            del self._known[key, link]
-            return None
+            del self._known[at]
+            return False
         return own + weight <= self._most
 
     def _tidy(self) -> None:
         """Forget filters that have gone, and if that is not enough, those known longest."""
         self._known = {
-            at: filter
-            for at, filter in self._known.items()
+            at: number
+            for at, number in self._known.items()
             if (self._weight_of(*at) or self._most) < self._most
         }
         self._drop_unknown()
@@ -213,16 +206,13 @@ class Partners(Generic[K]):
         self._tidied_from = min(SHOWN_MAX, max(TIDIED_MIN, 2 * self.shown))
 
     def _drop_unknown(self) -> None:
-        known = self._known
-        for place, shown in list(self._places.items()):
-            kept = [s for s in dict.fromkeys(shown) if (s[1], place[0]) in known]
-            _put(self._places, place, kept)
-        for place, spans in list(self._spans.items()):
-            _put(self._spans, place, [s for s in spans if (s[2], place[0]) in known])
+        for places in (self._places, self._spans):
+            for place, shown in list(places.items()):
+                _put(places, place, [s for s in shown if self._is_known(s, place[0])])
         self.shown = sum(map(len, self._places.values())) + sum(map(len, self._spans.values()))
 
     def snapshot(self) -> PartnersState[K]:
-        """Which ones are known."""
+        """Which ones are known, the latest last."""
         there = [at for at in self._known if self._weight_of(*at) is not None]
         return PartnersState(there, self._tidied_from)
 
@@ -235,16 +225,17 @@ class Partners(Generic[K]):
         self._tidied_from = max(self._tidied_from, state.tidied_from)
 
 
-def _put(places: dict[Place, list[T]], place: Place, kept: list[T]) -> None:
+def _put(places: dict[Place, list[Shown[K]]], place: Place, kept: list[Shown[K]]) -> None:
     if kept:
         places[place] = kept
     else:
-        del places[place]
+        places.pop(place, None)
 
 
 def may_merge(filter: Filter) -> bool:
     """Whether a filter is of a kind that is merged at all."""
-    return 1 <= len(filter.conjunctions) <= ALTERNATIVES_MAX
+    alternatives = filter.conjunctions
+    return 1 <= len(alternatives) <= ALTERNATIVES_MAX and all(a.terms for a in alternatives)
 
 
 # --- places --------------------------------------------------------------------------------------
@@ -277,11 +268,16 @@ def _meetings(
     alternatives = filter.conjunctions
     for number, alternative in enumerate(alternatives):
         rest_of_all = (*alternatives[:number], *alternatives[number + 1 :])
-        others = _encode(rest_of_all) if rest_of_all else b""
+        others = _digest(rest_of_all) if rest_of_all else b""
         for name, constraint in alternative.terms:
-            rest = _encode([term for term in alternative.terms if term[0] != name])
+            rest = _digest([term for term in alternative.terms if term[0] != name])
             for group in groups(others):
                 yield group, name, constraint, rest
+
+
+def _digest(part: object) -> bytes:
+    """Names a part of a filter, which may be large."""
+    return blake2b(_encode(part), digest_size=16).digest()
 
 
 def _span(constraint: Constraint) -> Span | None:
@@ -295,7 +291,7 @@ def _span(constraint: Constraint) -> Span | None:
 
 def _form(constraint: Constraint) -> bytes:
     """Ranges of one form are one range if they touch."""
-    return _encode(bare(constraint)) if isinstance(constraint, StringPattern) else b""
+    return _digest(bare(constraint)) if isinstance(constraint, StringPattern) else b""
 
 
 def _size(constraint: Constraint) -> int:

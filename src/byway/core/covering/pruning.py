@@ -78,8 +78,8 @@ class Pruning(Active):
         return {entry.id: Ending(retired=True) for entry in entries}
 
     def may_stay(self, ending: Ending | None) -> bool:
-        """Any that has ended for good."""
-        return ending is not None
+        """Any that has ended for good, but what is retired only where it would be again."""
+        return ending is not None and (not ending.retired or super().may_stay(ending))
 
     def postpones(self, entry: Entry, ending: Ending) -> bool:
         """While there is a long queue."""
