@@ -21,6 +21,7 @@ from byway.model.constraints import (
     common_prefix,
     high_key,
     holds_of_kind,
+    intersect,
     known_prefix,
     low_key,
     number_range,
@@ -47,45 +48,55 @@ def union(a: Constraint, b: Constraint) -> Constraint | None:
         return _filled(b, a)
     if isinstance(b, StringSet) and isinstance(a, StringPattern):
         return _filled(a, b)
-    if isinstance(a, StringPattern) and isinstance(b, StringPattern) and bare(a) == bare(b):
-        return _union_spans(a, b)
+    if isinstance(a, StringPattern) and isinstance(b, StringPattern):
+        return _union_patterns(a, b)
     return None
 
 
-def bare(pattern: StringPattern) -> StringPattern:
-    """What a pattern says besides where it begins and ends and what it excludes."""
-    return msgspec.structs.replace(
-        pattern, low="", low_open=False, high=None, high_open=False, excluded=()
-    )
-
-
-StringBound = tuple[bool, str, bool]
+StringBound = tuple[bool, str]
 
 
 def string_span(pattern: StringPattern) -> tuple[StringBound, StringBound]:
-    """Where it begins and ends. Two spans touch where neither begins after the other's end. An end
-    that the rest of the pattern keeps out anyway counts as closed."""
-    rest = bare(pattern)
-    low_open = pattern.low_open and pattern_holds(rest, pattern.low)
-    if pattern.high is None:
-        return (False, pattern.low, low_open), (True, "", False)
-    high_open = pattern.high_open and pattern_holds(rest, pattern.high)
-    return (False, pattern.low, low_open), (False, pattern.high, not high_open)
+    """Where it begins and ends. Two may be one where neither begins after the other's end."""
+    return (False, pattern.low), (pattern.high is None, pattern.high or "")
 
 
-def _union_spans(a: StringPattern, b: StringPattern) -> Constraint | None:
-    """Patterns that say the same but for where they begin and end, if they touch."""
+def _union_patterns(a: StringPattern, b: StringPattern) -> Constraint | None:
+    """Patterns that say the same but for where they begin and end, if these touch. What one leaves
+    out and the other does not have stays out, also a string that both end at."""
     (a_low, a_high), (b_low, b_high) = string_span(a), string_span(b)
     if a_low > b_high or b_low > a_high:
         return None
-    first, last = (a if a_low <= b_low else b), (a if a_high >= b_high else b)
-    left_out = {*a.excluded, *b.excluded}
-    holes = tuple(v for v in left_out if not (pattern_holds(a, v) or pattern_holds(b, v)))
+    first = min(a, b, key=lambda p: (p.low, p.low_open))
+    last = max(a, b, key=lambda p: (string_span(p)[1], not p.high_open))
+    for same in (a, b):
+        whole = string_pattern(
+            first.low, first.low_open, last.high, last.high_open, same.prefix, same.suffix,
+            same.contains, (), same.not_prefix, same.not_suffix, same.not_contains,
+        )  # fmt: skip
+        if isinstance(whole, StringPattern) and all(_is_cut(part, whole) for part in (a, b)):
+            return _with_holes(whole, a, b)
+    return None
+
+
+def _is_cut(part: StringPattern, whole: StringPattern) -> bool:
+    """Whether it is what a whole has between where the part begins and ends, but for holes."""
+    between = StringPattern(part.low, part.low_open, part.high, part.high_open)
+    return intersect(whole, between) == msgspec.structs.replace(part, excluded=())
+
+
+def _with_holes(whole: StringPattern, a: StringPattern, b: StringPattern) -> Constraint | None:
+    ends = {end for end in (a.low, a.high, b.low, b.high) if end is not None}
+    holes = {
+        text
+        for text in {*a.excluded, *b.excluded, *ends}
+        if pattern_holds(whole, text) and not (pattern_holds(a, text) or pattern_holds(b, text))
+    }
     if len(holes) > SET_SIZE_MAX:
         return None
     return string_pattern(
-        first.low, first.low_open, last.high, last.high_open, a.prefix, a.suffix, a.contains,
-        holes, a.not_prefix, a.not_suffix, a.not_contains,
+        whole.low, whole.low_open, whole.high, whole.high_open, whole.prefix, whole.suffix,
+        whole.contains, tuple(holes), whole.not_prefix, whole.not_suffix, whole.not_contains,
     )  # fmt: skip
 
 
@@ -110,13 +121,16 @@ def _union_numbers(a: Constraint, b: Constraint) -> Constraint | None:
     parts = [_as_range(p) for p in _number_parts(a) + _number_parts(b)]
     parts.sort(key=low_key)
     joined = parts[0]
+    missed: list[Number] = []
     for part in parts[1:]:
         nearest, rest = high_key(joined)
         if low_key(part) > (nearest, rest + 1):
-            return None
+            if part.low != joined.high:
+                return None
+            missed.append(part.low)  # both are open there
         if high_key(part) > high_key(joined):
             joined = NumberRange(joined.low, joined.low_open, part.high, part.high_open)
-    holes = _common_holes(a, b)
+    holes = (*_common_holes(a, b), *missed)
     if len(holes) > SET_SIZE_MAX:
         return None
     return number_range(joined.low, joined.low_open, joined.high, joined.high_open, holes)

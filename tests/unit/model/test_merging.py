@@ -19,6 +19,21 @@ PERFECT = [
     ("x = 'a'", "x = 'b'", "x IN ('a', 'b')"),
     ("x = TRUE", "x = FALSE", "x IN (FALSE, TRUE)"),
     ("x <> 'a'", "x = 'a'", "x LIKE '%'"),
+    ("x < 5", "x > 5", "x <> 5"),
+    ("x > 0 AND x < 5 AND x <> 2", "x > 5 AND x < 9", "x > 0 AND x < 9 AND x NOT IN (2, 5)"),
+    ("x < 'm'", "x > 'm'", "x <> 'm'"),
+    ("x LIKE 'a%' AND x < 'ab'", "x LIKE 'a%' AND x >= 'ab'", "x LIKE 'a%'"),
+    (
+        "x >= 'a' AND x < 'c' AND x NOT LIKE 'b%'",
+        "x >= 'c' AND x < 'e'",
+        "x >= 'a' AND x < 'e' AND x NOT LIKE 'b%'",
+    ),
+    (
+        "x >= 'ab' AND x < 'ac' AND x LIKE '%a%'",
+        "x >= 'ac' AND x < 'c' AND x LIKE '%a%'",
+        "x >= 'ab' AND x < 'c' AND x LIKE '%a%'",
+    ),
+    ("x > 'b' AND x NOT LIKE 'a%'", "x <= 'b' AND x NOT LIKE 'a%'", "x NOT LIKE 'a%'"),
     ("x <> 'a'", "x <> 'b'", "x LIKE '%'"),
     ("x > 'a'", "x = 'a'", "x >= 'a'"),
     ("x >= 'a' AND x < 'm'", "x IN ('b', 'm')", "x >= 'a' AND x <= 'm'"),
@@ -54,10 +69,9 @@ IMPERFECT = [
     # f, g, merged, volume
     ("x BETWEEN 0 AND 2", "x BETWEEN 8 AND 10", "x BETWEEN 0 AND 10", 0.6),
     ("x > 0 AND x < 5 AND y = 1", "x > 5 AND x < 9 AND y = 2",
-     "x > 0 AND x < 9 AND y IN (1, 2)", 0.5),
+     "x > 0 AND x < 9 AND x <> 5 AND y IN (1, 2)", 0.5),
     ("x IN (1, 2)", "x BETWEEN 5 AND 9", "x BETWEEN 1 AND 9", 0.5 - 2 / 9),
     ("x < 1", "x > 2", "x >= -INFINITY", 1 / 3),
-    ("x < 5", "x > 5", "x >= -INFINITY", 1 / 3),
     ("x = 1 AND y = 1", "x = 2 AND y = 2", "x IN (1, 2) AND y IN (1, 2)", 0.5),
     ("x = 1", "y = 1", "TRUE", 0.81),
     ("x = 1", "x = 'a'", "x IS NOT NULL", 1 / 3),
@@ -65,7 +79,7 @@ IMPERFECT = [
     ("x LIKE '%ing'", "x LIKE '%ong'", "x LIKE '%ng'", 1 / 3),
     ("x BETWEEN 'aba' AND 'abb'", "x = 'abs'", "x LIKE 'ab%'", 1 / 3),
     ("x = 1", "x IS NULL", "TRUE", 0.4),
-    ("x > 'a' AND x < 'm'", "x > 'm' AND x < 'z'", "x LIKE '%'", 1 / 3),
+    ("x > 'a' AND x < 'm'", "x > 'n' AND x < 'z'", "x LIKE '%'", 1 / 3),
     ("x LIKE '%ing' AND x < 'm'", "x LIKE '%ong' AND x >= 'm'", "x LIKE '%ng'", 1 / 3),
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ from byway.model.constraints import (
     high_key,
     low_key,
 )
-from byway.model.unions import bare, string_span
+from byway.model.unions import string_span
 
 ALTERNATIVES_MAX: Final = 8
 """Filters with more are not merged."""
@@ -53,7 +53,7 @@ HOLES_MAX: Final = 64
 K = TypeVar("K")
 Place = tuple[Any, ...]
 Span = tuple[Any, Any]
-"""Where a range begins and ends: two touch where neither begins after the other's end."""
+"""Where a range begins and ends: two may be one where neither begins after the other's end."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -285,13 +285,15 @@ def _span(constraint: Constraint) -> Span | None:
         constraint = NumberRange(constraint.values[0], False, constraint.values[-1], False)
     if isinstance(constraint, NumberRange):
         nearest, rest = high_key(constraint)
-        return low_key(constraint), (nearest, rest + 1)
+        return low_key(constraint), (nearest, rest + 2)  # one number may be missing between
     return string_span(constraint) if isinstance(constraint, StringPattern) else None
 
 
 def _form(constraint: Constraint) -> bytes:
-    """Ranges of one form are one range if they touch."""
-    return _digest(bare(constraint)) if isinstance(constraint, StringPattern) else b""
+    """Ranges of one form may be one. The rest of a pattern depends on where it begins and ends."""
+    if not isinstance(constraint, StringPattern):
+        return b""
+    return _digest((constraint.suffix, constraint.not_suffix, constraint.not_contains))
 
 
 def _size(constraint: Constraint) -> int:
