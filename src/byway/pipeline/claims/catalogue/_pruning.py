@@ -94,6 +94,5 @@ SMALL_SELECTIVE: Final = Size(
         "probe.gap_s": "0.05", "measure.from_s": "260", "measure.tables_from_s": "270",
         "measure.to_s": "360", "sample_s": "1", "workload.subscriptions": "1_860",
         "workload.parameters.hot": "20", "workload.rate_per_s": "2", "workload.subscribers": "29",
-        "brokers.pruning_samples_min": "5",
     }
 )  # fmt: skip
