@@ -7,7 +7,7 @@ and that data arrived is told in passing.
 """
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -154,5 +154,5 @@ def test_a_batch_is_its_inputs_one_by_one(seed, monkeypatch):
     monkeypatch.setattr(runs, "Net", BatchNet)
     monkeypatch.setattr(BatchNet, "rng", random.Random(seed))
     monkeypatch.setattr(BatchNet, "batches", 0)
-    runs.run(seed, faults=True)
+    runs.run(seed, Counter(), faults=True)
     assert BatchNet.batches > 10
