@@ -38,13 +38,15 @@ from byway.model.unions import string_span
 ALTERNATIVES_MAX: Final = 8
 """Filters with more are not merged."""
 SHOWN_MAX: Final = 262_144
-"""Places of all filters together; beyond, the filters known longest are forgotten."""
+"""Places of all filters together. Where more than half of that are taken when it is tidied, the
+older half of the filters is forgotten."""
 TIDIED_MIN: Final = 4_096
 """Places from which on filters that have gone are looked for."""
 WALK_MAX: Final = 1_024
 """Filters of a place that are looked at; of ranges, on each side."""
 GONE_MAX: Final = 32
-"""Filters on each side of a search of which half may have gone before a place is tidied."""
+"""Filters on each side of where a search begins. If a quarter of these have gone, the place is
+tidied."""
 BESIDE: Final = 2
 """Ranges on each side that need not touch."""
 HOLES_MAX: Final = 64
