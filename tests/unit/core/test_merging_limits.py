@@ -1,6 +1,7 @@
 """Merging comes to rest, finds what merges in any order, and keeps to its budget."""
 
 import random
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -389,6 +390,18 @@ def test_what_is_known_is_bounded(monkeypatch):
         assert known.shown <= 10_000
     assert list(known.near(parse("p >= 19990.5 AND p < 19990.6"), "C", 1)) == [19_990]
     assert list(known.near(parse("p >= 3.5 AND p < 3.6"), "C", 1)) == []  # forgotten
+
+
+def test_a_large_filter_takes_little_to_remember():
+    """It is in a place for every attribute, and a place is named by all the others."""
+    text = " AND ".join(f"a{number} = '{number:0300}'" for number in range(50))
+    filter, known = parse(text), partners({1})
+    tracemalloc.start()
+    known.add(1, filter, "C")
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert known.shown == 50
+    assert taken < 2 * len(text)
 
 
 def test_what_says_nothing_of_any_attribute_is_not_kept():
