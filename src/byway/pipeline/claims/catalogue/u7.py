@@ -52,8 +52,10 @@ CLAIM = Claim(
         Said(statement=Gain(_QUEUE, "packing", "active", 1 - 12 / 20)),
     ),
     assumed=(
-        "which subscriptions are broad, and where: random edge brokers, after the first 65 % of "
+        "which subscriptions are broad, and where: random edge brokers, after the first 60 % of "
         "the others; that share was chosen with lazy's result in mind",
+        "the 21,000 publications that the document has all come, 18,600 of them before anything "
+        "ends; with 12,350 before, 30 triggered messages arrived at E in one of three runs",
         "no subscriber is behind E but through D; before, some were, and 23 triggered messages "
         "arrived at E under selective pruning where the document has none",
         "the bound of 30 messages that shows why selective's gain is smaller was set after a run "
@@ -63,6 +65,6 @@ CLAIM = Claim(
         "selective pruning looks at publications that at least 10 others wanted, because only 30 "
         "stand behind a broad one",
     ),
-    full=Size(settings={"brokers.profile": '"paper-slow"'}),
+    full=Size(settings={"brokers.profile": '"paper-slow"'}, seeds=8),
     quick=SMALL_SELECTIVE,
 )

@@ -77,6 +77,6 @@ CLAIM = Claim(
         "as many subscriptions whatever the covering degree, so that there are more broad ones "
         "where each covers fewer",
     ),
-    full=Size(settings={"brokers.profile": '"paper-slow"'}),
+    full=Size(settings={"brokers.profile": '"paper-slow"'}, seeds=8),
     quick=SMALL_SELECTIVE,
 )
