@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import byway
 from byway import LocalOverlay, TopologyError
 from byway.model.trace import Event
 from byway.runtime.overlay import tree_of
+from byway.runtime.tracing import DRAIN_S
 from byway.sim.shapes import balanced_tree
 from byway.trace import read_trace
 from tests.integration.loops import in_loop, until
@@ -109,6 +111,20 @@ async def test_it_leaves_nothing_behind() -> None:
         await byway.connect(url)
     with pytest.raises(TopologyError, match="there is none"):
         net.url("B9")
+
+
+@in_loop
+async def test_rows_that_wait_for_the_disk_are_written_when_a_broker_ends(tmp_path: Path) -> None:
+    disk_is_free = threading.Event()
+    async with LocalOverlay("chain:2", trace=str(tmp_path)) as net:
+        net._tracers["B1"]._thread.submit(disk_is_free.wait)
+        async with net.connect("B1") as publisher:
+            await publisher.advertise("ANY")
+            await publisher.publish_all({"p": number} for number in range(3))
+        await asyncio.sleep(3 * DRAIN_S)  # they are taken from the buffer, and wait
+        threading.Timer(3 * DRAIN_S, disk_is_free.set).start()
+    published = [row for row in read_trace(tmp_path).to_pylist() if row["event"] == Event.PUBLISHED]
+    assert [row["sequence"] for row in published] == [1, 2, 3]
 
 
 @in_loop

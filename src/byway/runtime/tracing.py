@@ -15,7 +15,7 @@ from byway.core.stand_ins import sample_stand_ins
 from byway.model.trace import Queue, Table
 from byway.runtime.driver import now_us
 from byway.runtime.server import BrokerServer
-from byway.trace import TraceBuffer, TraceWriter
+from byway.trace import Batch, TraceBuffer, TraceWriter
 
 log = logging.getLogger("byway.trace")
 
@@ -47,13 +47,18 @@ class Tracer:
             drains += 1
             if drains % SAMPLE_EVERY == 0:
                 self._sample(server)
-            batch = self.buffer.drain()
-            try:
-                await loop.run_in_executor(self._thread, self._writer.write, batch)
-                if drains % FILE_EVERY == 0:
-                    await loop.run_in_executor(self._thread, self._writer.flush)
-            except OSError as error:
-                log.error("trace rows are lost: %s", error)
+            batch, is_last = self.buffer.drain(), drains % FILE_EVERY == 0
+            # shielded: a row that was taken is written, also if this task ends before the thread
+            # comes to it
+            await asyncio.shield(loop.run_in_executor(self._thread, self._write, batch, is_last))
+
+    def _write(self, batch: Batch, is_last: bool) -> None:
+        try:
+            self._writer.write(batch)
+            if is_last:
+                self._writer.flush()
+        except OSError as error:
+            log.error("trace rows are lost: %s", error)
 
     def _sample(self, server: BrokerServer) -> None:
         at_us, buffer = now_us(), self.buffer
