@@ -31,6 +31,7 @@ from byway.model.messages import (
     Hello,
     Lane,
     Message,
+    NeighbourNames,
     Publish,
     PublishRequest,
     Request,
@@ -48,7 +49,7 @@ TOLD = AdvertisementsTold(), SubscriptionsTold()
 
 
 class Lone:
-    """Broker B; its neighbours have met it and agree with it, and each of the two has sent three
+    """Broker B; its neighbours have met it and agree with it, and each of the two has sent four
     messages by then."""
 
     def __init__(
@@ -78,7 +79,7 @@ class Lone:
     def agree(self, link: str, incarnation: int = 1) -> list[Action]:
         """It comes up, holds nothing, and has nothing to tell; what B does last."""
         self.meet(link, incarnation)
-        self.receive(link, NOTHING)
+        self.receive(link, NOTHING, NeighbourNames(("B",)))
         return self.receive(link, *TOLD)
 
     def frame(self, link: str, *messages: Message) -> FrameReceived:

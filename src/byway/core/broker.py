@@ -13,11 +13,11 @@ from typing import Any
 from byway.core import snapshot
 from byway.core.actions import Action, CloseLink, OpenLink, Send, SetTimer, Tell, Timer
 from byway.core.advertisements import Advertisements
-from byway.core.agreement import STRANGERS, Agreement, Missing
 from byway.core.agreement import TIMER as AGREEMENT_TIMER
+from byway.core.agreement import Agreement, Missing
 from byway.core.behaviours import BEHAVIOURS, Behaviour, LoadExchange, Surroundings
 from byway.core.bodies import Bodies
-from byway.core.clients import Clients
+from byway.core.clients import RESTORE_TIMER, Clients
 from byway.core.config import BrokerConfig
 from byway.core.context import HEIRS_TIMER, HEIRS_WAIT_US, Context, Counters, Pending
 from byway.core.covering import Covering
@@ -40,6 +40,8 @@ from byway.core.inputs import (
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.core.publications import Publications
+from byway.core.reachability import TIMER as REACHABILITY_TIMER
+from byway.core.reachability import Reachability
 from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Table, without_link
@@ -53,12 +55,14 @@ from byway.model.messages import (
     AdvertisementsTold,
     AdvertiseRequest,
     Batch,
+    BrokersUnreachable,
     DeliveriesReceived,
     Hello,
     LinkProbe,
     Message,
     NamesAsked,
     NamesHeld,
+    NeighbourNames,
     Parting,
     Publish,
     PublishRequest,
@@ -93,7 +97,10 @@ class Broker:
         incarnation: int = 1,
         trace: TraceBuffer | None = None,
         bodies: Bodies | None = None,
+        restarting: bool = False,
     ) -> None:
+        """`restarting`: it was here before and has lost its state, or a part of it. If that is
+        not known, the broker finds out."""
         self.name = name
         self.context = context = Context(
             name, incarnation, config, trace or NullTrace(name), bodies or Bodies()
@@ -102,8 +109,11 @@ class Broker:
         self._subscriptions = Subscriptions(context, self.agreement)
         self._advertisements = Advertisements(context, self.agreement, self._subscriptions)
         self.clients = Clients(context, self._advertisements, self._subscriptions)
-        self.publications = Publications(context, self.clients, self._subscriptions.policy)
-        self._cycles = Cycles(context, self._part_with)
+        self.publications = Publications(
+            context, self.clients, self._subscriptions.policy, self.agreement
+        )
+        self.cycles = Cycles(context, self._part_with)
+        self.reachability = Reachability(context)
         self.behaviours: dict[str, Behaviour] = {}
         if config.load_interval_us:
             around = Surroundings(context, LoadExchange.name)
@@ -111,8 +121,7 @@ class Broker:
         for neighbour in sorted(neighbours):
             self._add_link(neighbour)
             self.agreement.missing[neighbour] = Missing.ALL
-        if config.strangers_wait_us:
-            self.agreement.missing[STRANGERS] = Missing.ALL
+        self.agreement.restarting = restarting
         self._inputs = self._input_handlers()
         self._messages = self._message_handlers()
         self._requests = self._request_handlers()
@@ -144,9 +153,12 @@ class Broker:
         snapshot.put(state, broker)
         if incarnation is not None:
             broker.agreement.missing = dict.fromkeys(links, Missing.ALL)
+            broker.agreement.forgetful = broker.agreement.restarting = True
+            broker.agreement.given_up, broker.agreement.met = [], []
             broker.clients.stale = True
             for end in broker.context.ends.values():
                 end.distrusted()
+                end.open = False
         return broker
 
     def snapshot(self) -> bytes:
@@ -177,6 +189,8 @@ class Broker:
         room for copies to all others. Control messages always may, and what a full neighbour sends
         too, so that two of them do not wait for each other."""
         window = self.context.config.data_window
+        if self.clients.held >= window:
+            return False
         for other, waiting in self.context.unconfirmed.items():
             if len(waiting) >= window and other != link:
                 return False
@@ -245,12 +259,14 @@ class Broker:
             SubscriptionsSettled: self._subscriptions.on_settled,
             Unsubscribe: self._subscriptions.on_unsubscribe,
             Retire: self._subscriptions.on_retire,
-            TablesHeld: self.agreement.on_held,
+            TablesHeld: self._on_tables_held,
+            NeighbourNames: self.agreement.on_neighbour_names,
+            BrokersUnreachable: self.reachability.on_unreachable,
             NamesAsked: self.agreement.on_asked,
             NamesHeld: self.agreement.on_names,
             AdvertisementsTold: self._on_advertisements_told,
             SubscriptionsTold: self._on_subscriptions_told,
-            LinkProbe: self._cycles.on_probe,
+            LinkProbe: self.cycles.on_probe,
             Parting: lambda link, message: self._forget_link(link, message.reason),
             **own,
         }
@@ -293,9 +309,13 @@ class Broker:
     def _on_timer(self, event: TimerFired) -> None:
         timer: Timer = event.timer
         if timer.owner == AGREEMENT_TIMER.owner:
-            self.agreement.waited_enough(timer.detail)
+            self.agreement.waited_enough()
         elif timer == HEIRS_TIMER:
             self._inherit()
+        elif timer == REACHABILITY_TIMER:
+            self.reachability.waited_enough()
+        elif timer == RESTORE_TIMER:
+            self.clients.grace_ended()
         elif timer == COVERING_TIMER:
             self._subscriptions.policy.woken()
         elif timer.owner == "session":
@@ -328,11 +348,24 @@ class Broker:
         link = event.neighbour
         if link in self.context.ends or link == self.name:
             return
+        self._learn_link(link)
+        self.context.out.do(OpenLink(link))
+
+    def _learn_link(self, link: str) -> None:
+        """There is a neighbour that the broker was not told of when it began."""
         self._add_link(link)
         self.agreement.came(link)
+        if link in self.agreement.missing:
+            self.publications.copy_to(link)
         for entry in self.context.adverts:
             self._advertisements.forward(entry, link)
-        self.context.out.do(OpenLink(link))
+        self.agreement.tell_names()
+
+    def _on_tables_held(self, link: str, message: TablesHeld) -> None:
+        for name in self.agreement.unknown_names(link, message):
+            if name != self.name:
+                self._learn_link(name)
+        self.agreement.on_held(link, message)
 
     def _on_neighbour_removed(self, event: NeighbourRemoved) -> None:
         if event.neighbour in self.context.ends:
@@ -362,6 +395,7 @@ class Broker:
         if end.up:
             self._link_is_down(link, LinkChange.CLOSED)
         self.agreement.forget(link)
+        self.reachability.link_changed(link)
         context.out.do(CloseLink(link, reason))
 
     def _forget_outgoing(self, link: str) -> None:
@@ -408,6 +442,8 @@ class Broker:
             for batch in meeting.again:
                 context.out.do(Send(link, batch))
             context.out.touched[link] = None  # what was confirmed since our greeting is news
+            if not self.agreement.telling[link].told_names:  # state of an earlier version
+                self.agreement.tell_names_to(link)
         else:
             lanes = context.out.messages.get(link)
             if lanes is not None:  # of earlier inputs of the same batch: tables replace it
@@ -416,7 +452,8 @@ class Broker:
             context.out.opening.pop(link, None)
             self.agreement.anew(link)
             self._subscriptions.link_anew(link)
-        self._cycles.link_up(link)
+        self.cycles.link_up(link)
+        self.reachability.link_changed(link, anew=not meeting.resumed)
         context.trace.link_changed(
             context.now_us, link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED
         )
@@ -431,7 +468,8 @@ class Broker:
         self._link_is_down(event.link, LinkChange.LOST)
 
     def _link_is_down(self, link: str, change: LinkChange) -> None:
-        self._cycles.link_down(link)
+        self.cycles.link_down(link)
+        self.reachability.link_changed(link)
         self.context.trace.link_changed(self.context.now_us, link, change)
         for behaviour in self.behaviours.values():
             behaviour.link_down(link)
@@ -527,6 +565,8 @@ class Broker:
     # --- clients -------------------------------------------------------------------------------
 
     def _on_client_attached(self, event: ClientAttached) -> None:
+        if event.resumes and event.client not in self.clients.all:
+            self.agreement.was_here()
         self.clients.attach(event.client, event.incarnation, event.session_ttl_us, event.received)
 
     def _on_client_requested(self, event: ClientRequested) -> None:
@@ -543,6 +583,8 @@ class Broker:
         """Frames for what was collected. Neighbours and clients in the order of their names."""
         if self.agreement.answers or self.agreement.progressed:
             self._take_answers()
+        if self.agreement.released:
+            self._release(out)
         actions, touched = out.actions, out.touched
         for link, ids in out.answers.items():
             for part in in_parts(ids):
@@ -556,6 +598,18 @@ class Broker:
         for client in sorted(out.replies):
             actions.append(Tell(client, tuple(out.replies[client])))
         return actions
+
+    def _release(self, out: Outgoing) -> None:
+        """Neighbours have told what they want: what else was kept for them is dropped."""
+        released, self.agreement.released = self.agreement.released, []
+        for link in sorted(set(released)):
+            end = self.context.ends.get(link)
+            if end is not None and link not in self.agreement.missing:
+                lanes = out.messages.get(link)
+                if lanes is not None:
+                    end.post(DATA, lanes[DATA])  # of the same call of `handle`; not sent: not open
+                    lanes[DATA].clear()
+                self.publications.drop_unwanted(link)
 
     def _flush_link(self, link: str, out: Outgoing, actions: list[Action]) -> None:
         """Control, data, then what the peer should know of its own frames."""

@@ -8,12 +8,13 @@ and when a client has gone; the tables' rules say what follows.
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import msgspec
 
 from byway.core.actions import CancelTimer, SetTimer, Timer
 from byway.core.advertisements import Advertisements
-from byway.core.context import Context
+from byway.core.context import Context, Pending
 from byway.core.links import Window
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Origin
@@ -33,6 +34,8 @@ from byway.model.messages import (
     UnsubscribeRequest,
 )
 from byway.model.trace import DropReason
+
+RESTORE_TIMER: Final = Timer("restore")
 
 
 class Client(msgspec.Struct, eq=False):
@@ -56,6 +59,9 @@ class Client(msgspec.Struct, eq=False):
     kept: deque[Delivery] = msgspec.field(default_factory=deque)
     """Those that it has not acknowledged, if it may come back."""
     kept_bytes: int = 0
+    held: deque[Pending] = msgspec.field(default_factory=deque)
+    """Of the latest deliveries kept, those that had no room while the client had time to come back
+    after a restart: what they are copies of is not confirmed."""
 
     @property
     def first_kept(self) -> int:
@@ -75,19 +81,33 @@ class Clients:
         self.all: dict[str, Client] = {}
         self.stale = False
         """What was restored may be older than what clients were told."""
+        self.graceful = False
+        """Whether clients have time to come back after a restart, and lose nothing meanwhile."""
+        self.held = 0
+        """Deliveries without room that wait for clients to come back."""
 
     # --- coming and going ----------------------------------------------------------------------
 
     def started(self) -> None:
         """After a restart with storage clients have some time to come back; with an older state
         they cannot go on, since ids and sequences would be used twice."""
+        grace_us = self._context.config.restore_grace_us
         for client in list(self.all.values()):
             client.attached = False
             if self.stale:
                 self._end(client)
             else:
-                self._expect(client, max(client.ttl_us, self._context.config.restore_grace_us))
+                self._expect(client, max(client.ttl_us, grace_us))
         self.stale = False
+        self.graceful = bool(self.all)
+        if self.graceful:
+            self._context.out.do(SetTimer(RESTORE_TIMER, self._context.now_us + grace_us))
+
+    def grace_ended(self) -> None:
+        """Clients had time to come back; from now on their sessions are bounded as always."""
+        self.graceful = False
+        for client in self.all.values():
+            self._keep_within_bounds(client)
 
     def attach(self, name: str, incarnation: int, ttl_us: int, received: int) -> None:
         """A client is here: its session goes on, or a new one begins."""
@@ -129,6 +149,7 @@ class Clients:
         if not ttl_us:
             client.kept.clear()
             client.kept_bytes = 0
+            self._confirm_held(client)
 
     def detach(self, name: str, for_good: bool) -> None:
         """A client is gone; it may come back while its session is kept."""
@@ -157,6 +178,8 @@ class Clients:
             context.out.do(CancelTimer(_timer(client)))
         for delivery in client.kept if not client.attached else ():
             self._drop(client, delivery, DropReason.CLIENT_GONE)
+        client.kept.clear()
+        self._confirm_held(client)
         del self.all[client.name]
         subscriptions = [context.subscriptions.get(id) for id in client.subscriptions.values()]
         self._subscriptions.taken_back([entry for entry in subscriptions if entry is not None])
@@ -215,8 +238,11 @@ class Clients:
 
     # --- deliveries ----------------------------------------------------------------------------
 
-    def deliver(self, name: str, publication: Publish, names: tuple[str, ...]) -> None:
-        """A publication for a client: it is told if it is here, and kept if it may come back."""
+    def deliver(
+        self, name: str, publication: Publish, names: tuple[str, ...], pending: Pending
+    ) -> None:
+        """A publication for a client: it is told if it is here, and kept if it may come back. What
+        finds no room though the client has time to come back stays unconfirmed."""
         client = self.all[name]
         client.deliveries += 1
         delivery = Delivery(client.deliveries, publication, names)
@@ -225,23 +251,53 @@ class Clients:
         if client.ttl_us or not client.attached:
             client.kept.append(delivery)
             client.kept_bytes += len(publication.body)
-            self._keep_within_bounds(client)
+            if self.graceful and self._is_over(client):
+                pending.left += 1
+                client.held.append(pending)
+                self.held += 1
+            else:
+                self._keep_within_bounds(client)
 
-    def _keep_within_bounds(self, client: Client) -> None:
+    def _is_over(self, client: Client) -> bool:
         config = self._context.config
-        while (
+        return (
             len(client.kept) > config.session_messages_max
             or client.kept_bytes > config.session_bytes_max
-        ):
+        )
+
+    def _keep_within_bounds(self, client: Client) -> None:
+        while self._is_over(client):
             oldest = client.kept.popleft()
             client.kept_bytes -= len(oldest.publication.body)
             if not client.attached:
                 self._drop(client, oldest, DropReason.QUEUE_FULL)
+        self._confirm_held(client)
+
+    def _confirm_held(self, client: Client) -> None:
+        """Confirm deliveries that have room now, the oldest first: those that have none are the
+        latest ones."""
+        if not client.held:
+            return
+        config = self._context.config
+        over = len(client.kept) - config.session_messages_max
+        if client.kept_bytes > config.session_bytes_max:
+            beyond = client.kept_bytes - config.session_bytes_max
+            by_bytes = 0
+            for delivery in reversed(client.kept):
+                if beyond <= 0:
+                    break
+                beyond -= len(delivery.publication.body)
+                by_bytes += 1
+            over = max(over, by_bytes)
+        while len(client.held) > max(over, 0):
+            self.held -= 1
+            self._context.finish(client.held.popleft())
 
     def received(self, client: Client, request: DeliveriesReceived) -> None:
         """A client has its deliveries up to a number."""
         while client.kept and client.kept[0].number <= request.number:
             client.kept_bytes -= len(client.kept.popleft().publication.body)
+        self._confirm_held(client)
 
     def acknowledge(self, name: str) -> None:
         """Tell a client which of its publications are confirmed, and which are here."""

@@ -65,12 +65,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Deliveries kept for one client; beyond, the oldest is dropped and the client told."""
     session_bytes_max: int = 16_777_216
     """Bytes of publications kept for one client, with the same effect."""
-    agreement_wait_us: int = 30_000_000
-    """How long a broker that starts without state waits for neighbours that do not come."""
-    strangers_wait_us: int = 0
-    """How long a broker that starts without state waits for neighbours it has not been told of."""
+    sync_wait_us: int = 30_000_000
+    """How long a broker that starts for the first time waits for neighbours that do not come. One
+    that restarts without its state waits until they come, or an operator forgets them."""
     restore_grace_us: int = 30_000_000
-    """How long clients have to come back after a restart with storage."""
+    """How long clients have to come back after a restart with storage. Until then a delivery that
+    finds no room in the session of a client is not confirmed to where it came from."""
     load_interval_us: int = 0
     """How often loads are exchanged; 0: never."""
     load_radius: int = 4

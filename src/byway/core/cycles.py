@@ -27,6 +27,14 @@ class Cycles:
         self._sent: dict[str, int] = {}
         """By link, the number of the last probe over it."""
 
+    def snapshot(self) -> tuple[int, dict[str, int]]:
+        """The number of the last probe, and of the last one over each link."""
+        return self._number, self._sent
+
+    def restore(self, number: int, sent: dict[str, int]) -> None:
+        """Go on from a snapshot."""
+        self._number, self._sent = number, sent
+
     def link_up(self, link: str) -> None:
         """See whether a link closes a cycle."""
         if self._context.config.probe_cycles:

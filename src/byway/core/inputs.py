@@ -44,6 +44,8 @@ class ClientAttached(msgspec.Struct, frozen=True):
     """For how long its session is kept when it vanishes."""
     received: int = 0
     """The last delivery of the session that it has."""
+    resumes: bool = False
+    """It had a session here before, or believes so."""
 
 
 class ClientDetached(msgspec.Struct, frozen=True):

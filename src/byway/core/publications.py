@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from byway.core.agreement import Agreement
 from byway.core.clients import Client, Clients
 from byway.core.context import Context, Pending
 from byway.core.covering import Covering
@@ -35,9 +36,12 @@ Delivered = Callable[[Publish, Sequence[str]], None]
 class Publications:
     """The way of publications through one broker."""
 
-    def __init__(self, context: Context, clients: Clients, policy: Covering) -> None:
+    def __init__(
+        self, context: Context, clients: Clients, policy: Covering, agreement: Agreement
+    ) -> None:
         self._context = context
         self._clients = clients
+        self._agreement = agreement
         self._statistics = policy.statistics
         self._merging = policy.merging
         self.seen = Seen(context.config.publishers_max)
@@ -121,11 +125,13 @@ class Publications:
         exclude = None if link is None else context.numbers.number(link)
         index = context.subscriptions.index
         mask, matched, local = index.match_routes(content, exclude)
-        links = context.numbers.links(mask) if mask else ()
+        links: Sequence[str] = context.numbers.links(mask) if mask else ()
+        if self._agreement.missing:
+            links = self._with_missing(links, link)
         clients: Sequence[str] = ()
         if len(local):
             entries = context.subscriptions.by_keys(local)
-            clients = self._deliver(message, entries)
+            clients = self._deliver(message, entries, pending)
             if self._statistics is not None and link is not None:
                 self._record(message, entries, matched)
             context.counters.matched += 1
@@ -159,7 +165,7 @@ class Publications:
             # 003 §IV: hops since two or more matched; never more than there were
             1 if several else min(message.distance, message.hop) + 1,
             # 004 §IV: others that wanted it on the way, its publisher's broker apart
-            min(message.count + matched - 1, COUNT_MAX) if message.hop else 0,
+            min(message.count + max(matched - 1, 0), COUNT_MAX) if message.hop else 0,
             message.body,
         )
         for link in links:
@@ -182,15 +188,72 @@ class Publications:
                 entry.key, message.publisher, distance, count, self._context.now_us
             )
 
-    def _deliver(self, message: Publish, entries: Sequence[Entry]) -> Sequence[str]:
+    def _deliver(
+        self, message: Publish, entries: Sequence[Entry], pending: Pending
+    ) -> Sequence[str]:
         """Give it to local clients, each once; their names."""
         names: dict[str, list[str]] = {}
         for entry in entries:
             names.setdefault(entry.origin.client, []).append(entry.id.name)
         for client, matching in names.items():
-            self._clients.deliver(client, message, tuple(matching))
+            self._clients.deliver(client, message, tuple(matching), pending)
         self._context.counters.deliveries += len(names)
         return list(names)
+
+    # --- neighbours that have not told what they want -------------------------------------------
+
+    def _with_missing(self, links: Sequence[str], link: str | None) -> Sequence[str]:
+        """The links, and those of neighbours that count as wanting everything."""
+        missing = self._agreement.missing
+        return sorted({*links, *(name for name in missing if name != link)})
+
+    def copy_to(self, newcomer: str) -> None:
+        """A neighbour turns out to be missing: it may want what waits for others that are, too.
+
+        All publications of one publisher came over one link, so each of these queues has all of
+        them, in order, or none.
+        """
+        context = self._context
+        found: dict[int, tuple[Publish, Pending]] = {}
+        for link in sorted(self._agreement.missing):
+            if link != newcomer:
+                waiting = context.out.messages.get(link, ((), ()))[1]
+                kept = (*context.ends[link].sent[1].kept, *waiting)
+                for message, pending in zip(kept, context.unconfirmed[link], strict=True):
+                    if isinstance(message, Publish) and pending.link != newcomer:
+                        found.setdefault(id(pending), (message, pending))
+        for message, pending in found.values():
+            pending.left += 1
+            context.unconfirmed[newcomer].append(pending)
+            context.out.send_publication(newcomer, message)
+
+    def drop_unwanted(self, link: str) -> None:
+        """A neighbour has told everything: what was kept for it in vain is dropped and
+        confirmed."""
+        context = self._context
+        box, waiting = context.ends[link].sent[1], context.unconfirmed[link]
+        if not box.kept or context.ends[link].open:
+            return  # it was sent: no longer missing, then missing again
+        messages, pendings = list(box.kept), list(waiting)
+        box.kept.clear()
+        waiting.clear()
+        number = context.numbers.number(link)
+        unwanted = []
+        for message, pending in zip(messages, pendings, strict=True):
+            if isinstance(message, Publish) and not self._is_wanted(message, number):
+                unwanted.append(pending)
+                self.drop(message, DropReason.UNWANTED, link)
+            else:
+                box.kept.append(message)
+                waiting.append(pending)
+        box.renumber()
+        for pending in unwanted:
+            context.finish(pending)
+
+    def _is_wanted(self, message: Publish, number: int) -> bool:
+        content = self._context.bodies.for_matching(message.body)
+        mask, _, _ = self._context.subscriptions.index.match_routes(content, None)
+        return bool(mask >> number & 1)
 
     # --- coming again --------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from byway.core.agreement import Missing, Telling
+from byway.core.agreement import Agreement, Missing, Telling
 from byway.core.clients import Client
 from byway.core.context import Context, Pending
 from byway.core.links import LinkEnd, Outbox, Window
@@ -25,7 +25,7 @@ from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Message
 if TYPE_CHECKING:
     from byway.core.broker import Broker
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -109,6 +109,27 @@ class ClientState(_State, array_like=True):
     window: WindowState
     deliveries: int
     kept: list[Delivery]
+    held: list[int]
+    """Numbers of what the latest deliveries without room are copies of."""
+
+
+class AgreementState(_State, array_like=True):
+    """What an `Agreement` knows beside the phases of its links."""
+
+    missing: dict[str, Missing]
+    forgetful: bool
+    restarting: bool
+    given_up: list[str]
+    met: list[str]
+    neighbours_of: dict[str, tuple[str, ...]]
+
+
+class ReachabilityState(_State, array_like=True):
+    """A `Reachability`."""
+
+    down: list[str]
+    behind: dict[str, tuple[str, ...]]
+    said: dict[str, tuple[str, ...]]
 
 
 class BrokerState(_State, array_like=True):
@@ -126,8 +147,13 @@ class BrokerState(_State, array_like=True):
     clients: list[ClientState]
     pendings: list[PendingState]
     seen: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]
-    missing: dict[str, Missing]
+    agreement: AgreementState
     behaviours: dict[str, Any]
+    graceful: bool
+    """Clients have time to come back after a restart."""
+    reachability: ReachabilityState
+    probes: tuple[int, dict[str, int]]
+    """Number of the last probe for cycles, and the last one over each link."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -142,7 +168,7 @@ _MAGIC: Final = "byway broker"
 def take(broker: Broker) -> bytes:
     """The state of a broker between two inputs."""
     context = broker.context
-    pendings = _all_pendings(context)
+    pendings = _all_pendings(broker)
     numbers = {id(pending): number for number, pending in enumerate(pendings)}
     seen = broker.publications.seen
     state = BrokerState(
@@ -157,18 +183,33 @@ def take(broker: Broker) -> bytes:
         subscriptions=_table(context.subscriptions, context.subscriptions),
         preserved=_table(context.preserved, context.subscriptions),
         covering=(broker.policy.name, broker.policy.snapshot()),
-        clients=[_client(client) for client in broker.clients.all.values()],
+        clients=[_client(client, numbers) for client in broker.clients.all.values()],
         pendings=[_pending(p, numbers, broker) for p in pendings],
         seen=(_sequences(seen.young), _sequences(seen.old)),
-        missing=broker.agreement.missing,
+        agreement=_agreement(broker.agreement),
         behaviours={name: b.snapshot() for name, b in broker.behaviours.items()},
+        graceful=broker.clients.graceful,
+        reachability=ReachabilityState(*broker.reachability.snapshot()),
+        probes=broker.cycles.snapshot(),
     )
     return _encode((_MAGIC, VERSION, state))
 
 
-def _all_pendings(context: Context) -> list[Pending]:
+def _agreement(agreement: Agreement) -> AgreementState:
+    return AgreementState(
+        missing=agreement.missing,
+        forgetful=agreement.forgetful,
+        restarting=agreement.restarting,
+        given_up=agreement.given_up,
+        met=agreement.met,
+        neighbours_of=agreement.neighbours_of,
+    )
+
+
+def _all_pendings(broker: Broker) -> list[Pending]:
     found: dict[int, Pending] = {}
-    stack = [p for waiting in context.unconfirmed.values() for p in reversed(waiting)]
+    stack = [p for waiting in broker.context.unconfirmed.values() for p in reversed(waiting)]
+    stack += [p for client in broker.clients.all.values() for p in client.held]
     while stack:
         pending = stack.pop()
         if id(pending) not in found:
@@ -240,7 +281,7 @@ def _entry(entry: Entry, table: Table) -> EntryState:
     )
 
 
-def _client(client: Client) -> ClientState:
+def _client(client: Client, numbers: dict[int, int]) -> ClientState:
     return ClientState(
         name=client.name,
         incarnation=client.incarnation,
@@ -253,6 +294,7 @@ def _client(client: Client) -> ClientState:
         window=_window(client.window),
         deliveries=client.deliveries,
         kept=list(client.kept),
+        held=[numbers[id(pending)] for pending in client.held],
     )
 
 
@@ -292,9 +334,11 @@ def put(state: BrokerState, broker: Broker) -> None:
     policy, kept = state.covering
     if policy == broker.policy.name and kept is not None:
         broker.policy.restore(kept)
-    for client in state.clients:
-        broker.clients.all[client.name] = _put_client(client)
     pendings = _put_pendings(state)
+    for client in state.clients:
+        broker.clients.all[client.name] = _put_client(client, pendings)
+        broker.clients.held += len(client.held)
+    broker.clients.graceful = state.graceful
     for link in state.links:
         context.ends[link.peer] = _put_link(link, context)
         context.unconfirmed[link.peer] = deque(pendings[number] for number in link.unconfirmed)
@@ -303,10 +347,20 @@ def put(state: BrokerState, broker: Broker) -> None:
     young, old = state.seen
     broker.publications.seen.young = {(p, i): last for p, i, last in young}
     broker.publications.seen.old = {(p, i): last for p, i, last in old}
-    broker.agreement.missing = state.missing
+    _put_agreement(state.agreement, broker.agreement)
+    reachability = state.reachability
+    broker.reachability.restore(reachability.down, reachability.behind, reachability.said)
+    broker.cycles.restore(*state.probes)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:
             behaviour.restore(state.behaviours[name])
+
+
+def _put_agreement(state: AgreementState, agreement: Agreement) -> None:
+    agreement.missing = state.missing
+    agreement.forgetful, agreement.restarting = state.forgetful, state.restarting
+    agreement.given_up, agreement.met = state.given_up, state.met
+    agreement.neighbours_of = state.neighbours_of
 
 
 def _put_table(state: TableState, numbers: LinkNumbers, followers: Table | None = None) -> Table:
@@ -338,7 +392,7 @@ def _known(table: Table, ids: Iterable[EntryId]) -> list[Entry]:
     return [entry for entry in found if entry is not None]
 
 
-def _put_client(state: ClientState) -> Client:
+def _put_client(state: ClientState, pendings: list[Pending]) -> Client:
     return Client(
         name=state.name,
         incarnation=state.incarnation,
@@ -353,6 +407,7 @@ def _put_client(state: ClientState) -> Client:
         deliveries=state.deliveries,
         kept=deque(state.kept),
         kept_bytes=sum(len(delivery.publication.body) for delivery in state.kept),
+        held=deque(pendings[number] for number in state.held),
     )
 
 

@@ -130,6 +130,31 @@ class TablesHeld(_Message, frozen=True, array_like=True, tag="held"):
 
     advertisements: tuple[int, ...]
     subscriptions: tuple[int, ...]
+    neighbours: tuple[str, ...] = ()
+    """The receiver's neighbours, as it last told the sender: a broker that lost its state learns
+    from this whom it has to wait for."""
+    restarting: bool = False
+    """The sender lost its state, or may have, and has not been told everything yet."""
+
+
+class NeighbourNames(_Message, frozen=True, array_like=True, tag="near"):
+    """The sender's neighbours, the receiver among them. The receiver keeps the names and gives
+    them back in `TablesHeld`, should the sender forget them. Told again when they change.
+
+    It is the answer to `TablesHeld`, and says then that the sender takes data from now on: by what
+    the receiver held the sender knows all its neighbours, and those that have not told it
+    everything count as wanting everything.
+    """
+
+    names: tuple[str, ...]
+    restarting: bool = False
+    """The sender lost its state, or may have, and has not been told everything yet."""
+
+
+class BrokersUnreachable(_Message, frozen=True, array_like=True, tag="away"):
+    """Brokers behind the sender that cannot be reached now. Replaces what was said before."""
+
+    brokers: tuple[str, ...]
 
 
 class NamesAsked(_Message, frozen=True, array_like=True, tag="ask"):
@@ -158,7 +183,7 @@ class AdvertisementsTold(_Message, frozen=True, array_like=True, tag="advs-told"
 
 class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told"):
     """The receiver now knows all subscriptions of the sender; these, which it held, have ended. It
-    may send data from now on: the sender knows where to pass it on."""
+    need not count the sender as wanting everything any more."""
 
     ended: tuple[EntryId, ...] = ()
     partial: bool = False
@@ -239,6 +264,8 @@ Message = (
     | Unsubscribe
     | Retire
     | TablesHeld
+    | NeighbourNames
+    | BrokersUnreachable
     | NamesAsked
     | NamesHeld
     | AdvertisementsTold
@@ -281,6 +308,8 @@ LANE_OF: Final[dict[type, Lane]] = {
     Unsubscribe: Lane.CONTROL,
     Retire: Lane.CONTROL,
     TablesHeld: Lane.CONTROL,
+    NeighbourNames: Lane.CONTROL,
+    BrokersUnreachable: Lane.CONTROL,
     NamesAsked: Lane.CONTROL,
     NamesHeld: Lane.CONTROL,
     AdvertisementsTold: Lane.CONTROL,
@@ -467,6 +496,9 @@ class ClientHello(msgspec.Struct, frozen=True, array_like=True, tag="c-hello"):
     session_ttl_us: int = 0
     received: int = 0
     """The last delivery of its session that it has."""
+    resumes: bool = False
+    """It had a session here before, or believes so: a broker that does not know it lost its
+    state."""
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="c-welcome"):

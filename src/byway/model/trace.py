@@ -112,6 +112,7 @@ class DropReason(StrEnum):
     LINK_LOST = "link_lost"
     CLIENT_GONE = "client_gone"
     HOP_LIMIT = "hop_limit"  # it travelled too far: the overlay has a cycle
+    UNWANTED = "unwanted"  # kept for a neighbour until that said that it does not want it
 
 
 class Queue(StrEnum):

@@ -384,7 +384,9 @@ class BrokerServer:
         self.clients[name] = connection
         connection.send(Welcome(self.settings.core.body_bytes_max))
         self.driver.now(
-            ClientAttached(name, peer.incarnation, hello.session_ttl_us, hello.received)
+            ClientAttached(
+                name, peer.incarnation, hello.session_ttl_us, hello.received, hello.resumes
+            )
         )
 
     def _ask_status(self, connection: Connection) -> None:

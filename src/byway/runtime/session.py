@@ -210,7 +210,9 @@ class Session:
             connection.close(f"this is a {peer.role}, not a broker")
             return
         received = self.conversation.deliveries.received if self._goes_on(connection) else 0
-        connection.send(ClientHello(round(self.options.session_ttl * 1e6), received))
+        resumes = self.sessions > 0 and peer.name == self.broker
+        ttl_us = round(self.options.session_ttl * 1e6)
+        connection.send(ClientHello(ttl_us, received, resumes))
 
     def _goes_on(self, connection: Connection) -> bool:
         """Whether this connection is to go on with the session."""

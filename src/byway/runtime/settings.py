@@ -98,5 +98,5 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Directory for trace files."""
     log: Literal["human", "json"] = "human"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    core: BrokerConfig = BrokerConfig(probe_cycles=True, strangers_wait_us=1_000_000)
+    core: BrokerConfig = BrokerConfig(probe_cycles=True)
     limits: Limits = Limits()

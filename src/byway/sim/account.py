@@ -49,8 +49,6 @@ class Account:
         self.published = 0
         self.state_lost_us = -1
         """When a broker last came back without its state."""
-        self.judged_until_us: int | None = None
-        """When claims ended for good; None: they stand."""
         self._accepted = 0
         self._index = MatchIndex()
         self._by_key: dict[int, Subscription] = {}
@@ -106,7 +104,6 @@ class Account:
     ) -> None:
         """A home broker takes a publication; `is_certain`: its advertisement is settled."""
         publisher, incarnation, sequence = identity
-        is_certain = is_certain and self.judged_until_us is None
         self.published += 1
         self._accepted += 1
         record = Record(identity, attributes, self._accepted, self._clock.now_us)
@@ -194,16 +191,6 @@ class Account:
             f"{verdict} client {client.name} of {client.home_name} having it "
             f"(at {self._clock.now_us} us)",
         )
-
-    def give_up(self) -> None:
-        """A broker that lost its state no longer waits for a neighbour, so it takes back what is
-        behind it. From now on nobody can say who must get what."""
-        if self.judged_until_us is None:
-            self.judged_until_us = self._clock.now_us
-        for streams in (self._streams, self._orphans):
-            for stream in streams.values():
-                for record in stream.records.values():
-                    record.waiting = dict.fromkeys(record.waiting, MAY)
 
     # --- publishers ----------------------------------------------------------------------------
 

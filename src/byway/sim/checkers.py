@@ -183,5 +183,5 @@ def _agreement_leaks(name: str, broker: Broker) -> Iterator[str]:
     if agreement.missing:
         yield f"{name}: it waits for the tables of {', '.join(sorted(agreement.missing))}"
     for link, telling in sorted(agreement.telling.items()):
-        if telling.wanted or telling.waiting or telling.doubtful:
+        if telling.wanted or telling.waiting or telling.doubtful or not telling.peer_told:
             yield f"{name}: the comparison of tables with {link} has not ended"

@@ -282,11 +282,12 @@ class SimClient:
 
     def _connect(self) -> None:
         self.attached = True
+        resumes = self._absences > 0
         self._absences += 1
         self._receipted = self.received
         self.home.clients[self.name] = self
         self.home.at_once(
-            ClientAttached(self.name, self.incarnation, self.session_ttl_us, self.received)
+            ClientAttached(self.name, self.incarnation, self.session_ttl_us, self.received, resumes)
         )
 
     def _on_attached(self, reply: Attached) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from byway.core.inputs import LinkDown, LinkUp
+from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded
 from byway.sim.clock import Clock
 from byway.sim.network import NetworkOptions, Way
 from byway.sim.nodes import Node
@@ -96,6 +96,10 @@ class Connections:
         a, b = link.ends
         if link.ways is not None or link.causes or a.broker is None or b.broker is None:
             return
+        for node, other in ((a, b), (b, a)):
+            assert node.broker is not None
+            if other.name not in node.broker.context.ends:
+                node.at_once(NeighbourAdded(other.name))
         hello_of_a, hello_of_b = a.broker.hello(b.name), b.broker.hello(a.name)
         link.ways = self._way(link, a, b), self._way(link, b, a)
         a.ways[b.name], b.ways[a.name] = link.ways

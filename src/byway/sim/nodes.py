@@ -21,7 +21,6 @@ from byway.core.actions import (
     Tell,
     Timer,
 )
-from byway.core.agreement import TIMER as AGREEMENT_TIMER
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
 from byway.core.inputs import (
@@ -278,8 +277,6 @@ class Node:
         timer, at_us, era = what
         if era == self._era and self.timers.get(timer) == at_us:
             del self.timers[timer]
-            if timer == AGREEMENT_TIMER:
-                self._account.give_up()
             self.at_once(TimerFired(timer))
 
 

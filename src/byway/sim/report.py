@@ -38,9 +38,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The first ones, in words."""
     tables_compared: bool
     """Whether tables could be compared: all brokers and links were up, and all was quiet."""
-    judged_until_us: int | None
-    """When a broker that had lost its state stopped waiting for a neighbour, if one did: who must
-    get publications that were not confirmed by then, nobody can say."""
 
     @property
     def ok(self) -> bool:
@@ -52,9 +49,7 @@ class Violations:
     """What goes wrong, as it is found."""
 
     KINDS: Final = tuple(
-        name
-        for name in Report.__struct_fields__
-        if name not in ("violations", "tables_compared", "judged_until_us")
+        name for name in Report.__struct_fields__ if name not in ("violations", "tables_compared")
     )
 
     def __init__(self) -> None:
@@ -67,11 +62,10 @@ class Violations:
         if len(self.told) < TOLD_MAX:
             self.told.append(sentence)
 
-    def report(self, *, tables_compared: bool, judged_until_us: int | None) -> Report:
+    def report(self, *, tables_compared: bool) -> Report:
         """What was found so far."""
         return Report(
             **self.counts,
             violations=tuple(self.told),
             tables_compared=tables_compared,
-            judged_until_us=judged_until_us,
         )

@@ -7,7 +7,7 @@ calls give the same run, byte for byte. What brokers do is theirs; what is right
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -35,7 +35,7 @@ from byway.sim.shapes import seeded
 from byway.sim.topology import Topology
 from byway.trace import TraceBuffer, TraceWriter
 
-AWAITED_TIMERS: Final = frozenset({"agreement", "covering"})
+AWAITED_TIMERS: Final = frozenset({"agreement", "covering", "reachability", "restore"})
 """Owners of timers that a world is not at rest without."""
 _SLICES: Final = 200
 """Of a run; progress is told after each."""
@@ -54,8 +54,16 @@ class World:
         network: NetworkOptions | None = None,
         trace: TraceWriter | None = None,
         sample_us: int = 1_000_000,
+        unlisted: Collection[tuple[str, str]] = (),
+        remembering: Collection[str] = (),
     ) -> None:
+        """`unlisted`: pairs of neighbours of which the first is not told of the second, and learns
+        of it when that one connects. `remembering`: brokers that, when they lose their state, still
+        know that they were here, and who their neighbours were (the `state_dir` of a broker
+        process)."""
         self.topology = topology
+        self._unlisted = frozenset(unlisted)
+        self._remembering = frozenset(remembering)
         self.rng: np.random.Generator = seeded(seed)
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
@@ -76,7 +84,7 @@ class World:
         self._stopped: dict[str, Broker] = {}
         self._uplink_us: dict[str, int] = {}
         for name in topology.brokers:
-            self._start(name, self._fresh(name, incarnation=1))
+            self._start(name, self._fresh(name, self._listed(name), incarnation=1))
         self._connections.make_all()
         self._clock.aside_at(sample_us, self._sample)
 
@@ -104,15 +112,23 @@ class World:
         )
         self._connections.close(broker, neighbour)
 
-    def _fresh(self, name: str, incarnation: int) -> Broker:
+    def _listed(self, name: str) -> list[str]:
+        """Neighbours that a broker is told of when it begins."""
+        neighbours = self.topology.neighbours(name)
+        return [other for other in neighbours if (name, other) not in self._unlisted]
+
+    def _fresh(
+        self, name: str, neighbours: Iterable[str], incarnation: int, restarting: bool = False
+    ) -> Broker:
         node = self.nodes[name]
         return Broker(
             name,
-            self.topology.neighbours(name),
+            neighbours,
             node.config,
             incarnation,
             trace=node.trace,
             bodies=self._bodies,
+            restarting=restarting,
         )
 
     def _start(self, name: str, broker: Broker) -> None:
@@ -202,7 +218,10 @@ class World:
                 before.snapshot(), node.config, trace=node.trace, bodies=self._bodies
             )
         else:
-            after = self._fresh(broker, before.context.incarnation + 1)
+            remembers = broker in self._remembering
+            neighbours = list(before.context.ends) if remembers else self._listed(broker)
+            incarnation = before.context.incarnation + 1
+            after = self._fresh(broker, neighbours, incarnation, restarting=remembers)
             self._account.state_lost_us = self.now_us
         self._start(broker, after)
         self._connections.come_up(broker)
@@ -309,9 +328,7 @@ class World:
                 clients = [client for client in self.clients.values() if client.has_session]
                 for sentence in table_faults(self.topology, self.nodes, clients):
                     violations.add("tables", sentence)
-        return violations.report(
-            tables_compared=is_whole and tables, judged_until_us=self._account.judged_until_us
-        )
+        return violations.report(tables_compared=is_whole and tables)
 
     def _unanswered(self) -> Iterator[str]:
         for client in self.clients.values():

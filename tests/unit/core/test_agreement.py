@@ -99,7 +99,7 @@ WANTED = Subscribe(EntryId("c", "s", 1, 2), TRUE)
 
 
 def test_a_broker_starts_by_waiting_for_its_neighbours():
-    broker = Broker("B", ["C", "A"], BrokerConfig(agreement_wait_us=900))
+    broker = Broker("B", ["C", "A"], BrokerConfig(sync_wait_us=900))
     assert broker.handle(100, Started()) == [SetTimer(TIMER, 1_000), OpenLink("A"), OpenLink("C")]
     assert Broker("B").handle(100, Started()) == []
 
@@ -141,7 +141,7 @@ def test_subscriptions_are_not_told_to_be_complete_before_the_peer_told_its_adve
 
 
 def test_patience_ends():
-    lone = Lone("A", "C", agreed=False, config=BrokerConfig(agreement_wait_us=900))
+    lone = Lone("A", "C", agreed=False, config=BrokerConfig(sync_wait_us=900))
     lone.meet("A")
     lone.receive("A", NOTHING)
     lone.receive("A", *TOLD)
@@ -155,7 +155,7 @@ def test_patience_ends():
 
 
 def test_neighbours_that_were_not_announced_are_waited_for_too():
-    lone = Lone("A", agreed=False, config=BrokerConfig(agreement_wait_us=900, strangers_wait_us=70))
+    lone = Lone("A", agreed=False, config=BrokerConfig(sync_wait_us=900, strangers_wait_us=70))
     strangers = Timer("agreement", "strangers")
     started = Broker("B", ["A"], lone.broker.context.config).handle(100, Started())
     assert started == [SetTimer(TIMER, 1_000), SetTimer(strangers, 170), OpenLink("A")]
@@ -255,8 +255,8 @@ def test_an_advertisement_that_is_told_twice_is_taken_back_twice():
     state: only the second end is the end."""
     lone = Lone("A", "C")
     lone.receive("A", advertise("a"))
-    assert lone.receive("A", advertise("a")) == [acknowledged("A", 5)]  # C has not answered
-    assert lone.receive("A", unadvertise("a")) == [acknowledged("A", 5, data=1, confirmed=1)]
+    assert lone.receive("A", advertise("a")) == [acknowledged("A", 6)]  # C has not answered
+    assert lone.receive("A", unadvertise("a")) == [acknowledged("A", 6, data=1, confirmed=1)]
     assert len(lone.broker.advertisements) == 1
     assert data("C", 1, unadvertise("a")) in lone.receive("A", unadvertise("a"))
     assert len(lone.broker.advertisements) == 0
@@ -299,7 +299,7 @@ def test_an_end_in_the_same_batch_is_on_its_way():
 def test_an_advertisement_that_is_told_again_is_answered_again():
     lone = Lone("A")
     lone.receive("A", advertise("a"))
-    answer = control("A", 5, AdvertisementSettled(entry("a")))
+    answer = control("A", 6, AdvertisementSettled(entry("a")))
     assert lone.receive("A", advertise("a"))[0] == answer
 
 
@@ -474,7 +474,7 @@ def test_what_nobody_claims_has_ended():
     told = without_acknowledgements(lone.receive("C", AdvertisementsTold()))
     assert control("A", 3, AdvertisementsTold((entry("a"),))) in told
     told = without_acknowledgements(lone.receive("C", SubscriptionsTold()))
-    assert control("A", 4, SubscriptionsTold((entry("s"),))) in told
+    assert control("A", 5, SubscriptionsTold((entry("s"),))) in told
 
 
 def test_an_answer_for_what_is_doubtful_is_remembered():
@@ -500,7 +500,7 @@ def test_what_the_peer_says_has_ended_ends():
     assert [a for a in told if a.link == "C"] == [data("C", 1, unadvertise("a"))]
     ended = (entry("s"), entry("t"), entry("nothing"), entry("s"))
     told = lone.receive("A", SubscriptionsTold(ended))
-    assert [a for a in told if a.link == "C"] == [control("C", 6, Unsubscribe((entry("s"),)))]
+    assert [a for a in told if a.link == "C"] == [control("C", 7, Unsubscribe((entry("s"),)))]
     assert [e.id for e in lone.broker.advertisements] == [entry("b")]
     assert [e.id for e in lone.broker.subscriptions] == [entry("t")]
 
@@ -514,7 +514,7 @@ def test_a_link_that_resumes_compares_nothing():
     control_received, _ = lone.sent["A"]
     hello = Hello("A", 1, knows=1, control=6, data=0, confirmed=0, epoch=1)
     fresh = Subscribe(EntryId("c", "while down", 1, 3), TRUE)
-    assert lone.handle(LinkUp("A", hello)) == [control("A", 7, fresh)]
+    assert lone.handle(LinkUp("A", hello)) == [control("A", 8, fresh)]
     assert lone.broker.hello("A").control == control_received
 
 

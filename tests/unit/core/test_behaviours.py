@@ -54,7 +54,7 @@ def test_load_exchange_is_off_unless_it_is_asked_for():
 
 
 def test_a_broker_that_has_it_off_ignores_a_neighbours_reports():
-    assert Lone("A").receive("A", LoadReport((load("A"),))) == [acknowledged("A", 4)]
+    assert Lone("A").receive("A", LoadReport((load("A"),))) == [acknowledged("A", 5)]
 
 
 def test_rates_of_the_last_interval():
@@ -69,8 +69,8 @@ def test_rates_of_the_last_interval():
     mine = Load("B", 1, 2 * SECOND, 2.0, 2.0, 2.0, 9, 0.5)
     assert lone.handle(TimerFired(TIMER)) == [
         SetTimer(TIMER, 3 * SECOND),
-        control("A", 5, LoadReport((mine,))),
-        control("C", 6, LoadReport((mine,))),
+        control("A", 6, LoadReport((mine,))),
+        control("C", 7, LoadReport((mine,))),
     ]
     lone.now_us = 3 * SECOND
     idle = Load("B", 1, 3 * SECOND, 0.0, 0.0, 0.0, 9, 0.5)

@@ -78,7 +78,7 @@ def test_without_a_session_everything_ends_at_once():
     lone.receive("A", advertise("a"))
     lone.ask("c", AdvertiseRequest("mine", TRUE))
     assert lone.handle(ClientDetached("c")) == [
-        control("A", 7, Unsubscribe((EntryId("c", "s", 1, 1),))),
+        control("A", 8, Unsubscribe((EntryId("c", "s", 1, 1),))),
         data("A", 1, Unadvertise(EntryId("c", "mine", 1, 2), TRUE)),
     ]
     assert len(lone.broker.subscriptions) == 0
@@ -93,7 +93,7 @@ def test_a_session_is_kept_for_its_time():
     lone.receive("A", advertise("a"))
     lone.now_us += TTL
     ended = Unsubscribe((EntryId("c", "s", 1, 1),))
-    assert lone.handle(TimerFired(TIMER)) == [CancelTimer(TIMER), control("A", 6, ended)]
+    assert lone.handle(TimerFired(TIMER)) == [CancelTimer(TIMER), control("A", 7, ended)]
     assert lone.broker.clients.all == {}
 
 
@@ -168,7 +168,7 @@ def test_what_is_not_settled_yet_is_not_told_to_be():
     # the answer comes now, and is told once
     settled = AdvertisementSettled(EntryId("c", "a", 1, 2))
     assert lone.receive("A", settled) == [
-        acknowledged("A", 4),
+        acknowledged("A", 5),
         Tell("c", (Settled("a"),)),
     ]
 
@@ -265,11 +265,11 @@ def test_a_new_incarnation_removes_what_the_earlier_one_left():
     lone.handle(ClientDetached("c"))
     assert lone.attach("c", incarnation=2) == [
         CancelTimer(TIMER),
-        control("A", 6, Unsubscribe((EntryId("c", "s", 1, 1),))),
+        control("A", 7, Unsubscribe((EntryId("c", "s", 1, 1),))),
         Tell("c", (Attached(resumed=False, published=0),)),
     ]
     assert lone.ask("c", SubscribeRequest("s", TRUE)) == [
-        control("A", 7, Subscribe(EntryId("c", "s", 2, 1_001), TRUE))
+        control("A", 8, Subscribe(EntryId("c", "s", 2, 1_001), TRUE))
     ]
 
 
@@ -338,7 +338,7 @@ def test_a_filter_is_replaced_in_place():
     narrow = parse("p > 5")
     assert lone.ask("c", SubscribeRequest("s", narrow)) == [
         control(
-            "A", 6,
+            "A", 7,
             Subscribe(EntryId("c", "s", 1, 2), narrow), Unsubscribe((EntryId("c", "s", 1, 1),)),
         )
     ]  # fmt: skip
@@ -383,11 +383,11 @@ def test_ids_are_never_used_again():
     lone.attach("c")
     told = lone.ask("c", AdvertiseRequest("a", TRUE), UnadvertiseRequest("a"))
     assert told == [
-        control("A", 4, Advertise(EntryId("c", "a", 1, 1), TRUE)),
+        control("A", 5, Advertise(EntryId("c", "a", 1, 1), TRUE)),
         data("A", 1, Unadvertise(EntryId("c", "a", 1, 1), TRUE)),
     ]
     assert lone.ask("c", AdvertiseRequest("a", TRUE)) == [
-        control("A", 5, Advertise(EntryId("c", "a", 1, 2), TRUE))
+        control("A", 6, Advertise(EntryId("c", "a", 1, 2), TRUE))
     ]
 
 

@@ -75,7 +75,7 @@ def test_without_covering_everything_is_sent():
 def test_a_covered_one_is_not_sent_and_settled_with_its_quencher():
     lone = fed("C")
     assert sent(lone.receive("A", WIDE), "C") == [WIDE]
-    assert lone.receive("A", NARROW) == [acknowledged("A", 5)]
+    assert lone.receive("A", NARROW) == [acknowledged("A", 6)]
     assert sent(lone.receive("C", settled("wide")), "A") == [settled("wide", "narrow")]
 
 
@@ -83,7 +83,7 @@ def test_a_covered_one_is_settled_at_once_if_its_quencher_is():
     lone = fed("C")
     lone.receive("A", WIDE)
     lone.receive("C", settled("wide"))
-    assert lone.receive("A", NARROW) == [control("A", 6, settled("narrow")), acknowledged("A", 5)]
+    assert lone.receive("A", NARROW) == [control("A", 7, settled("narrow")), acknowledged("A", 6)]
 
 
 def test_a_broader_one_takes_the_place_of_what_it_covers():
@@ -203,8 +203,8 @@ def test_several_that_go_together_do_not_stand_in_for_each_other():
 def test_a_covered_one_that_goes_is_nobodys_news():
     lone = fed("C")
     lone.receive("A", WIDE, NARROW)
-    assert lone.receive("A", gone("narrow"))[:-1] == [control("A", 5, settled("narrow"))]
-    assert lone.receive("A", gone("narrow")) == [acknowledged("A", 7)]
+    assert lone.receive("A", gone("narrow"))[:-1] == [control("A", 6, settled("narrow"))]
+    assert lone.receive("A", gone("narrow")) == [acknowledged("A", 8)]
 
 
 def test_what_was_never_settled_is_answered_when_it_ends():
@@ -274,7 +274,7 @@ def test_a_narrower_filter_in_place_of_a_broader_one():
     lone.ask("c", SubscribeRequest("s", parse("p > 1")))
     told = lone.ask("c", SubscribeRequest("s", parse("p > 5")))
     first, second = EntryId("c", "s", 1, 1), EntryId("c", "s", 1, 2)
-    assert told == [control("C", 5, Subscribe(second, parse("p > 5")), Unsubscribe((first,)))]
+    assert told == [control("C", 6, Subscribe(second, parse("p > 5")), Unsubscribe((first,)))]
 
 
 def test_a_quencher_whose_link_starts_anew_is_awaited_again():
@@ -312,8 +312,8 @@ def test_unsubscribing_several_is_one_message_a_link():
         lone.ask("c", SubscribeRequest(name, parse(wanted)))
     ids = [EntryId("c", name, 1, number) for number, name in enumerate("abc", start=1)]
     assert lone.ask("c", UnsubscribeRequest(("c", "b", "a"))) == [
-        control("C", 8, Unsubscribe(tuple(ids[:2]))),
-        control("D", 8, Unsubscribe(tuple(ids))),
+        control("C", 9, Unsubscribe(tuple(ids[:2]))),
+        control("D", 9, Unsubscribe(tuple(ids))),
     ]
 
 

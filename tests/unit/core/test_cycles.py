@@ -65,8 +65,8 @@ def test_probes_of_others_are_passed_on_over_links_that_are_up(config):
 
 def test_a_probe_that_was_here_or_went_too_far_ends():
     lone = Lone("A", "C", config=BrokerConfig(hops_max=3))
-    assert lone.receive("A", probe("X", "B", "A")) == [acknowledged("A", 4)]
-    assert lone.receive("A", probe("X", "Y", "Z", "A")) == [acknowledged("A", 5)]
+    assert lone.receive("A", probe("X", "B", "A")) == [acknowledged("A", 5)]
+    assert lone.receive("A", probe("X", "Y", "Z", "A")) == [acknowledged("A", 6)]
 
 
 def last_probe(lone: Lone, link: str) -> LinkProbe:
@@ -86,7 +86,7 @@ def test_the_last_link_by_name_is_cut():
     ]
     assert list(lone.broker.context.ends) == ["A"]
     # it is gone when another probe comes back
-    assert lone.receive("A", probe("B", "C", "A", number=number)) == [acknowledged("A", 5)]
+    assert lone.receive("A", probe("B", "C", "A", number=number)) == [acknowledged("A", 6)]
 
 
 def test_a_cycle_whose_last_link_is_elsewhere_is_told_round():
@@ -94,7 +94,7 @@ def test_a_cycle_whose_last_link_is_elsewhere_is_told_round():
     number = last_probe(lone, "C").number
     cycle = probe("B", "C", "Z", "Y", "A", "B", number=number)
     told = lone.receive("A", probe("B", "C", "Z", "Y", "A", number=number))
-    assert told == [acknowledged("A", 4), control("C", 3, cycle)]
+    assert told == [acknowledged("A", 5), control("C", 3, cycle)]
     assert list(lone.broker.context.ends) == ["A", "C"]
 
 
@@ -126,7 +126,7 @@ def test_a_cycle_that_is_open_here_is_none(cycle):
     lone = Lone("A", "C")
     lone.handle(LinkDown("C"))
     message = probe(*cycle.split())
-    assert lone.receive("A", message) == [acknowledged("A", 4)]
+    assert lone.receive("A", message) == [acknowledged("A", 5)]
     assert list(lone.broker.context.ends) == ["A", "C"]
     assert message not in lone.broker.context.ends["C"].sent[Lane.CONTROL].kept
 
@@ -229,7 +229,7 @@ def test_the_first_one_holds_and_the_second_is_answered():
     lone = Lone("A", "C")
     lone.receive("A", advertise("a"), subscribe("s"))
     answers = AdvertisementSettled(entry("a")), SubscriptionsSettled((entry("s"),))
-    assert control("C", 5, *answers) in lone.receive("C", advertise("a"), subscribe("s"))
+    assert control("C", 6, *answers) in lone.receive("C", advertise("a"), subscribe("s"))
     assert lone.broker.advertisements.get(entry("a")).origin.link == "A"
 
 

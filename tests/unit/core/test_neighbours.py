@@ -69,9 +69,9 @@ def test_a_new_neighbour_is_connected_and_told_everything():
         acknowledged("D", 1),
     ]
     assert lone.receive("D", advertise("d"), *TOLD) == [
-        control("A", 5, advertise("d")),
-        control("D", 4, Subscribe(EntryId("c", "s", 1, 2), TRUE), SubscriptionsTold()),
-        acknowledged("D", 4),
+        control("A", 6, advertise("d")),
+        control("D", 5, Subscribe(EntryId("c", "s", 1, 2), TRUE), SubscriptionsTold()),
+        acknowledged("D", 5),
     ]
     assert validate(lone.broker) == []
 
@@ -101,7 +101,7 @@ def test_all_that_a_removed_neighbour_told_ends():
     assert lone.handle(NeighbourRemoved("A")) == [
         *parted("A", 7),
         control(
-            "C", 6, Unsubscribe((entry("s"),)),
+            "C", 7, Unsubscribe((entry("s"),)),
             AdvertisementSettled(entry("c")), SubscriptionsSettled((entry("t"),)),
         ),
         data("C", 1, unadvertise("a")),
@@ -172,7 +172,7 @@ def test_a_neighbour_may_part_itself():
     goodbye = lone.frame("A", advertise("a"), Parting("the overlay has a cycle"), subscribe("late"))
     assert lone.handle(goodbye) == [
         CloseLink("A", "the overlay has a cycle"),
-        control("C", 4, advertise("a")),
+        control("C", 5, advertise("a")),
         data("C", 1, unadvertise("a")),
     ]
     assert list(lone.broker.context.ends) == ["C"]

@@ -110,9 +110,9 @@ def test_what_one_stood_for_comes_in_one_message_and_first():
     lone = fed(PACKING)
     lone.receive("A", WIDE, NARROW, OTHER)
     assert lone.receive("A", gone("wide")) == [
-        control("A", 5, settled("wide")),
-        acknowledged("A", 7),
-        control("C", 5, SubscribeMany((NARROW, OTHER)), gone("wide")),
+        control("A", 6, settled("wide")),
+        acknowledged("A", 8),
+        control("C", 6, SubscribeMany((NARROW, OTHER)), gone("wide")),
     ]
     assert validate(lone.broker) == []
 

@@ -157,7 +157,7 @@ def preserved(lone: Lone) -> dict[str, str]:
 
 def test_stopped_it_is_removed_here_and_kept_for_the_link():
     lone = with_burst(1)
-    assert lone.receive("A", gone("S", P=(0, 0))) == [woken_at(lone), acknowledged("A", 5)]
+    assert lone.receive("A", gone("S", P=(0, 0))) == [woken_at(lone), acknowledged("A", 6)]
     assert lone.broker.subscriptions.get(S.id) is None
     assert preserved(lone) == {"S": "C"}
     assert lone.broker.counters.preserved == 1

@@ -171,8 +171,8 @@ def test_that_data_arrived_is_told_with_the_next_news():
     lone = between("C")
     lone.receive("A", FIRST, SECOND)
     assert lone.receive("A", subscribe("s")) == [
-        control("A", 4, SubscriptionsSettled((entry("s"),))),
-        acknowledged("A", 4, data=2),
+        control("A", 5, SubscriptionsSettled((entry("s"),))),
+        acknowledged("A", 5, data=2),
     ]
 
 
@@ -205,10 +205,10 @@ def test_the_end_of_an_advertisement_is_confirmed_likewise():
     lone = Lone("A", "C")
     lone.receive("A", advertise("a"))
     assert lone.receive("A", FIRST, unadvertise("a")) == [
-        acknowledged("A", 4, data=2, confirmed=1),
+        acknowledged("A", 5, data=2, confirmed=1),
         data("C", 1, unadvertise("a")),
     ]
-    assert lone.acknowledge("C", 1) == [acknowledged("A", 4, data=2, confirmed=2)]
+    assert lone.acknowledge("C", 1) == [acknowledged("A", 5, data=2, confirmed=2)]
 
 
 def test_ending_what_is_not_there_or_came_from_elsewhere_is_confirmed_and_harmless():

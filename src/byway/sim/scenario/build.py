@@ -40,8 +40,7 @@ from byway.trace import TraceWriter
 
 _TIMES: Final = {
     "session_ttl_s_max": "session_ttl_us_max",
-    "agreement_wait_s": "agreement_wait_us",
-    "strangers_wait_s": "strangers_wait_us",
+    "sync_wait_s": "sync_wait_us",
     "restore_grace_s": "restore_grace_us",
     "load_interval_s": "load_interval_us",
     "statistics_window_s": "statistics_window_us",
