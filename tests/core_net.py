@@ -53,7 +53,7 @@ class Net:
         self.neighbours = neighbours
         names = sorted(neighbours)
         self.configs = config if isinstance(config, dict) else dict.fromkeys(names, config)
-        self.brokers = {n: Broker(n, neighbours[n], self.configs[n]) for n in names}
+        self.brokers = {n: Broker(n, self.listed(n), self.configs[n]) for n in names}
         self.timers: dict[tuple[str, object], int] = {}
         self.flying: dict[tuple[str, str], list[object]] = {}
         self.told: dict[str, list[object]] = defaultdict(list)
@@ -65,6 +65,10 @@ class Net:
         for a, b in edges:
             self.flying[a, b], self.flying[b, a] = [], []
             self.connect(a, b)
+
+    def listed(self, broker: str) -> list[str]:
+        """Neighbours that a broker is told of."""
+        return self.neighbours[broker]
 
     def connect(self, a: str, b: str) -> None:
         hello_a, hello_b = self.brokers[a].hello(b), self.brokers[b].hello(a)
@@ -142,10 +146,16 @@ class Net:
         self.do(broker, TimerFired(timer))
 
     def attach(
-        self, client: str, broker: str, incarnation: int = 1, ttl_us: int = 0, received: int = 0
+        self,
+        client: str,
+        broker: str,
+        incarnation: int = 1,
+        ttl_us: int = 0,
+        received: int = 0,
+        resumes: bool = False,
     ) -> None:
         self.home[client] = broker
-        self.do(broker, ClientAttached(client, incarnation, ttl_us, received))
+        self.do(broker, ClientAttached(client, incarnation, ttl_us, received, resumes))
 
     def detach(self, client: str) -> None:
         self.do(self.home.pop(client), ClientDetached(client))

@@ -26,11 +26,11 @@ taken before: until then **a neighbour that has not told counts as wanting every
 copies wait, unconfirmed, for what it has to tell. Narrower rules lose what was confirmed as soon as
 a subscription that is told anew hides one that is not. (Twenty thousand runs of a model.)
 
-A broker that starts for the first time waits no longer than `sync_wait_us`. One that is *restarting*
-waits until each neighbour that it has or had has told everything, or is forgotten by an operator. It
-is restarting if it knows so when it starts, if a neighbour holds something from it that it never
-told, if a client comes back to a session, or if a neighbour is restarting itself; whenever it learns
-that. Neighbours that it was not told of by its operator are named by the others.
+A broker that starts for the first time waits no longer than `sync_wait_us`. One that is
+*restarting* waits until each neighbour that it has or had has told everything, or is forgotten by
+an operator. It is restarting if it knows so when it starts, if a neighbour holds something from it
+that it never told, if a client comes back to a session, or if a neighbour is restarting itself;
+whenever it learns that. Neighbours that it was not told of by its operator are named by the others.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ class Telling(msgspec.Struct):
     must not come before its Advertise."""
     peer_told: bool = False
     """Whether the peer has told everything."""
+    provisional: bool = False
+    """Whether what the peer was told is taken back if this broker turns out to be restarting."""
     told_names: bool = False
     """Whether the peer was told the names of this broker's neighbours."""
 
@@ -139,7 +141,8 @@ class Agreement:
         self.restarting = False
         """Whether it is known that it was here before, so that no timer ends a wait."""
         self.given_up: list[str] = []
-        """Neighbours that were not waited for any longer."""
+        """Neighbours that were not waited for any longer, or that had given up others themselves
+        when they told. Until they have told, what this broker tells is provisional."""
         self.met: list[str] = []
         """Neighbours that this broker has compared tables with since it started."""
         self.neighbours_of: dict[str, tuple[str, ...]] = {}
@@ -192,11 +195,10 @@ class Agreement:
             return
         self.restarting = True
         self._context.out.do(CancelTimer(TIMER))
-        for link in self.given_up:
-            if link in self.telling and not self.telling[link].peer_told:
-                self.missing[link] = Missing.ALL
+        self.missing |= dict.fromkeys(self.given_up, Missing.ALL)
         self.given_up = []
         self.tell_names()
+        self._complete()
 
     def unknown_names(self, link: str, message: TablesHeld) -> list[str]:
         """Neighbours of this broker that it does not know of, by what one that it meets for the
@@ -433,24 +435,38 @@ class Agreement:
 
     # --- ends ----------------------------------------------------------------------------------
 
-    def on_advertisements_told(self, link: str) -> None:
+    def on_advertisements_told(self, link: str, provisional: bool) -> None:
         """The peer has told all its advertisements."""
+        if self._is_taken_back(link, provisional):
+            return
         self.telling[link].peer_advertised = True
         if self.missing.get(link) is Missing.ALL:
             self.missing[link] = Missing.SUBSCRIPTIONS
             self.progressed = True
         self._complete()
 
-    def on_subscriptions_told(self, link: str) -> None:
+    def on_subscriptions_told(self, link: str, provisional: bool) -> None:
         """The peer has told everything."""
+        if self._is_taken_back(link, provisional):
+            return
         telling = self.telling[link]
         telling.peer_told = True
         ids, telling.settled_adverts = telling.settled_adverts, []
         self.answers.extend((self._context.adverts, id, link) for id in ids)
-        if link in self.given_up:
+        if link in self.given_up and not provisional:
             self.given_up.remove(link)
         self._is_here(link)
         self._complete()
+
+    def _is_taken_back(self, link: str, provisional: bool) -> bool:
+        """Whether what the peer tells will be told again, because this broker is restarting, which
+        the peer is about to learn. If it is not, it may turn out to be."""
+        if provisional and self.forgetful:
+            if self.restarting:
+                return True
+            if link not in self.given_up:
+                self.given_up = sorted([*self.given_up, link])
+        return False
 
     def _is_here(self, link: str) -> None:
         if link in self.missing:
@@ -460,8 +476,8 @@ class Agreement:
             self._open_if_ready(link)
             if not self.missing:
                 self._context.out.do(CancelTimer(TIMER))
-                if not self.given_up:
-                    self.forgetful = self.restarting = False
+        if not self.missing and not self.given_up and self.met:
+            self.forgetful = self.restarting = False
 
     def _open_if_ready(self, link: str) -> None:
         """Send data to the peer, if it takes data, was told what that rests on, and has told what
@@ -476,8 +492,13 @@ class Agreement:
         """Conclude with every neighbour that all others have told their part."""
         for link in sorted(self.telling):
             telling = self.telling[link]
+            is_provisional = any(name != link for name in self.given_up)
+            if telling.provisional and (self.restarting or not is_provisional):
+                telling.provisional = False
+                telling.phase = min(telling.phase, Phase.TELLING)  # it is told once more
             if telling.phase is Phase.TELLING and self.knows_adverts_but(link):
                 telling.phase = Phase.ADVERTISED
+                telling.provisional = is_provisional
                 ended = [i for i in telling.doubtful_adverts if i in telling.doubtful]
                 for id in ended:
                     del telling.doubtful[id]
@@ -488,6 +509,7 @@ class Agreement:
                 and self._knows_all_but(link)
             ):
                 telling.phase = Phase.TOLD
+                telling.provisional = is_provisional
                 ended, telling.doubtful = sorted(telling.doubtful), {}
                 self._tell_parts(link, SubscriptionsTold, ended)
 
@@ -500,7 +522,8 @@ class Agreement:
         *most, last = in_parts(ended)
         for part in most:
             self._context.out.send(link, kind(part, partial=True))
-        self._context.out.send(link, kind(last))
+        provisional = self.telling[link].provisional
+        self._context.out.send(link, kind(last, provisional=provisional))
 
 
 def _hash(id: EntryId) -> int:

@@ -537,7 +537,7 @@ class Broker:
             if entry is not None and entry.origin.link == link:
                 self._advertisements.end(entry, pending)
         if not message.partial:
-            self.agreement.on_advertisements_told(link)
+            self.agreement.on_advertisements_told(link, message.provisional)
 
     def _on_subscriptions_told(self, link: str, message: SubscriptionsTold) -> None:
         """What a neighbour no longer stands for ends; then data may go there."""
@@ -545,7 +545,7 @@ class Broker:
         ended = [e for e in entries if e is not None and e.origin.link == link]
         self._subscriptions.end_lost(ended)
         if not message.partial:
-            self.agreement.on_subscriptions_told(link)
+            self.agreement.on_subscriptions_told(link, message.provisional)
 
     def _take_answers(self) -> None:
         """What the comparison of tables showed to be settled."""

@@ -179,6 +179,9 @@ class AdvertisementsTold(_Message, frozen=True, array_like=True, tag="advs-told"
     ended: tuple[EntryId, ...] = ()
     partial: bool = False
     """More that ended follow."""
+    provisional: bool = False
+    """The sender has not been told everything itself, and waits no longer: should it turn out that
+    it was here before, it takes this back, and tells again when it knows all."""
 
 
 class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told"):
@@ -188,6 +191,8 @@ class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told")
     ended: tuple[EntryId, ...] = ()
     partial: bool = False
     """More that ended follow."""
+    provisional: bool = False
+    """As in `AdvertisementsTold`."""
 
 
 class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):

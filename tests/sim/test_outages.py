@@ -1,0 +1,254 @@
+"""Several brokers down at once, with and without their state, back in any order and late: nothing
+that was confirmed is lost, doubled or out of order, and nobody is excused for it.
+
+A broker that forgot may have neighbours that it is not told of. It then knows them from the others,
+or from a file of its own; where neither can be, as `docs/reference/durability.md` says, no run goes.
+"""
+
+import random
+
+import pytest
+
+from byway.core.agreement import TIMER as SYNC_TIMER
+from byway.core.broker import Broker
+from byway.core.config import BrokerConfig
+from byway.core.inputs import LinkDown, NeighbourAdded, Started
+from byway.core.reachability import TIMER as REACHABILITY_TIMER
+from byway.model.messages import Attached, Delivery
+from tests.core_net import Net
+from tests.sim import test_routing_is_exact as exact
+from tests.sim.world_runs import many, many_seeds
+
+pytestmark = pytest.mark.sim
+
+DOWN_MAX = 3
+FAULTS = ("cut", "mend", "fall", "rise", "wait")
+WEIGHTS = (1, 2, 3, 4, 1)
+WORK_WEIGHTS = {"publish": 14, "unadvertise": 0.3, "unsubscribe": 1}
+TIMERS = (SYNC_TIMER, REACHABILITY_TIMER)
+
+
+class OutageNet(Net):
+    """A network whose brokers can be away for as long as a test likes."""
+
+    def __init__(self, edges, config, unlisted, remembering):
+        self.unlisted = unlisted
+        self.remembering = remembering
+        self.cut: set[tuple[str, str]] = set()
+        self.away: dict[str, tuple[bytes | None, int, list[str]]] = {}
+        super().__init__(edges, config)
+
+    def listed(self, broker):
+        return [n for n in self.neighbours[broker] if (broker, n) not in self.unlisted]
+
+    def connect(self, a, b):
+        if a in self.away or b in self.away or {(a, b), (b, a)} & self.cut:
+            return
+        for here, there in ((a, b), (b, a)):
+            if there not in self.brokers[here].context.ends:
+                self.do(here, NeighbourAdded(there))
+        super().connect(a, b)
+
+    def fall(self, broker, stored):
+        old = self.brokers.pop(broker)
+        state = old.snapshot() if stored else None
+        self.away[broker] = state, old.context.incarnation, list(old.context.ends)
+        self.timers = {key: at_us for key, at_us in self.timers.items() if key[0] != broker}
+        for neighbour in self.neighbours[broker]:
+            self.flying[broker, neighbour].clear()
+            self.flying[neighbour, broker].clear()
+            if neighbour in self.brokers:
+                self.do(neighbour, LinkDown(broker))
+
+    def rise(self, broker):
+        state, incarnation, names = self.away.pop(broker)
+        if state is not None:
+            self.brokers[broker] = Broker.restore(state, self.configs[broker])
+        else:
+            remembers = broker in self.remembering
+            names = names if remembers else self.listed(broker)
+            self.brokers[broker] = Broker(
+                broker, names, self.configs[broker], incarnation + 1, restarting=remembers
+            )
+        self.do(broker, Started())
+
+
+class OutageWorld(exact.World):
+    """Clients do what they do; brokers come and go."""
+
+    def __init__(self, rng, policies, merging, how):
+        super().__init__(rng, policies, False, merging)
+        self.how = how
+        brokers = sorted(self.net.brokers)
+        unlisted = set() if how == "listed" else self.unlisted(rng, how)
+        remembering = set(brokers) if how == "remembered" else set()
+        self.configs = {b: live(config) for b, config in self.configs.items()}
+        self.net = OutageNet(self.edges, self.configs, unlisted, remembering)
+        for client in exact.CLIENTS:
+            self.net.attach(client, self.homes[client])
+        self.net.settle()
+        for client in exact.CLIENTS:
+            self.advertise(client)
+            self.subscribe(client)
+            self.count += 1
+        self.net.settle()
+        self.work = exact.WORK + FAULTS
+        known = zip(exact.WORK, exact.WEIGHTS, strict=True)
+        self.weights = (*(WORK_WEIGHTS.get(what, weight) for what, weight in known), *WEIGHTS)
+
+    def unlisted(self, rng, how):
+        """Links that only one end lists; with no memory of its own, each broker lists one."""
+        found = set()
+        for a, b in self.edges:
+            here, there = rng.sample((a, b), 2)
+            others = [n for n in self.net.neighbours[here] if n != there]
+            listed = [n for n in others if (here, n) not in found]
+            if rng.random() < 0.7 and (how == "remembered" or listed):
+                found.add((here, there))
+        return found
+
+    def step(self):
+        self.count += 1
+        what = self.rng.choices(self.work, self.weights)[0]
+        client = self.rng.choice(exact.CLIENTS)
+        if what in FAULTS or what in ("move", "settle", "wake", "sample"):
+            getattr(self, what)(client)
+        elif self.homes[client] in self.net.brokers:
+            getattr(self, what)(client)
+
+    def sample(self, client):
+        if self.net.brokers:
+            super().sample(client)
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def cut(self, _):
+        up = [edge for edge in self.edges if edge not in self.net.cut]
+        if up:
+            a, b = edge = self.rng.choice(up)
+            self.net.cut.add(edge)
+            for here, there in ((a, b), (b, a)):
+                self.net.flying[here, there].clear()
+                if here in self.net.brokers:
+                    self.net.do(here, LinkDown(there))
+
+    def mend(self, _):
+        if self.net.cut:
+            edge = self.rng.choice(sorted(self.net.cut))
+            self.net.cut.remove(edge)
+            self.net.connect(*edge)
+
+    def fall(self, _):
+        if len(self.net.away) >= min(DOWN_MAX, len(self.edges)):
+            return
+        broker = self.rng.choice(sorted(self.net.brokers))
+        lost = self.clients_of(broker)
+        keeps = 0.9 if lost else 0.3  # with a home's state go the claims that are to be judged
+        stored = self.rng.random() < keeps or not self.may_forget()
+        confirmed = {client: self.net.confirmed(client) for client in lost}
+        self.net.fall(broker, stored)
+        if not stored:
+            for client in lost:
+                self.forget(client, confirmed[client])
+
+    def may_forget(self):
+        """Whether others remember for a broker that forgets: while they do not, none does."""
+        if self.how != "told by others":
+            return True
+        forgot = [b for b, (state, _, _) in self.net.away.items() if state is None]
+        waiting = [b for b in self.net.brokers.values() if b.agreement.forgetful]
+        return not forgot and not waiting and not self.net.cut
+
+    def rise(self, _):
+        if self.net.away:
+            self.bring_back(self.rng.choice(sorted(self.net.away)))
+
+    def bring_back(self, broker):
+        stored = self.net.away[broker][0] is not None
+        self.net.rise(broker)
+        mine = [edge for edge in self.edges if broker in edge]
+        self.rng.shuffle(mine)
+        clients = self.clients_of(broker)
+        early = self.rng.random() < 0.5
+        if early:
+            self.attach_all(clients, broker, stored)
+        for edge in mine:
+            self.net.connect(*edge)
+        if not early:
+            self.attach_all(clients, broker, stored)
+
+    def attach_all(self, clients, broker, stored):
+        for client in clients:
+            if not stored:
+                self.incarnation[client] += 1
+                self.net.sequence[client] = 0
+                replies = self.net.told[client]
+                self.net.told[client] = [r for r in replies if isinstance(r, Delivery)]
+            self.net.attach(client, broker, self.incarnation[client], resumes=True)
+            assert self.net.got(client, Attached)[-1].resumed == stored
+
+    def wait(self, _):
+        """Half a minute passes at a broker that has not heard of anybody."""
+        due = sorted(key for key in self.net.timers if key[1] in TIMERS)
+        if due:
+            self.net.fire(*self.rng.choice(due))
+
+    def all_back(self):
+        """Whoever is away comes back, in any order, and all links are whole again."""
+        while self.net.away or self.net.cut:
+            (self.mend if self.rng.random() < 0.5 else self.rise)(None)
+            if self.rng.random() < 0.5:
+                self.net.settle()
+
+
+def live(config):
+    """The same with what live brokers have by default."""
+    kept = {name: getattr(config, name) for name in config.__struct_fields__}
+    return BrokerConfig(**kept | {"probe_cycles": True})
+
+
+def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", length=160):
+    """One random run."""
+    rng = random.Random(seed)
+    world = OutageWorld(rng, policies, merging, how)
+    for _ in range(length):
+        world.step()
+    world.all_back()
+    while any(key[1] in TIMERS for key in world.net.timers):
+        world.wait(None)
+    world.calm_down()
+    exact.check_deliveries(world, False)
+    exact.check_tables(world)
+    exact.check_nothing_is_left(world)
+    for broker in world.net.brokers.values():
+        assert not broker.agreement.missing
+        assert not broker.agreement.forgetful
+        names = sorted(world.net.neighbours[broker.name])
+        assert sorted(broker.context.ends) == names
+        for neighbour in names:
+            assert list(world.net.brokers[neighbour].agreement.neighbours_of[broker.name]) == names
+    happened["deliveries"] += sum(len(clients) for clients in world.must.values())
+
+
+VARIANTS = {
+    f"{how}, {name}": {"how": how, **options}
+    for how in ("listed", "remembered", "told by others")
+    for name, options in {
+        "none": {"policies": ("none",)},
+        "active": {"policies": ("active",)},
+        "mixed": {"policies": exact.ALL_POLICIES},
+        "merging": {"policies": ("active", "selective"), "merging": True},
+    }.items()
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_fixed_seeds(variant):
+    assert many(run, range(60), **VARIANTS[variant])["deliveries"] > 50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_thousands_of_seeds(variant):
+    assert many(run, many_seeds(), **VARIANTS[variant])["deliveries"] > 1_000
