@@ -2,7 +2,7 @@
 that was confirmed is lost, doubled or out of order, and nobody is excused for it.
 
 A broker that forgot may have neighbours that it is not told of. It then knows them from the others,
-or from a file of its own; where neither can be, as `docs/reference/durability.md` says, no run goes.
+or from a file of its own. No run goes where neither can be (see `docs/reference/durability.md`).
 """
 
 import random
@@ -111,10 +111,9 @@ class OutageWorld(exact.World):
         self.count += 1
         what = self.rng.choices(self.work, self.weights)[0]
         client = self.rng.choice(exact.CLIENTS)
-        if what in FAULTS or what in ("move", "settle", "wake", "sample"):
-            getattr(self, what)(client)
-        elif self.homes[client] in self.net.brokers:
-            getattr(self, what)(client)
+        if what in exact.OF_CLIENTS and self.homes[client] not in self.net.brokers:
+            return
+        getattr(self, what)(client)
 
     def sample(self, client):
         if self.net.brokers:

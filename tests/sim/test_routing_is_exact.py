@@ -29,10 +29,8 @@ POLICIES = ("none", "active", "packing", "incremental", "selective")
 PRUNING = ("incremental", "selective")
 ALL_POLICIES = (*POLICIES, "lazy")
 
-WORK = (
-    "advertise", "subscribe", "unadvertise", "unsubscribe", "publish", "move", "settle", "wake",
-    "sample",
-)  # fmt: skip
+OF_CLIENTS = ("advertise", "subscribe", "unadvertise", "unsubscribe", "publish")
+WORK = (*OF_CLIENTS, "move", "settle", "wake", "sample")
 WEIGHTS = (3, 4, 1, 2, 8, 12, 2, 3, 1)
 FAULTS = ("cut", "mend", "stored", "forgetful")
 FAULT_WEIGHTS = (2, 3, 1, 1)

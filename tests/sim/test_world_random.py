@@ -29,6 +29,11 @@ def test_stormy_seeds():
     assert run_seeds(range(2_000, 2_030), storm=True) > 1_000
 
 
+@pytest.mark.parametrize("part", range(2))
+def test_several_brokers_away_at_once(part):
+    assert run_seeds(range(3_000 + 40 * part, 3_040 + 40 * part), outages=True) > 500
+
+
 def test_calm_seeds():
     assert run_seeds(range(1_000, 1_050), faults=False) > 500
 
@@ -41,11 +46,20 @@ def test_thousands_of_seeds(part):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("part", range(4))
+def test_thousands_of_outages(part):
+    seeds = range(20_000 + 500 * part, 20_500 + 500 * part)
+    assert run_seeds(seeds, outages=True, storm=part % 2 == 1) > 5_000
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_fresh_seeds():
+@pytest.mark.parametrize("outages", [False, True])
+def test_fresh_seeds(outages):
     fresh = int.from_bytes(os.urandom(4), "big")
     print(f"fresh seeds from {fresh}")
-    assert run_seeds(range(fresh, fresh + 500)) > 5_000
+    assert run_seeds(range(fresh, fresh + 500), outages=outages) > 5_000
 
 
 def test_nothing_grows_with_the_length_of_a_run():

@@ -53,16 +53,20 @@ def many_seeds(known=1_000, fresh=500):
 class RandomRun:
     """A world and the chances of one seed."""
 
-    def __init__(self, seed, *, faults=True, storm=False, trace=None):
+    def __init__(self, seed, *, faults=True, storm=False, outages=False, trace=None):
         self.rng = rng = random.Random(seed)
+        tree = self.tree()
+        remembered = outages and rng.random() < 0.5
         self.world = World(
-            self.tree(),
+            tree,
             seed=seed,
             config=self.configs(),
             profile=rng.choice((INSTANT, INSTANT, BUSY, LAZY)),
             network=self.network,
             trace=trace,
             sample_us=100_000,
+            unlisted=[self.one_way(link) for link in tree.links] if remembered else (),
+            remembering=tree.brokers if remembered else (),
         )
         self.brokers = self.world.topology.brokers
         for number in range(rng.randint(3, 7)):
@@ -70,6 +74,9 @@ class RandomRun:
             self.world.client(f"c{number}", rng.choice(self.brokers), ttl_us)
         for _ in range(rng.randint(20, 160) + 300 * storm):
             self.world.at(self.time_us(), self.operate)
+        if outages:
+            for _ in range(rng.randint(1, 3)):
+                self.plan_outage()
         if faults:
             for _ in range(rng.randint(5, 14) if storm else rng.randint(0, 4)):
                 self.plan_fault(rng.choice(FAULTS))
@@ -188,6 +195,17 @@ class RandomRun:
                 world.at(begin_us, lambda: world.delay(link.a, link.b, extra_us, end_us))
             case "slow":
                 world.at(begin_us, lambda: world.slow(broker, 20.0, end_us))
+
+    def one_way(self, link):
+        """A link that one end is not told of."""
+        return (link.a, link.b) if self.rng.random() < 0.5 else (link.b, link.a)
+
+    def plan_outage(self):
+        """Up to three brokers die at once, and each comes back in its own time."""
+        begin_us = self.time_us()
+        for broker in self.rng.sample(self.brokers, min(self.rng.randint(1, 3), len(self.brokers))):
+            away_us = self.rng.choice((1_000, 200_000, 3_000_000, 45_000_000))
+            self.plan_crash(broker, begin_us, begin_us + away_us, self.rng.random() < 0.3)
 
     def plan_crash(self, broker, begin_us, end_us, stored):
         def crash():
