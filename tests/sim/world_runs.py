@@ -107,6 +107,7 @@ class RandomRun:
                 data_window=rng.choice((1, 3, 65_536)),
                 session_messages_max=rng.choice((2, 10_000)),
                 load_interval_us=rng.choice((0, 0, 300_000)),
+                probe_cycles=True,  # as live brokers do
             )
             for number in range(8)
         }
