@@ -151,9 +151,9 @@ class Agreement:
         """What turned out to be settled behind a link; the tables' rules take it from here."""
         self.progressed = False
         """Whether a neighbour is no longer missing; subscriptions may have waited for it."""
-        self.released: list[str] = []
+        self.sifting: dict[str, int] = {}
         """Neighbours that are no longer missing: what was kept for them in case they want it is
-        looked through by the broker."""
+        looked through by the broker, and so many have been; then data is sent."""
 
     # --- beginnings ----------------------------------------------------------------------------
 
@@ -171,12 +171,10 @@ class Agreement:
         """Who has not come by now is not waited for."""
         if self.restarting:
             return
-        self.given_up, missing = sorted(self.missing), self.missing
+        self.given_up = sorted(self.missing)
         self.missing = {}
-        self.released += sorted(missing)
+        self.sifting |= dict.fromkeys(self.given_up, 0)
         self.progressed = True
-        for link in sorted(missing):
-            self._open_if_ready(link)
         self._complete()
 
     def came(self, link: str) -> None:
@@ -196,6 +194,8 @@ class Agreement:
         self.restarting = True
         self._context.out.do(CancelTimer(TIMER))
         self.missing |= dict.fromkeys(self.given_up, Missing.ALL)
+        for link in self.given_up:
+            self.sifting.pop(link, None)
         self.given_up = []
         self.tell_names()
         self._complete()
@@ -270,6 +270,7 @@ class Agreement:
         """A neighbour is none any more."""
         self.telling.pop(link, None)
         self.neighbours_of.pop(link, None)
+        self.sifting.pop(link, None)
         for names in (self.given_up, self.met):
             if link in names:
                 names.remove(link)
@@ -472,19 +473,24 @@ class Agreement:
         if link in self.missing:
             del self.missing[link]
             self.progressed = True
-            self.released.append(link)
-            self._open_if_ready(link)
+            if link in self.telling:
+                self.sifting[link] = 0
             if not self.missing:
                 self._context.out.do(CancelTimer(TIMER))
         if not self.missing and not self.given_up and self.met:
             self.forgetful = self.restarting = False
 
+    def sifted(self, link: str) -> None:
+        """All that was kept for a neighbour has been looked through."""
+        del self.sifting[link]
+        self._open_if_ready(link)
+
     def _open_if_ready(self, link: str) -> None:
         """Send data to the peer, if it takes data, was told what that rests on, and has told what
         it wants."""
-        telling = self.telling.get(link)
-        if telling is None or link in self.missing:
+        if link in self.missing or link in self.sifting:
             return
+        telling = self.telling[link]
         if telling.invited and telling.phase >= Phase.TELLING:
             self._context.out.opening[link] = None
 

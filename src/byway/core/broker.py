@@ -8,7 +8,7 @@ they want sent into frames; the rules are in the parts. The way of a publication
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from byway.core import snapshot
 from byway.core.actions import Action, CloseLink, OpenLink, Send, SetTimer, Tell, Timer
@@ -84,6 +84,9 @@ from byway.model.trace import DropReason, LinkChange
 from byway.trace import NullTrace, TraceBuffer
 
 _DEFAULT = BrokerConfig()
+SIFTED_MAX: Final = 2_048
+"""Publications kept for neighbours that had not told what they want, looked through at a time."""
+SIFTING_TIMER: Final = Timer("sifting")
 
 
 class Broker:
@@ -583,8 +586,8 @@ class Broker:
         """Frames for what was collected. Neighbours and clients in the order of their names."""
         if self.agreement.answers or self.agreement.progressed:
             self._take_answers()
-        if self.agreement.released:
-            self._release(out)
+        if self.agreement.sifting:
+            self._sift(out)
         actions, touched = out.actions, out.touched
         for link, ids in out.answers.items():
             for part in in_parts(ids):
@@ -599,17 +602,22 @@ class Broker:
             actions.append(Tell(client, tuple(out.replies[client])))
         return actions
 
-    def _release(self, out: Outgoing) -> None:
-        """Neighbours have told what they want: what else was kept for them is dropped."""
-        released, self.agreement.released = self.agreement.released, []
-        for link in sorted(set(released)):
-            end = self.context.ends.get(link)
-            if end is not None and link not in self.agreement.missing:
-                lanes = out.messages.get(link)
-                if lanes is not None:
-                    end.post(DATA, lanes[DATA])  # of the same call of `handle`; not sent: not open
-                    lanes[DATA].clear()
-                self.publications.drop_unwanted(link)
+    def _sift(self, out: Outgoing) -> None:
+        """Neighbours have told what they want: what else was kept for them is dropped, so many at
+        a time."""
+        sifting, room = self.agreement.sifting, SIFTED_MAX
+        for link in sorted(sifting):
+            lanes = out.messages.get(link)
+            if lanes is not None:
+                self.context.ends[link].post(DATA, lanes[DATA])  # not sent: it is not open
+                lanes[DATA].clear()
+            looked_at, sifting[link] = self.publications.sift(link, sifting[link], room)
+            room -= looked_at
+            if sifting[link] == len(self.context.unconfirmed[link]):
+                self.agreement.sifted(link)
+            if room <= 0:
+                out.do(SetTimer(SIFTING_TIMER, self.context.now_us))
+                return
 
     def _flush_link(self, link: str, out: Outgoing, actions: list[Action]) -> None:
         """Control, data, then what the peer should know of its own frames."""

@@ -7,6 +7,7 @@ apart by its publisher's sequence; it is confirmed when the first one is.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -227,28 +228,35 @@ class Publications:
             context.unconfirmed[newcomer].append(pending)
             context.out.send_publication(newcomer, message)
 
-    def drop_unwanted(self, link: str) -> None:
-        """A neighbour has told everything: what was kept for it in vain is dropped and
-        confirmed."""
+    def sift(self, link: str, position: int, room: int) -> tuple[int, int]:
+        """A neighbour has told everything: what was kept for it in vain is dropped and confirmed.
+
+        `position` of the oldest have been looked at; so many more are now, at most. How many, and
+        the new position.
+        """
         context = self._context
-        box, waiting = context.ends[link].sent[1], context.unconfirmed[link]
-        if not box.kept or context.ends[link].open:
-            return  # it was sent: no longer missing, then missing again
+        end, waiting = context.ends[link], context.unconfirmed[link]
+        if end.open:  # no longer missing, and missing again: it was sent
+            return 0, len(waiting)
+        box = end.sent[1]
         messages, pendings = list(box.kept), list(waiting)
-        box.kept.clear()
-        waiting.clear()
         number = context.numbers.number(link)
-        unwanted = []
-        for message, pending in zip(messages, pendings, strict=True):
+        wanted, unwanted = position, []
+        last = min(position + room, len(messages))
+        for at in range(position, last):
+            message, pending = messages[at], pendings[at]
             if isinstance(message, Publish) and not self._is_wanted(message, number):
                 unwanted.append(pending)
                 self.drop(message, DropReason.UNWANTED, link)
             else:
-                box.kept.append(message)
-                waiting.append(pending)
+                messages[wanted], pendings[wanted] = message, pending
+                wanted += 1
+        del messages[wanted:last], pendings[wanted:last]
+        box.kept, context.unconfirmed[link] = deque(messages), deque(pendings)
         box.renumber()
         for pending in unwanted:
             context.finish(pending)
+        return last - position, wanted
 
     def _is_wanted(self, message: Publish, number: int) -> bool:
         content = self._context.bodies.for_matching(message.body)

@@ -122,6 +122,7 @@ class AgreementState(_State, array_like=True):
     given_up: list[str]
     met: list[str]
     neighbours_of: dict[str, tuple[str, ...]]
+    sifting: dict[str, int]
 
 
 class ReachabilityState(_State, array_like=True):
@@ -203,6 +204,7 @@ def _agreement(agreement: Agreement) -> AgreementState:
         given_up=agreement.given_up,
         met=agreement.met,
         neighbours_of=agreement.neighbours_of,
+        sifting=agreement.sifting,
     )
 
 
@@ -360,7 +362,7 @@ def _put_agreement(state: AgreementState, agreement: Agreement) -> None:
     agreement.missing = state.missing
     agreement.forgetful, agreement.restarting = state.forgetful, state.restarting
     agreement.given_up, agreement.met = state.given_up, state.met
-    agreement.neighbours_of = state.neighbours_of
+    agreement.neighbours_of, agreement.sifting = state.neighbours_of, state.sifting
 
 
 def _put_table(state: TableState, numbers: LinkNumbers, followers: Table | None = None) -> Table:
