@@ -57,13 +57,14 @@ clean: ## remove what was built and cached, but not .venv
 	rm -rf build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benches -name __pycache__ -prune -exec rm -rf {} +
 
-# The build backend is installed first, from the same pins, so that building byway fetches nothing.
+# What builds byway (hatchling) and Spark, which comes as source (setuptools), is installed first, from
+# the same pins: builds fetch nothing else, and do not depend on what pip happens to have cached.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "byway needs Python 3.11 or newer, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)" >&2; \
 		echo "name another one with: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) hatchling
+	$(PIP_INSTALL) hatchling setuptools
 	$(PIP_INSTALL) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
