@@ -1,13 +1,16 @@
 """The first start on a machine: byway is installed from a wheel, no kernel is compiled yet, and the
 user may be unable to keep any.
 
-Compiling takes a minute or two of processor time in each test, so only two are not slow.
+Compiling everything takes a minute or two of processor time; of tests that do, two are not slow.
 """
 
 import asyncio
 import re
 import subprocess
 import threading
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +51,22 @@ async def main():
         pass
     print(len(ticks))
     ticking.cancel()
+
+asyncio.run(main())
+"""
+
+CANCELLED = """
+import asyncio, pathlib, sys, byway
+
+async def main():
+    opening = asyncio.create_task(byway.LocalOverlay().__aenter__())
+    while not list(pathlib.Path(sys.argv[1]).rglob("*.nbc")):
+        await asyncio.sleep(0.01)
+    opening.cancel()
+    try:
+        await opening
+    except asyncio.CancelledError:
+        print("cancelled")
 
 asyncio.run(main())
 """
@@ -160,6 +179,45 @@ def test_a_broker_that_can_write_nothing_works_at_once(
         (line,) = (line for line in broker.lines if " info " not in line)
         assert " warning " in line
         assert "set NUMBA_CACHE_DIR to a directory that this user can write" in line
+
+
+def test_a_broker_that_compiles_answers_its_operations_port(
+    installed: Installed, tmp_path: Path
+) -> None:
+    arguments = ("broker", "--id", "A", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    with subprocess.Popen(
+        [str(installed.byway), *arguments],
+        env=environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels")),
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        timer = threading.Timer(START_S, process.kill)
+        timer.start()
+        try:
+            assert process.stderr is not None
+            found = (re.search(r"operations at (http://\S+)", line) for line in process.stderr)
+            url = next(match[1] for match in found if match)
+            while not list(tmp_path.rglob("*.nbc")):  # until it has begun
+                time.sleep(0.01)
+            with pytest.raises(urllib.error.HTTPError, match="503") as caught:
+                urllib.request.urlopen(f"{url}/readyz", timeout=30)
+            with caught.value as answer:
+                assert answer.read() == b"starting\n"
+        finally:
+            timer.cancel()
+            process.kill()
+
+
+def test_an_overlay_that_is_not_wanted_any_more_stops_compiling(
+    installed: Installed, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kernels"
+    variables = environment(tmp_path, NUMBA_CACHE_DIR=str(kept))
+    done = run([str(installed.python), "-c", CANCELLED, str(kept)], variables)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "cancelled\n", "")
+    assert not list(kept.rglob("entry.relate_query*.nbc"))  # the last one
 
 
 # --- slow ---------------------------------------------------------------------------------------
