@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow sim demo lint format bench bench-net bench-pipeline reproduce docs clean
+.PHONY: help setup test slow sim pythons demo lint format bench bench-net bench-pipeline reproduce docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +23,9 @@ slow: $(VENV)/.ready ## run the tests marked slow
 
 sim: $(VENV)/.ready ## run thousands of random networks with faults
 	$(BIN)/pytest -m "slow and sim" -s
+
+pythons: ## try each of Python 3.11 to 3.13 that is here, in an environment of its own
+	@$(PYTHON) .ci/pythons.py
 
 demo: $(VENV)/.ready ## show byway at work: live, simulated, analysed by Spark
 	$(BIN)/byway demo
@@ -57,13 +60,14 @@ clean: ## remove what was built and cached, but not .venv
 	rm -rf build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benches -name __pycache__ -prune -exec rm -rf {} +
 
-# The build backend is installed first, from the same pins, so that building byway fetches nothing.
+# What builds byway (hatchling) and Spark, which comes as source (setuptools), is installed first, from
+# the same pins: builds fetch nothing else, and do not depend on what pip happens to have cached.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "byway needs Python 3.11 or newer, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)" >&2; \
 		echo "name another one with: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) hatchling
+	$(PIP_INSTALL) hatchling setuptools
 	$(PIP_INSTALL) --no-build-isolation --editable '.[dev]'
 	@touch $@
 

@@ -88,8 +88,8 @@ def _in_rows(rows: int, part: _Part, texts: list[bytes]) -> EncodedRows:
     sizes = np.array([len(text) for text in texts])
     lengths = np.where(part.strings >= 0, sizes[part.strings], 0)
     np.cumsum(lengths, out=marks[1:])
-    joined = b"".join([texts[place] for place in read.tolist()])
-    held = np.frombuffer(joined or b"\0", np.uint8)
+    joined = bytearray().join([texts[place] for place in read.tolist()])
+    held = np.frombuffer(joined or bytearray(1), np.uint8)  # read-only, it needs kernels of its own
     return EncodedRows(starts, part.codes, part.nums, held, marks)
 
 

@@ -22,6 +22,7 @@ from byway.runtime.driver import now_us
 from byway.runtime.options import SCHEME
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+from byway.runtime.warmup import warm_up_aside
 from byway.trace import TraceBuffer
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ class LocalOverlay:
         return f"<LocalOverlay of {len(self.neighbours)} brokers, {len(self.brokers)} of them run>"
 
     async def __aenter__(self) -> Self:
+        """Start all brokers and link them. The very first time on a machine kernels are compiled
+        before, which takes a minute or more; the event loop runs on meanwhile."""
+        await warm_up_aside()
         try:
             for name in self.neighbours:
                 await self._start(name, self._fresh(name))

@@ -29,7 +29,7 @@ from byway.runtime.operations import Answer, Operations, said
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings
 from byway.runtime.storage import Storage
-from byway.runtime.warmup import warm_up
+from byway.runtime.warmup import warm_up_aside
 from byway.trace import NullTrace, TraceBuffer
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ class BrokerProcess:
         trace = self._open_trace()
         if settings.data is not None:
             self._storage = Storage(settings.data, settings.durability)
+        await warm_up_aside()  # a minute or more if kernels are to be compiled
         broker = self._broker(trace)
-        warm_up()
         gc.collect()
         gc.freeze()  # what is here now stays; the collector need not look at it again
         self._server = server = BrokerServer(settings, broker, self._storage)

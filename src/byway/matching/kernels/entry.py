@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, njit  # type: ignore[attr-defined]
+from numba import carray  # type: ignore[attr-defined]
 
 from byway.matching.kernels import filing, lists, match, pools, relations, updates
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.store import as_store, pointer, store_at
 from byway.matching.layout import HOT, PENDING
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def prepare(directory):
     """Set up the arrays of a new index."""
     pools.clear_free(as_store(directory))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild_table(directory):
     """After the list table has grown."""
     lists.rebuild_table(as_store(directory))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild_keys(directory):
     """After the key table has grown."""
     updates.rebuild_keys(as_store(directory))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_slot(directory, key):
     """The slot of a key, or -1."""
     return updates.find_slot(as_store(directory), key)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def open_key(directory, key, link):
     """A slot for a new key; -1 when it is there already."""
     return updates.open_key(as_store(directory), key, link)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert(directory, slot, codes, nums, count, set_nums, set_res, ordinal, several):
     """Store one conjunction; (its number, 1 if filing waits for room, atom to go on with)."""
     st = as_store(directory)
@@ -49,31 +50,31 @@ def insert(directory, slot, codes, nums, count, set_nums, set_res, ordinal, seve
     return number, unfinished, atom
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def complete(directory, number, atom):
     """Go on filing a conjunction after the pools have grown."""
     return updates.complete(as_store(directory), number, atom)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remove(directory, key):
     """Remove a key; its slot, or -1."""
     return updates.remove(as_store(directory), key)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relate_all(directory, number, atom, budget):
     """File stored conjunctions in the relation sets, from one on; where to go on."""
     return filing.relate_all(as_store(directory), number, atom, budget)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rechoose(directory, budget):
     """Look again at the access predicates of a wasteful list."""
     updates.rechoose(as_store(directory), budget)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def resume(directory):
     """Go on with the conjunction that `rechoose` left pending."""
     st = as_store(directory)
@@ -82,7 +83,7 @@ def resume(directory):
     st.control[PENDING] = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_keys(directory, parcel, answer):
     """Matching keys of one publication into the room of `answer`; how many, and whether the index
     wants to adapt. The arguments are those of `match_link_mask`."""
@@ -93,7 +94,7 @@ def match_keys(directory, parcel, answer):
     return match.match_keys(st, codes, nums, texts, marks, out), st.control[HOT]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_keys_batch(directory, first, starts, codes, nums, texts, marks, out, offsets):
     """Matching keys of many; see `match.match_keys_batch`."""
     return match.match_keys_batch(
@@ -101,7 +102,7 @@ def match_keys_batch(directory, first, starts, codes, nums, texts, marks, out, o
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_link_mask(directory, parcel, answer, exclude):
     """Links and local keys of one publication; see `match.match_link_mask`. The commonest calls
     take addresses only: to look at an array costs Python more than a match may take.
@@ -119,7 +120,7 @@ def match_link_mask(directory, parcel, answer, exclude):
     return local, matched, st.control[HOT], mask[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unpacked(parcel):
     """The arrays that a parcel lists: codes, numbers, texts, marks."""
     given = carray(pointer(parcel), 6, np.int64)
@@ -132,7 +133,7 @@ def unpacked(parcel):
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relate_query(directory, mode, codes, nums, count, set_nums, set_res, boxes):
     """Conjunctions in a relation to a query; see `relations.relate_query`."""
     return relations.relate_query(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.lists import bits, drop_list, find_list, new_list, pull, push
 from byway.matching.kernels.ordered import ordered_insert, ordered_remove
 from byway.matching.kernels.pools import give_block, take_block
@@ -59,7 +59,7 @@ from byway.matching.layout import (
 )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grid_level(low, high):
     """Level whose cells (4**level wide) the range touches at most five of, or -1: too wide."""
     width = high - low
@@ -80,12 +80,12 @@ def grid_level(low, high):
     return level
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grid_cell(num, level):
     return math.floor(num / math.ldexp(1.0, 2 * (level + GRID_LOWEST)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rarest_gram(st, field, start, end):
     """The part of up to three bytes whose list is shortest."""
     width = min(3, end - start)
@@ -99,7 +99,7 @@ def rarest_gram(st, field, start, end):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_ext(st, field, column, change):
     """Keep count of grid levels, prefix lengths … in use, and their bit masks."""
     row = st.fields[field].ext
@@ -111,7 +111,7 @@ def count_ext(st, field, column, change):
         st.masks[row, column >> 6] &= ~bit
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def access_tag(st, start, count, i):
     """Tag of the lists for access by atom i."""
     atom = st.atoms[start + i]
@@ -138,7 +138,7 @@ def access_tag(st, start, count, i):
     return T_OTHER
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def access_filings(st, start, count, i):
     """How many lists access by atom i needs."""
     if i < 0:
@@ -153,14 +153,14 @@ def access_filings(st, start, count, i):
     return 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def field_of(atom):
     if atom.op == EXISTS or atom.op == ABSENT:
         return np.int64(atom.attr) * KINDS + EVERY
     return np.int64(atom.attr) * KINDS + atom.kind
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hashed_push(st, field, tag, payload, res, conjunction, mark):
     list_id = find_list(st, field, tag, payload, res)
     if list_id < 0:
@@ -174,7 +174,7 @@ def hashed_push(st, field, tag, payload, res, conjunction, mark):
     return np.int64(list_id), push(st, list_id, conjunction, mark)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_of(st, c, k):
     """What a posting tells of its conjunction: filing k, and what spares looking at it."""
     if c.count == 1 and not c.stamped:
@@ -192,7 +192,7 @@ def mark_of(st, c, k):
     return k if guard < 0 else GUARD | guard
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def file_one(st, conjunction, k):
     """Make filing k of a conjunction under its access atom; False when there was no room."""
     c = st.conjunctions[conjunction]
@@ -243,7 +243,7 @@ def file_one(st, conjunction, k):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def done(st, c, k, list_id, pos):
     if pos < 0:
         return False
@@ -253,7 +253,7 @@ def done(st, c, k, list_id, pos):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unfile_one(st, conjunction, k):
     """Undo filing k."""
     c = st.conjunctions[conjunction]
@@ -289,7 +289,7 @@ def unfile_one(st, conjunction, k):
         drop_list(st, list_id)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def begin_filing(st, conjunction, access):
     c = st.conjunctions[conjunction]
     c.access = access
@@ -300,7 +300,7 @@ def begin_filing(st, conjunction, access):
     c.stamped = 1 if by_part or c.several else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def complete_access(st, conjunction):
     """Make the filings that are still to be made; False when there was no room."""
     c = st.conjunctions[conjunction]
@@ -311,7 +311,7 @@ def complete_access(st, conjunction):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unfile(st, conjunction):
     c = st.conjunctions[conjunction]
     for k in range(c.filings):
@@ -319,7 +319,7 @@ def unfile(st, conjunction):
     give_block(st, POOL_FILINGS, c.filing, np.int64(c.filings))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relation_tag(atom):
     op = atom.op
     if op == EQ:
@@ -331,7 +331,7 @@ def relation_tag(atom):
     return T_REL_LOOSE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unrelate(st, conjunction):
     """Take all constraints of a conjunction out of the relation sets."""
     c = st.conjunctions[conjunction]
@@ -341,7 +341,7 @@ def unrelate(st, conjunction):
             ordered_remove(st, field_of(atom), relation_tag(atom), atom.num, conjunction)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relate(st, conjunction, progress):
     """File all constraints of a conjunction from atom `progress` on; where it stopped."""
     c = st.conjunctions[conjunction]
@@ -354,7 +354,7 @@ def relate(st, conjunction, progress):
     return np.int64(c.count)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relate_all(st, conjunction, progress, budget):
     """File conjunctions one after the other (relations are being switched on), `budget` at most.
 

@@ -8,8 +8,8 @@ list and position. Nothing here knows what a filter is.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.pools import more_room, size_class
 from byway.matching.layout import (
     C_LISTS,
@@ -26,13 +26,13 @@ from byway.matching.layout import (
 )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bits(x):
     """The bits of a float, with one zero."""
     return np.float64(x + 0.0).view(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix(field, tag, payload, res):
     h = np.uint64(payload) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(29)
@@ -42,7 +42,7 @@ def mix(field, tag, payload, res):
     return h
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_list(st, field, tag, payload, res):
     """The list with this key, or -1."""
     table = st.table
@@ -61,7 +61,7 @@ def find_list(st, field, tag, payload, res):
         i = (i + np.uint64(1)) & last
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def table_insert(st, list_id):
     one = st.lists[list_id]
     last = np.uint64(len(st.table) - 1)
@@ -72,7 +72,7 @@ def table_insert(st, list_id):
     st.table[i] = (np.int64(h >> np.uint64(33)) << 32) | list_id
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def table_remove(st, list_id):
     """Backward-shift deletion: no tombstones, nothing decays under churn."""
     table = st.table
@@ -95,7 +95,7 @@ def table_remove(st, list_id):
     table[hole] = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild_table(st):
     """Fill an emptied (grown) table again."""
     st.table[:] = -1
@@ -105,7 +105,7 @@ def rebuild_table(st):
             table_insert(st, list_id)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def new_list(st, field, tag, payload, res):
     """An empty list; the caller made sure of room in Store.lists."""
     control = st.control
@@ -135,7 +135,7 @@ def new_list(st, field, tag, payload, res):
     return list_id
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain_list(st, list_id):
     one = st.lists[list_id]
     field = st.fields[one.field]
@@ -150,7 +150,7 @@ def chain_list(st, list_id):
         st.lists[head].prev = list_id
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unchain_list(st, list_id):
     one = st.lists[list_id]
     if one.prev >= 0:
@@ -163,7 +163,7 @@ def unchain_list(st, list_id):
         st.lists[one.next].prev = one.prev
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drop_list(st, list_id):
     """Give back an empty list that nothing refers to any more."""
     one = st.lists[list_id]
@@ -181,7 +181,7 @@ def drop_list(st, list_id):
     st.control[FREE_LIST] = list_id
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def free_posts(st, start, room):
     if room > 0:
         c = size_class(room)
@@ -189,7 +189,7 @@ def free_posts(st, start, room):
         st.free[POOL_POSTS, c] = start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move_list(st, list_id, room):
     """Put a list's postings into a block of another size; False when the pool has none."""
     one = st.lists[list_id]
@@ -214,7 +214,7 @@ def move_list(st, list_id, room):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def push(st, list_id, conjunction, filing):
     """Append a posting; its position, or -1 when the pool has no room (nothing is changed)."""
     one = st.lists[list_id]
@@ -227,7 +227,7 @@ def push(st, list_id, conjunction, filing):
     return pos
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pull(st, list_id, pos):
     """Remove the posting at `pos`: the last one takes its place."""
     one = st.lists[list_id]

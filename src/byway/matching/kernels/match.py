@@ -9,8 +9,8 @@ or link masks at the end.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.filing import grid_cell
 from byway.matching.kernels.lists import bits, find_list
 from byway.matching.kernels.ordered import FIRST, LAST, leaf_of, number_order, place_in
@@ -58,12 +58,12 @@ from byway.matching.layout import (
 CACHED = 32768  # keys
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def res_at(codes, i):
     return ((codes[i] >> 40) & 0xFFFF) - 32768
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def verify(st, atoms, where, start, count, skip, codes, nums, texts, marks):
     """Whether the publication satisfies all atoms but `skip`."""
     for i in range(start, start + count):
@@ -98,7 +98,7 @@ def verify(st, atoms, where, start, count, skip, codes, nums, texts, marks):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def holds_rare(st, atom, num, w, codes, texts, marks):
     """The operators that a typical filter has few of; the kinds agree."""
     op = atom.op
@@ -111,7 +111,7 @@ def holds_rare(st, atom, num, w, codes, texts, marks):
     return text_holds(st, atom, texts, marks[w], marks[w + 1])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def visit(st, list_id, first, last, trusted, codes, nums, texts, marks, found):
     """Look at entries first … last of a list; `trusted`: the list vouches for the access atom.
 
@@ -146,7 +146,7 @@ def visit(st, list_id, first, last, trusted, codes, nums, texts, marks, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle(st, codes, nums, texts, marks, found):
     """Verify what was put aside. First the records are only touched, so that memory answers many
     at once; a mispredicted branch would make it answer one by one."""
@@ -183,7 +183,7 @@ def settle(st, codes, nums, texts, marks, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def note_waste(st, list_id, refused):
     """A list that keeps leading to conjunctions that do not match is put up for `rechoose`."""
     one = st.lists[list_id]
@@ -194,14 +194,14 @@ def note_waste(st, list_id, refused):
         one.waste = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def visit_all(st, list_id, trusted, codes, nums, texts, marks, found):
     """`visit` of a whole list."""
     size = np.int64(st.lists[list_id].size)
     return visit(st, list_id, np.int64(0), size, trusted, codes, nums, texts, marks, found)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def visit_bounds(st, field, num, codes, nums, texts, marks, found):
     """One-sided ranges: lower bounds up to the number, upper bounds from it on.
 
@@ -238,7 +238,7 @@ def visit_bounds(st, field, num, codes, nums, texts, marks, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def visit_number(st, field, num, res, codes, nums, texts, marks, found):
     """Ordered and grid lists of a number."""
     found = visit_bounds(st, field, num, codes, nums, texts, marks, found)
@@ -253,7 +253,7 @@ def visit_number(st, field, num, res, codes, nums, texts, marks, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def visit_text(st, field, at, end, codes, nums, texts, marks, found):
     """Prefix, suffix and part lists of a string."""
     ext = st.fields[field].ext
@@ -287,7 +287,7 @@ def visit_text(st, field, at, end, codes, nums, texts, marks, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def visit_unequal(st, field, num, res, codes, nums, texts, marks, found):
     """All lists of `<> value` but the one of this value."""
     list_id = np.int64(st.fields[field].unequal)
@@ -301,7 +301,7 @@ def visit_unequal(st, field, num, res, codes, nums, texts, marks, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_one(st, codes, nums, texts, marks):
     """Numbers of the matching conjunctions into `hits`; how many. One per key at most if its
     conjunctions are stamped."""
@@ -357,7 +357,7 @@ def match_one(st, codes, nums, texts, marks):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_epoch(st):
     st.control[EPOCH] += 1
     if st.control[EPOCH] >= 2147483647:
@@ -366,7 +366,7 @@ def next_epoch(st):
             st.slots[slot].stamp = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_keys(st, codes, nums, texts, marks, out):
     """Matching keys into `out`; how many."""
     found = match_one(st, codes, nums, texts, marks)
@@ -375,7 +375,7 @@ def match_keys(st, codes, nums, texts, marks, out):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets):
     """From publication `first` on, until all are done, the answers outgrow the processor's cache or
     `out` might not hold one more.
@@ -400,7 +400,7 @@ def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets)
     return len(starts) - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
     """Links of matching entries as bits of `mask`, keys of local ones into `out`.
 

@@ -7,8 +7,8 @@ order; what is equal after it is verified), or the id of a string, ordered by it
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.lists import drop_list, move_list, new_list, push
 from byway.matching.kernels.pools import block_size, size_class
 from byway.matching.layout import (
@@ -28,14 +28,14 @@ from byway.matching.layout import (
 )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_order(num):
     """A 32-bit integer that orders numbers as their nearest single-precision floats."""
     b = np.float32(num + 0.0).view(np.int32)
     return b if b >= 0 else np.int32(b ^ 0x7FFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def order_key(field, tag, num):
     """The key of an atom in an ordered set of its field."""
     if tag == T_REL_LOOSE:
@@ -45,13 +45,13 @@ def order_key(field, tag, num):
     return number_order(num)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_text_set(field, tag):
     """Relation sets of string fields are in text order (bounds of access sets are numbers)."""
     return FIRST_RELATION <= tag < T_REL_LOOSE and field % KINDS == STRING
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def compare_texts(text, a, a_end, b, b_end):
     """Order of two byte strings of the same array; UTF-8 keeps code-point order."""
     while a < a_end and b < b_end:
@@ -64,13 +64,13 @@ def compare_texts(text, a, a_end, b, b_end):
     return -1 if b < b_end else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_before(st, a, b):
     start = st.text_start
     return compare_texts(st.text, start[a], start[a + 1], start[b], start[b + 1]) < 0
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@kernel(forceinline=True)
 def before(st, is_text, key_a, conjunction_a, key_b, conjunction_b):
     """Whether (key, conjunction) a comes before b."""
     if key_a == key_b:
@@ -80,7 +80,7 @@ def before(st, is_text, key_a, conjunction_a, key_b, conjunction_b):
     return key_a < key_b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leaf_of(st, one, is_text, key, conjunction):
     """Index of the fence of the leaf in which (key, conjunction) belongs."""
     low, high = 0, np.int64(one.size)
@@ -94,7 +94,7 @@ def leaf_of(st, one, is_text, key, conjunction):
     return low - 1 if low > 0 else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_in(st, leaf, is_text, key, conjunction):
     """How many entries of a leaf come before (key, conjunction)."""
     low, high = 0, np.int64(leaf.size)
@@ -108,7 +108,7 @@ def place_in(st, leaf, is_text, key, conjunction):
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grow_fences(st, one):
     """Room for one more fence in an ordered set; False when the pool has none."""
     if one.size < one.room:
@@ -132,7 +132,7 @@ def grow_fences(st, one):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def free_fences(st, one):
     if one.room > 0:
         c = size_class(one.room)
@@ -140,7 +140,7 @@ def free_fences(st, one):
         st.free[POOL_FENCES, c] = one.start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert_fence(st, one, at, key, conjunction, list_id):
     for i in range(one.size, at, -1):
         st.fences[one.start + i] = st.fences[one.start + i - 1]
@@ -151,7 +151,7 @@ def insert_fence(st, one, at, key, conjunction, list_id):
     one.size += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ordered_insert(st, field, tag, num, conjunction, filing):
     """File a conjunction by key; False when there was no room (nothing is changed)."""
     one = st.ordered[field * ORDERED + tag - T_GT]
@@ -180,7 +180,7 @@ def ordered_insert(st, field, tag, num, conjunction, filing):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def split_leaf(st, one, field, tag, at):
     """Move the upper half of a leaf to a new one; left for later when something has no room."""
     list_id = np.int64(st.fences[one.start + at].list)
@@ -205,7 +205,7 @@ def split_leaf(st, one, field, tag, at):
     insert_fence(st, one, at + 1, st.post_key[first], st.post_conjunction[first], upper)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ordered_remove(st, field, tag, num, conjunction):
     """Take a conjunction out of an ordered set; an emptied leaf goes."""
     one = st.ordered[field * ORDERED + tag - T_GT]

@@ -6,12 +6,12 @@ Freed blocks of a size hang in a chain through their first record.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.layout import POOL_ATOMS, POOL_FILINGS, SIZE_CLASSES, USED
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def block_size(size):
     """What is really reserved for a request: exact up to 64, then by 32, then powers of two."""
     if size <= 64:
@@ -24,7 +24,7 @@ def block_size(size):
     return rounded
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def size_class(size):
     """Which free chain blocks of this (reserved) size are kept in."""
     if size <= 64:
@@ -38,7 +38,7 @@ def size_class(size):
     return c
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def more_room(room):
     """The next size of a list that is full: a quarter more."""
     if room < 4:
@@ -46,7 +46,7 @@ def more_room(room):
     return block_size(room + (room >> 2))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_block(st, pool, size):
     """Start of a block; the caller made sure of room."""
     c = size_class(size)
@@ -64,7 +64,7 @@ def take_block(st, pool, size):
     return start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def give_block(st, pool, start, size):
     if size == 0:
         return
@@ -78,7 +78,7 @@ def give_block(st, pool, start, size):
     st.free[pool, c] = start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def clear_free(st):
     """No free blocks yet."""
     for pool in range(st.free.shape[0]):

@@ -7,8 +7,8 @@ conjunction's number, ask as its complement (~number).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.filing import grid_cell
 from byway.matching.kernels.lists import bits, find_list
 from byway.matching.kernels.match import next_epoch, note_waste
@@ -64,7 +64,7 @@ FED = 2  # stored subscriptions that the query, an advertisement, may feed
 FEEDING = 3  # stored advertisements that may feed the query, a subscription
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def judge(st, conjunction, mode, boxes, total, found):
     """Give one candidate its verdict."""
     c = st.conjunctions[conjunction]
@@ -93,7 +93,7 @@ def judge(st, conjunction, mode, boxes, total, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def judge_list(st, list_id, mode, boxes, total, found):
     one = st.lists[list_id]
     earlier = found
@@ -104,7 +104,7 @@ def judge_list(st, list_id, mode, boxes, total, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def judge_chain(st, list_id, mode, boxes, total, found):
     while list_id >= 0:
         found = judge_list(st, list_id, mode, boxes, total, found)
@@ -112,7 +112,7 @@ def judge_chain(st, list_id, mode, boxes, total, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def judge_key(st, field, tag, payload, res, mode, boxes, total, found):
     list_id = find_list(st, field, tag, payload, res)
     if list_id >= 0:
@@ -120,7 +120,7 @@ def judge_key(st, field, tag, payload, res, mode, boxes, total, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def probe_box(st, box, nums, codes, mode, boxes, total, found):
     """Access lists whose atom may contain the whole box."""
     field = np.int64(box.attr) * KINDS + box.kind
@@ -153,7 +153,7 @@ def probe_box(st, box, nums, codes, mode, boxes, total, found):
     return judge_chain(st, np.int64(f.unequal), mode, boxes, total, found)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def probe_texts(st, field, box, nums, codes, mode, boxes, total, found):
     """Prefix, suffix and part lists that may contain all strings of the box."""
     if st.fields[field].ext < 0:
@@ -173,7 +173,7 @@ def probe_texts(st, field, box, nums, codes, mode, boxes, total, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def probe_text(st, field, s, as_prefix, as_suffix, mode, boxes, total, found):
     ext = st.fields[field].ext
     at, end = st.text_start[s], st.text_start[s + 1]
@@ -205,7 +205,7 @@ def probe_text(st, field, s, as_prefix, as_suffix, mode, boxes, total, found):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_access(st, boxes, total, nums, codes, mode):
     """COVERING and FED: every conjunction stands under one access atom, so look there."""
     found = 0
@@ -234,7 +234,7 @@ def by_access(st, boxes, total, nums, codes, mode):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bounds_of(st, box, codes, nums):
     """(has low, low, has high, high, high is a prefix) in the order of the field's sets."""
     if box.kind != STRING:
@@ -247,7 +247,7 @@ def bounds_of(st, box, codes, nums):
     return False, 0.0, False, 0.0, False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def beyond(st, is_text, key, high, is_prefix):
     """Whether a key lies after the upper end of the query."""
     if is_prefix:
@@ -257,7 +257,7 @@ def beyond(st, is_text, key, high, is_prefix):
     return before(st, is_text, high, 0, key, 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk(st, field, tag, use_low, low, use_high, high, is_prefix,
          mode, boxes, total, found, count_only):  # fmt: skip
     """Judge (or roughly count) what an ordered set holds between two keys; ends included."""
@@ -290,7 +290,7 @@ def walk(st, field, tag, use_low, low, use_high, high, is_prefix,
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_field(st, field, box, codes, nums, mode, boxes, total, found, count_only):
     """All constraints of a field that may be inside (COVERED) or meet (FEEDING) the box."""
     has_low, low, has_high, high, is_prefix = bounds_of(st, box, codes, nums)
@@ -310,7 +310,7 @@ def walk_field(st, field, box, codes, nums, mode, boxes, total, found, count_onl
                 mode, boxes, total, found, count_only)  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_attribute(st, box, codes, nums, mode, boxes, total, found, count_only):
     """All constraints of an attribute that may be inside or meet the box."""
     attribute = np.int64(box.attr)
@@ -328,7 +328,7 @@ def walk_attribute(st, box, codes, nums, mode, boxes, total, found, count_only):
                       mode, boxes, total, found, count_only)  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_relation(st, boxes, n_boxes, total, codes, nums, mode):
     """COVERED and FEEDING: what is looked for constrains each attribute of the query, so look at
     the attribute with the fewest candidates."""
@@ -351,7 +351,7 @@ def by_relation(st, boxes, n_boxes, total, codes, nums, mode):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relate_query(st, mode, codes, nums, count, set_nums, set_res, boxes):
     """Conjunctions in relation `mode` to a query conjunction, into `hits`; how many."""
     n = make_boxes(codes, nums, count, set_nums, set_res, boxes)

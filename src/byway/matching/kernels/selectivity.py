@@ -5,8 +5,8 @@ recent values satisfies an atom. It decides which atom gives access to a conjunc
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.lists import mix
 from byway.matching.layout import (
     ABSENT,
@@ -40,7 +40,7 @@ HALVE_AT = 4096
 SAMPLE_ALL = 512  # publications; later every eighth is sampled
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def holds(st, atom, num, res):
     """Whether a number (or string id, or boolean) of the atom's kind satisfies it."""
     op = atom.op
@@ -57,7 +57,7 @@ def holds(st, atom, num, res):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def member(st, atom, num, res):
     """Binary search in the atom's set."""
     low = np.int64(atom.num)
@@ -73,12 +73,12 @@ def member(st, atom, num, res):
     return low < end and st.sets[low].num == num and st.sets[low].res == res
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_first_of_attribute(st, c, i):
     return i == 0 or st.atoms[c.start + i - 1].attr != st.atoms[c.start + i].attr
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_pair(st, start, count, i):
     """Whether atom i is a lower bound and the next one the upper bound of the same attribute."""
     return (
@@ -89,7 +89,7 @@ def is_pair(st, start, count, i):
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chance(st, index, count_pair):
     """Estimated share of publications that satisfy an atom (with its upper half, if paired)."""
     atom = st.atoms[index]
@@ -129,7 +129,7 @@ def chance(st, index, count_pair):
     return present * (good + weight * min(guess, 1.0)) / (n + weight)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sample(st, field, num, observed):
     """Keep a value of a field: the most recent ones of publications.
 
@@ -164,7 +164,7 @@ def sample(st, field, num, observed):
         f.seen = SAMPLES
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose_access(st, conjunction):
     """(best atom, its chance); -1 when no atom gives access."""
     c = st.conjunctions[conjunction]
@@ -179,7 +179,7 @@ def choose_access(st, conjunction):
     return best, best_chance
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def arrange(st, conjunction):
     """Sort a conjunction's atoms, attribute by attribute, most selective first, ABSENT last.
 
@@ -216,12 +216,12 @@ def arrange(st, conjunction):
     return 0 if st.atoms[c.start].op != ABSENT else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def kind_at(codes, i):
     return (codes[i] >> 32) & 0xFF
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def observe(st, codes, nums):
     """Take note of which attributes and values publications carry."""
     control = st.control

@@ -5,13 +5,12 @@ For those who want numbers and not keys: nothing is written down for a pair.
 
 from __future__ import annotations
 
-from numba import njit
-
 from byway.matching.kernels import match
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.store import as_store
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_counts(directory, starts, codes, nums, texts, marks, by_publication, by_key):
     """Add to `by_publication` and `by_key`; keys are numbers from 0 up."""
     st = as_store(directory)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.layout import (
     CONTAINS,
     NOT_CONTAINS,
@@ -22,7 +22,7 @@ FNV_PRIME = np.uint64(0x100000001B3)
 SHORT = 4096
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_hash(text, start, end, backwards):
     h = FNV_BASIS
     for i in range(end - start):
@@ -31,7 +31,7 @@ def text_hash(text, start, end, backwards):
     return np.int64(h)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gram_at(text, at, width):
     gram = np.int64(width) << 24
     for i in range(width):
@@ -39,7 +39,7 @@ def gram_at(text, at, width):
     return gram
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def starts_with(value, at, end, text, start, stop):
     if end - at < stop - start:
         return False
@@ -49,7 +49,7 @@ def starts_with(value, at, end, text, start, stop):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def has_part(value, at, end, text, start, stop):
     """Substring search, linear in the worst case (Knuth, Morris and Pratt)."""
     m = stop - start
@@ -81,7 +81,7 @@ def has_part(value, at, end, text, start, stop):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def compare_with(value, at, end, text, start, stop):
     """Order of a publication's string and a vocabulary string."""
     while at < end and start < stop:
@@ -94,7 +94,7 @@ def compare_with(value, at, end, text, start, stop):
     return -1 if start < stop else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_holds(st, atom, texts, at, end):
     """Whether a publication's string satisfies a text atom."""
     s = np.int64(atom.num)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.filing import (
     access_filings,
     begin_filing,
@@ -53,13 +53,13 @@ from byway.matching.layout import (
 PATIENCE_MAX = 20
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def key_home(st, key):
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return (h ^ (h >> np.uint64(31))) & np.uint64(len(st.keys) - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_slot(st, key):
     """The slot of a key, or -1."""
     last = np.uint64(len(st.keys) - 1)
@@ -72,7 +72,7 @@ def find_slot(st, key):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert_key(st, slot):
     last = np.uint64(len(st.keys) - 1)
     i = key_home(st, st.slots[slot].key)
@@ -81,7 +81,7 @@ def insert_key(st, slot):
     st.keys[i] = slot + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remove_key(st, slot):
     last = np.uint64(len(st.keys) - 1)
     i = key_home(st, st.slots[slot].key)
@@ -99,7 +99,7 @@ def remove_key(st, slot):
     st.keys[hole] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rebuild_keys(st):
     """Fill an emptied (grown) key table again."""
     st.keys[:] = 0
@@ -108,7 +108,7 @@ def rebuild_keys(st):
             insert_key(st, slot)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def open_key(st, key, link):
     """A slot for a new key; -1 when the key is there already."""
     if find_slot(st, key) >= 0:
@@ -131,7 +131,7 @@ def open_key(st, key, link):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several):
     """Store a conjunction and begin to file it; returns its number (call `complete` next)."""
     control = st.control
@@ -178,7 +178,7 @@ def insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several):
     return conjunction
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def complete(st, conjunction, relate_from):
     """Go on filing; 0 when done, else 1: grow the pools and call again (with what is returned).
 
@@ -193,7 +193,7 @@ def complete(st, conjunction, relate_from):
     return 0, relate_from
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remove(st, key):
     """Remove a key with all its conjunctions; its slot, or -1 when it is not there."""
     slot = find_slot(st, key)
@@ -227,7 +227,7 @@ def remove(st, key):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rechoose(st, budget):
     """Look again at the conjunctions of the list that wasted most recently, `budget` at a time.
 
@@ -274,7 +274,7 @@ def rechoose(st, budget):
         next_hot(st)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def room_to_move(st, c, access):
     need = access_filings(st, c.start, c.count, access)
     return (
@@ -286,7 +286,7 @@ def room_to_move(st, c, access):
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_hot(st):
     st.control[HOT] -= 1
     st.control[CURSOR] = -1

@@ -7,8 +7,8 @@ pattern, set or exclusion is involved and the exact relation of `byway.model` mu
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.selectivity import member
 from byway.matching.layout import ABSENT, ANY, EQ, EXISTS, GE, IN, LE, NE, NUMBER
 
@@ -36,7 +36,7 @@ PATTERN = 4  # strings, or numbers with holes
 NO, YES, ASK = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def make_boxes(codes, nums, count, set_nums, set_res, boxes):
     """Boxes from the atoms of a query conjunction; how many."""
     n = 0
@@ -88,12 +88,12 @@ def make_boxes(codes, nums, count, set_nums, set_res, boxes):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def at_least(num, res, than, than_res):
     return num > than or (num == than and res >= than_res)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def covers_box(st, c, boxes):
     """Whether a stored conjunction covers the query."""
     verdict = YES
@@ -144,7 +144,7 @@ def covers_box(st, c, boxes):
     return verdict
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def group_end(st, c, i):
     """First atom after i that is about another attribute."""
     attr = st.atoms[c.start + i].attr
@@ -154,7 +154,7 @@ def group_end(st, c, i):
     return j
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def group_inside(st, c, i, end, box):
     """Whether the constraint in atoms i … end lies inside a box of the query."""
     atom = st.atoms[c.start + i]
@@ -194,7 +194,7 @@ def group_inside(st, c, i, end, box):
     return NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def inside_boxes(st, c, boxes, total):
     """Whether the query covers a stored conjunction."""
     verdict = YES
@@ -214,7 +214,7 @@ def inside_boxes(st, c, boxes, total):
     return verdict if met == total else NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def atom_meets(st, atom, box):
     """Whether an atom and a box (neither ABSENT) can be true of one value."""
     op = atom.op
@@ -241,7 +241,7 @@ def atom_meets(st, atom, box):
     return ASK
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fed_by_boxes(st, c, boxes):
     """Whether the query, read as an advertisement, may feed a stored subscription."""
     verdict = YES
@@ -260,7 +260,7 @@ def fed_by_boxes(st, c, boxes):
     return verdict
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def feeds_boxes(st, c, boxes, wanted):
     """Whether a stored advertisement may feed the query. `wanted`: boxes that are not ABSENT."""
     verdict = YES
