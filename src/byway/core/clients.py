@@ -17,6 +17,7 @@ from byway.core.context import Context
 from byway.core.links import Window
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Origin
+from byway.model.bounds import DELIVERED_NAMES_MAX
 from byway.model.messages import (
     AdvertiseRequest,
     Attached,
@@ -216,12 +217,19 @@ class Clients:
     # --- deliveries ----------------------------------------------------------------------------
 
     def deliver(self, name: str, publication: Publish, names: tuple[str, ...]) -> None:
-        """A publication for a client: it is told if it is here, and kept if it may come back."""
+        """A publication for a client: it is told if it is here, and kept if it may come back. One
+        that more subscriptions want than a delivery may name comes in several deliveries."""
         client = self.all[name]
+        while len(names) > DELIVERED_NAMES_MAX:
+            self._deliver(client, publication, names[:DELIVERED_NAMES_MAX])
+            names = names[DELIVERED_NAMES_MAX:]
+        self._deliver(client, publication, names)
+
+    def _deliver(self, client: Client, publication: Publish, names: tuple[str, ...]) -> None:
         client.deliveries += 1
         delivery = Delivery(client.deliveries, publication, names)
         if client.attached:
-            self._context.out.tell(name, delivery)
+            self._context.out.tell(client.name, delivery)
         if client.ttl_us or not client.attached:
             client.kept.append(delivery)
             client.kept_bytes += len(publication.body)
