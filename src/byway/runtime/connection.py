@@ -176,7 +176,8 @@ class Connection(asyncio.Protocol):
                 f"{frame.role} {frame.name} speaks version {frame.version}, "
                 f"{self.own.role} {self.own.name} expected version {version}"
             )
-            raise FrameError(self.refusal)
+            self.close(self.refusal)
+            return
         least = FRAME_BYTES_MAX if frame.role == self.own.role == "broker" else FRAME_BYTES_LEAST
         if frame.frame_bytes_max < least:
             raise FrameError(
