@@ -219,17 +219,15 @@ class Clients:
     def deliver(self, name: str, publication: Publish, names: tuple[str, ...]) -> None:
         """A publication for a client: it is told if it is here, and kept if it may come back. One
         that more subscriptions want than a delivery may name comes in several deliveries."""
+        if len(names) > DELIVERED_NAMES_MAX:
+            for start in range(0, len(names), DELIVERED_NAMES_MAX):
+                self.deliver(name, publication, names[start : start + DELIVERED_NAMES_MAX])
+            return
         client = self.all[name]
-        while len(names) > DELIVERED_NAMES_MAX:
-            self._deliver(client, publication, names[:DELIVERED_NAMES_MAX])
-            names = names[DELIVERED_NAMES_MAX:]
-        self._deliver(client, publication, names)
-
-    def _deliver(self, client: Client, publication: Publish, names: tuple[str, ...]) -> None:
         client.deliveries += 1
         delivery = Delivery(client.deliveries, publication, names)
         if client.attached:
-            self._context.out.tell(client.name, delivery)
+            self._context.out.tell(name, delivery)
         if client.ttl_us or not client.attached:
             client.kept.append(delivery)
             client.kept_bytes += len(publication.body)

@@ -111,14 +111,15 @@ def _chunks(items: tuple[T, ...]) -> list[tuple[T, ...]]:
 
 def _size(item: Message | Reply | Request) -> int:
     """At most so many bytes it takes, and not many more than it does."""
-    if isinstance(item, Publish):
+    if type(item) is Publish:
         return len(item.body) + _CHARACTER_BYTES * len(item.publisher) + _OVERHEAD_BYTES
-    if isinstance(item, PublishRequest):
+    if type(item) is Delivery:
+        publication, names = item.publication, item.names
+        named = len(names[0]) if len(names) == 1 else len("".join(names)) + len(names)
+        characters = named + len(publication.publisher)
+        return len(publication.body) + _CHARACTER_BYTES * characters + 2 * _OVERHEAD_BYTES
+    if type(item) is PublishRequest:
         return len(item.body) + _OVERHEAD_BYTES
-    if isinstance(item, Delivery):
-        characters = len("".join(item.names)) + len(item.publication.publisher)
-        named = _CHARACTER_BYTES * (characters + len(item.names))
-        return len(item.publication.body) + named + 2 * _OVERHEAD_BYTES
     return len(_encoder.encode(item))
 
 
