@@ -97,7 +97,7 @@ REPLIES = (
     Delivery(2, PUBLICATION, ("s", "t")),
 )
 FRAMES = {
-    "preamble": Preamble(1, "broker", "B1", 3, 4_194_304, 5_000),
+    "preamble": Preamble(2, "broker", "B1", 3, 4_194_304, 5_000),
     "hello": Hello("B1", 3, 2, 10, 20, 15, 4),
     "acknowledge": Acknowledge(4, 5, 3),
     "client-hello": ClientHello(60_000_000, 7),

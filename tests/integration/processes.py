@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.parser import text_string_to_metric_families
 
 from byway.model.messages import (
-    PROTOCOL_VERSION,
+    CLIENT_PROTOCOL_VERSION,
     AnyFrame,
     Attached,
     ClientHello,
@@ -225,7 +225,7 @@ class RawClient:
         """Replies and other frames, in order."""
         self._reader = FrameReader(FRAME_BYTES_MAX)
         self._socket = socket.create_connection(("127.0.0.1", broker.port), WAIT_S)
-        own = Preamble(PROTOCOL_VERSION, "client", name, 1, FRAME_BYTES_MAX, 5_000)
+        own = Preamble(CLIENT_PROTOCOL_VERSION, "client", name, 1, FRAME_BYTES_MAX, 5_000)
         self._send(own, ClientHello(ttl_us, received))
 
     def _send(self, *frames: AnyFrame) -> None:

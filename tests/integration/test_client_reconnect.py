@@ -9,7 +9,7 @@ import byway
 from byway import LocalOverlay
 from byway.core.config import BrokerConfig
 from byway.model.messages import (
-    PROTOCOL_VERSION,
+    CLIENT_PROTOCOL_VERSION,
     AnyFrame,
     Attached,
     ClientHello,
@@ -353,7 +353,7 @@ class Mute:
 
     def connection(self) -> Connection:
         """One more that is listened to."""
-        preamble = Preamble(PROTOCOL_VERSION, "broker", "mute", 1, 4_194_304, 50)
+        preamble = Preamble(CLIENT_PROTOCOL_VERSION, "broker", "mute", 1, 4_194_304, 50)
         self.connections.append(Connection(self, preamble, dialled=False))
         return self.connections[-1]
 

@@ -15,6 +15,7 @@ import pytest
 import byway
 from byway.model import parse
 from byway.model.messages import (
+    CLIENT_PROTOCOL_VERSION,
     PROTOCOL_VERSION,
     Batch,
     Body,
@@ -297,11 +298,11 @@ def said_to(broker: OneBroker, *pieces: bytes) -> bytes:
     return answer
 
 
-PREAMBLE = Preamble(PROTOCOL_VERSION, "client", "enemy", 1, FRAME_BYTES_MAX, 5_000)
+PREAMBLE = Preamble(CLIENT_PROTOCOL_VERSION, "client", "enemy", 1, FRAME_BYTES_MAX, 5_000)
+BROKER = msgspec.structs.replace(PREAMBLE, version=PROTOCOL_VERSION, role="broker")
 CLIENT = bytes(encode(PREAMBLE) + encode(ClientHello(0, 0)))
 NEIGHBOUR = bytes(
-    encode(msgspec.structs.replace(PREAMBLE, role="broker", name="E"))
-    + encode(Hello("E", 1, 0, 0, 0, 0))
+    encode(msgspec.structs.replace(BROKER, name="E")) + encode(Hello("E", 1, 0, 0, 0, 0))
 )
 BODY = msgspec.msgpack.encode(Body({"n": 1}))
 
@@ -324,7 +325,9 @@ HOSTILE = {
     "text that is none": CLIENT + bytes(encode(Requests((PublishRequest(1, NOT_TEXT),)))),
     "no name": bytes(encode(msgspec.structs.replace(PREAMBLE, name=""))),
     "the broker's own name": bytes(
-        encode(msgspec.structs.replace(PREAMBLE, role="broker", name="B1"))
+        encode(
+            msgspec.structs.replace(PREAMBLE, version=PROTOCOL_VERSION, role="broker", name="B1")
+        )
     ),
     "requests before the preamble": bytes(encode(Requests(()))),
     "requests before the hello": bytes(

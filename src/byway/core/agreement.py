@@ -46,6 +46,7 @@ import msgspec
 from byway.core.actions import CancelTimer, SetTimer, Timer
 from byway.core.context import Context
 from byway.core.tables import Entry, Table
+from byway.model.bounds import NEIGHBOURS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     DATA,
@@ -67,8 +68,6 @@ from byway.model.messages import (
 
 BUCKETS: Final = 64
 _WORD: Final = 1 << 64
-NAMES_MAX: Final = 1_024
-"""Neighbours that are named to others."""
 _SETTLED: Final = 0x9E37_79B9_7F4A_7C15  # odd, so that no two digests become one
 TIMER: Final = Timer("agreement")
 
@@ -235,7 +234,7 @@ class Agreement:
     def tell_names_to(self, link: str) -> None:
         """Tell one neighbour the names of all."""
         self.telling[link].told_names = True
-        names = tuple(self._context.ends)[:NAMES_MAX]
+        names = tuple(self._context.ends)[:NEIGHBOURS_MAX]
         self._context.out.send(link, NeighbourNames(names, self.restarting))
 
     def knows_adverts_but(self, link: str | None) -> bool:

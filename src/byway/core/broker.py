@@ -391,6 +391,7 @@ class Broker:
         for pending in context.unconfirmed.pop(link):
             context.finish(pending)
         end = context.ends.pop(link)
+        context.numbers.release(link)
         for message in end.sent[DATA].kept:
             if isinstance(message, Publish):
                 self.publications.drop(message, DropReason.LINK_LOST, link)

@@ -18,6 +18,7 @@ from byway.core.context import Context, Pending
 from byway.core.links import Window
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Origin
+from byway.model.bounds import DELIVERED_NAMES_MAX
 from byway.model.messages import (
     AdvertiseRequest,
     Attached,
@@ -242,7 +243,13 @@ class Clients:
         self, name: str, publication: Publish, names: tuple[str, ...], pending: Pending
     ) -> None:
         """A publication for a client: it is told if it is here, and kept if it may come back. What
-        finds no room though the client has time to come back stays unconfirmed."""
+        finds no room though the client has time to come back stays unconfirmed. One
+        that more subscriptions want than a delivery may name comes in several deliveries."""
+        if len(names) > DELIVERED_NAMES_MAX:
+            for start in range(0, len(names), DELIVERED_NAMES_MAX):
+                part = names[start : start + DELIVERED_NAMES_MAX]
+                self.deliver(name, publication, part, pending)
+            return
         client = self.all[name]
         client.deliveries += 1
         delivery = Delivery(client.deliveries, publication, names)

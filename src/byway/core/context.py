@@ -107,7 +107,7 @@ class Context:
         self.numbers = LinkNumbers()
         self.adverts = Table(self.numbers)
         self.subscriptions = Table(self.numbers)
-        self.preserved = Table(self.numbers)
+        self.preserved = Table()
         """Subscriptions that ended, and stand for others on links that do not know it."""
         self.sent: Sent | None = None if config.covering == "none" else Sent()
         """Of both tables, what is forwarded anywhere; not kept where nobody looks for covering."""

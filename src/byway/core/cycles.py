@@ -14,6 +14,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from byway.core.context import Context
+from byway.model.bounds import PATH_MAX, REASON_LENGTH_MAX
+from byway.model.errors import shortened
 from byway.model.messages import LinkProbe
 
 
@@ -51,7 +53,7 @@ class Cycles:
         elif path and path[0] == context.name:
             if self._is_fresh(message):
                 self._found(_extended(message, context.name))
-        elif context.name not in path and len(path) <= context.config.hops_max:
+        elif context.name not in path and len(path) <= min(context.config.hops_max, PATH_MAX - 2):
             for other, end in context.ends.items():
                 if other != link and end.up:
                     context.out.send(other, _extended(message, context.name))
@@ -74,7 +76,8 @@ class Cycles:
         if here in last:
             peer = last[1] if last[0] == here else last[0]
             if peer in ends and ends[peer].up:  # else the cycle is open there
-                self._part_with(peer, f"the overlay has a cycle: {' – '.join(cycle)}")
+                reason = f"the overlay has a cycle: {' – '.join(cycle)}"
+                self._part_with(peer, shortened(reason, REASON_LENGTH_MAX))
         elif here in cycle:
             following = cycle[cycle.index(here) + 1]
             if following != cycle[0] and following in ends and ends[following].up:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from byway.model.bounds import INT64_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     CONTROL,
@@ -28,6 +29,7 @@ from byway.model.messages import (
     Message,
 )
 
+EPOCH_MAX: Final = INT64_MAX
 CONTROL_MAX: Final = 65_536
 """Control messages kept for a peer that is away; beyond, tables are compared when it is back."""
 
@@ -115,6 +117,12 @@ class Window:
         return self.told
 
 
+def _following_epoch(ours: int, theirs: int) -> int:
+    """The epoch after both; the same at both ends. One that cannot be counted up any more, which
+    nobody comes to by counting, is left out, so that an end which says so does no lasting harm."""
+    return max((epoch for epoch in (ours, theirs) if epoch < EPOCH_MAX), default=0) + 1
+
+
 class LinkEnd:
     """This broker's end of the link to one peer. It outlives connections, not the broker.
 
@@ -178,7 +186,7 @@ class LinkEnd:
             confirmed = self.confirmed(hello.confirmed)
             return Meeting(True, confirmed, self._again(received))
         self._start_anew()
-        self.epoch = max(self.epoch, hello.epoch) + 1
+        self.epoch = _following_epoch(self.epoch, hello.epoch)
         self.peer_incarnation = hello.incarnation
         self.up = True
         return Meeting(resumed=False)

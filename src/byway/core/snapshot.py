@@ -139,6 +139,7 @@ class BrokerState(_State, array_like=True):
     name: str
     incarnation: int
     link_numbers: list[str]
+    """By number; a free one has an empty name."""
     links: list[LinkState]
     adverts: TableState
     subscriptions: TableState
@@ -329,7 +330,10 @@ def put(state: BrokerState, broker: Broker) -> None:
     context.numbers = LinkNumbers(state.link_numbers)
     context.adverts = _put_table(state.adverts, context.numbers)
     context.subscriptions = _put_table(state.subscriptions, context.numbers)
-    context.preserved = _put_table(state.preserved, context.numbers, context.subscriptions)
+    context.preserved = _put_table(state.preserved, None, context.subscriptions)
+    for name in context.numbers.names:
+        if name and name not in broker.context.ends:  # as older versions left them
+            context.numbers.release(name)
     if context.sent is not None:
         for entry in (*context.subscriptions, *context.preserved):
             context.sent.update(entry)
@@ -365,7 +369,9 @@ def _put_agreement(state: AgreementState, agreement: Agreement) -> None:
     agreement.neighbours_of, agreement.sifting = state.neighbours_of, state.sifting
 
 
-def _put_table(state: TableState, numbers: LinkNumbers, followers: Table | None = None) -> Table:
+def _put_table(
+    state: TableState, numbers: LinkNumbers | None, followers: Table | None = None
+) -> Table:
     """A table; those that follow its entries are in `followers`, or in itself."""
     table = Table(numbers)
     for stored in state.entries:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from heapq import heappop, heappush
 from typing import Any
 
 import msgspec
@@ -85,20 +86,40 @@ def without_link(links: frozenset[str], link: str) -> frozenset[str]:
 
 
 class LinkNumbers:
-    """Small numbers for neighbours, as bit positions of link masks. They are not given back."""
+    """Small numbers for neighbours, as bit positions of link masks. The number of one that is
+    forgotten is free again, and the smallest free number is given first."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names = list(names)
-        self._numbers = {name: number for number, name in enumerate(self.names)}
+        self.names: list[str] = []
+        """By number; free ones have none."""
+        self._numbers: dict[str, int] = {}
+        self._free: list[int] = []  # a heap
         self._masks: dict[int, tuple[str, ...]] = {}
+        for number, name in enumerate(names):
+            self.names.append(name)
+            if name:
+                self._numbers[name] = number
+            else:
+                self._free.append(number)
 
     def number(self, link: str) -> int:
         """The number of a neighbour, a new one if need be."""
         number = self._numbers.get(link)
         if number is None:
-            number = self._numbers[link] = len(self.names)
-            self.names.append(link)
+            number = heappop(self._free) if self._free else len(self.names)
+            if number == len(self.names):
+                self.names.append(link)
+            self.names[number] = link
+            self._numbers[link] = number
         return number
+
+    def release(self, link: str) -> None:
+        """A neighbour is none any more, and no entry is from it: its number is free."""
+        number = self._numbers.pop(link, None)
+        if number is not None:
+            self.names[number] = ""
+            heappush(self._free, number)
+            self._masks.clear()  # they name it
 
     def links(self, mask: int) -> tuple[str, ...]:
         """The neighbours of a mask, in the order of their names."""
@@ -115,9 +136,11 @@ class Table:
     """Entries by id, and by content in a matching index.
 
     Keys of the index are given again when an entry has gone, so that nothing grows with churn.
+    Without numbers of links it does not tell where matching entries came from: those of preserved
+    ones may be from neighbours that are none any more.
     """
 
-    def __init__(self, numbers: LinkNumbers) -> None:
+    def __init__(self, numbers: LinkNumbers | None = None) -> None:
         self.index = MatchIndex()
         self._clients: dict[str, dict[EntryId, None]] | None = None
         self._numbers = numbers
@@ -141,7 +164,8 @@ class Table:
             self._by_key.append(None)
         if key >= len(self._links):
             self._links = np.resize(self._links, max(key + 1, 2 * len(self._links)))
-        link = None if origin.link is None else self._numbers.number(origin.link)
+        numbers = self._numbers
+        link = None if origin.link is None or numbers is None else numbers.number(origin.link)
         self.index.add(key, filter, link)
         self._links[key] = -1 if link is None else link
         entry = self._entries[id] = self._by_key[key] = Entry(id, filter, origin, key)
@@ -215,6 +239,7 @@ class Table:
 
     def origins(self, keys: npt.NDArray[Any]) -> list[str]:
         """The neighbours that entries of these keys came from, in the order of their names."""
+        assert self._numbers is not None, "this table does not tell"
         numbers = np.unique(self._links[keys]).tolist()
         return sorted(self._numbers.names[number] for number in numbers if number >= 0)
 

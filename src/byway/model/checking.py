@@ -21,12 +21,21 @@ from byway.model.constraints import (
     within_bounds,
 )
 from byway.model.errors import BywayError, InvalidValueError
-from byway.model.filters import ALTERNATIVES_MAX, ANY, TERMS_MAX, Conjunction, Filter
+from byway.model.filters import (
+    ALTERNATIVES_MAX,
+    ANY,
+    TERMS_MAX,
+    Conjunction,
+    Filter,
+    check_filter_bytes,
+)
 from byway.model.values import check_int, check_name, check_string
 
 
 def check_filter(filter: Filter) -> None:
-    """Raise `InvalidValueError`, naming the place, unless the filter is canonical and in bounds."""
+    """Raise `InvalidValueError`, naming the place, unless the filter is canonical and in bounds;
+    `FilterLimitError` if it is too long, before anything is made of it."""
+    check_filter_bytes(filter)
     if filter.open and filter != ANY:
         raise InvalidValueError("only ANY is an open filter")
     if len(filter.conjunctions) > ALTERNATIVES_MAX:

@@ -31,12 +31,15 @@ from byway.model.constraints import (
     subset,
     within_bounds,
 )
-from byway.model.errors import FilterLimitError
+from byway.model.errors import FilterLimitError, InvalidValueError
 from byway.model.values import Attributes, Value
 
 ALTERNATIVES_MAX: Final = 64
 CANDIDATES_MAX: Final = 2 * ALTERNATIVES_MAX  # alternatives before covered ones are dropped
 TERMS_MAX: Final = 64
+FILTER_BYTES_MAX: Final = 65_536
+"""Of a filter as it travels: far below a frame, so that what a broker accepted it can always pass
+on, whatever is added on the way."""
 
 Terms = tuple[tuple[str, Constraint], ...]
 
@@ -140,6 +143,17 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
 TRUE: Final = Filter((Conjunction(),))
 FALSE: Final = Filter(())
 ANY: Final = Filter((Conjunction(),), open=True)
+
+
+def check_filter_bytes(filter: Filter) -> None:
+    """Raise `FilterLimitError` for a filter that is too long to travel, `InvalidValueError` for
+    one with a value that cannot."""
+    try:
+        size = len(msgspec.msgpack.encode(filter))
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise InvalidValueError(f"a filter with a value that cannot travel: {error}") from None
+    if size > FILTER_BYTES_MAX:
+        raise FilterLimitError("bytes as it travels", FILTER_BYTES_MAX, size)
 
 
 def _canonical(alternatives: list[Conjunction]) -> tuple[Conjunction, ...]:

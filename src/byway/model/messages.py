@@ -12,23 +12,46 @@ from enum import IntEnum
 from typing import Annotated, Final, TypeVar
 
 import msgspec
+from msgspec import Meta
 
+from byway.model.bounds import (
+    BUCKETS_MAX,
+    DELIVERED_NAMES_MAX,
+    HINTS_MAX,
+    IDS_BYTES_MAX,
+    IDS_MAX,
+    LOADS_MAX,
+    MESSAGES_MAX,
+    NAMES_MAX,
+    NEIGHBOURS_MAX,
+    PATH_MAX,
+    SIMILARITIES_MAX,
+    BodyBytes,
+    Bucket,
+    Digest,
+    Int31,
+    Int64,
+    Integer,
+    Name,
+    Number,
+    OwnerName,
+    Rate,
+    Reason,
+    Role,
+    Share,
+    Subject,
+)
 from byway.model.filters import Filter
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
+"""Of what brokers say to each other."""
+CLIENT_PROTOCOL_VERSION: Final = 1
+"""Of what a client and its broker say to each other."""
 
-# Bounds that hold for everything that was decoded. Headers leave room to count up on the way.
-Int64 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Int31 = Annotated[int, msgspec.Meta(ge=0, le=2**30)]
-_Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-
-
-IDS_MAX: Final = 1_024
-"""Ids that brokers put into one message; more are told in several. With the longest of names they
-still fit a frame."""
-
+_IDS_SURELY_SHORT: Final = 64
 
 T = TypeVar("T")
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Lane(IntEnum):
@@ -48,10 +71,17 @@ class EntryId(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Names a subscription or advertisement. An id is never used again: a client that starts anew
     has a higher incarnation, and its broker numbers what it asks for."""
 
-    client: str
-    name: str
-    incarnation: int
-    number: int = 0
+    client: OwnerName
+    name: Name
+    incarnation: Int64
+    number: Int64 = 0
+
+
+Ids = Annotated[tuple[EntryId, ...], Meta(max_length=IDS_MAX)]
+NamedIds = Annotated[tuple[tuple[EntryId, bool], ...], Meta(max_length=IDS_MAX)]
+BrokerNames = Annotated[tuple[Name, ...], Meta(max_length=NEIGHBOURS_MAX)]
+Digests = Annotated[tuple[Digest, ...], Meta(max_length=BUCKETS_MAX)]
+Buckets = Annotated[tuple[Bucket, ...], Meta(max_length=BUCKETS_MAX)]
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True):
@@ -84,13 +114,13 @@ class Subscribe(_Message, frozen=True, array_like=True, tag="sub"):
 class SubscribeMany(_Message, frozen=True, array_like=True, tag="subs"):
     """The same as each of these, one after the other."""
 
-    subscriptions: tuple[Subscribe, ...]
+    subscriptions: Annotated[tuple[Subscribe, ...], Meta(max_length=IDS_MAX)]
 
 
 class SubscriptionsSettled(_Message, frozen=True, array_like=True, tag="sub-ok"):
     """These are in force at every broker beyond that they had to reach."""
 
-    ids: tuple[EntryId, ...]
+    ids: Ids
 
 
 class Hint(msgspec.Struct, frozen=True, array_like=True):
@@ -100,25 +130,28 @@ class Hint(msgspec.Struct, frozen=True, array_like=True):
     the similarities that are told with it: `distances` has one for each.
     """
 
-    publisher: str
-    distances: tuple[Int31, ...]
+    publisher: Name
+    distances: Annotated[tuple[Int31, ...], Meta(max_length=SIMILARITIES_MAX)]
+
+
+Hints = Annotated[tuple[Hint, ...], Meta(max_length=HINTS_MAX)]
 
 
 class Unsubscribe(_Message, frozen=True, array_like=True, tag="unsub"):
     """These end here. Where their owners took them back, and their homes know enough to say from
     where on they may be preserved, there are hints, as many as ids."""
 
-    ids: tuple[EntryId, ...]
-    similarities: tuple[float, ...] = ()
+    ids: Ids
+    similarities: Annotated[tuple[Share, ...], Meta(max_length=SIMILARITIES_MAX)] = ()
     """What the distances of the hints stand for, ascending."""
-    hints: tuple[tuple[Hint, ...], ...] = ()
+    hints: Annotated[tuple[Hints, ...], Meta(max_length=IDS_MAX)] = ()
 
 
 class Retire(_Message, frozen=True, array_like=True, tag="retire"):
     """These end here too. Their owners took them back a while ago, and the sender preserved them
     until now."""
 
-    ids: tuple[EntryId, ...]
+    ids: Ids
 
 
 class TablesHeld(_Message, frozen=True, array_like=True, tag="held"):
@@ -128,9 +161,9 @@ class TablesHeld(_Message, frozen=True, array_like=True, tag="held"):
     the sender should hold, and asks for the names in the buckets that differ.
     """
 
-    advertisements: tuple[int, ...]
-    subscriptions: tuple[int, ...]
-    neighbours: tuple[str, ...] = ()
+    advertisements: Digests
+    subscriptions: Digests
+    neighbours: BrokerNames = ()
     """The receiver's neighbours, as it last told the sender: a broker that lost its state learns
     from this whom it has to wait for."""
     restarting: bool = False
@@ -146,7 +179,7 @@ class NeighbourNames(_Message, frozen=True, array_like=True, tag="near"):
     everything count as wanting everything.
     """
 
-    names: tuple[str, ...]
+    names: BrokerNames
     restarting: bool = False
     """The sender lost its state, or may have, and has not been told everything yet."""
 
@@ -154,21 +187,21 @@ class NeighbourNames(_Message, frozen=True, array_like=True, tag="near"):
 class BrokersUnreachable(_Message, frozen=True, array_like=True, tag="away"):
     """Brokers behind the sender that cannot be reached now. Replaces what was said before."""
 
-    brokers: tuple[str, ...]
+    brokers: BrokerNames
 
 
 class NamesAsked(_Message, frozen=True, array_like=True, tag="ask"):
     """Asks for the names in these buckets, because their digests differ."""
 
-    advertisements: tuple[int, ...]
-    subscriptions: tuple[int, ...]
+    advertisements: Buckets
+    subscriptions: Buckets
 
 
 class NamesHeld(_Message, frozen=True, array_like=True, tag="names"):
     """What is held in the buckets asked for, each with whether it is settled beyond."""
 
-    advertisements: tuple[tuple[EntryId, bool], ...]
-    subscriptions: tuple[tuple[EntryId, bool], ...]
+    advertisements: NamedIds
+    subscriptions: NamedIds
     partial: bool = False
     """More names follow."""
 
@@ -176,7 +209,7 @@ class NamesHeld(_Message, frozen=True, array_like=True, tag="names"):
 class AdvertisementsTold(_Message, frozen=True, array_like=True, tag="advs-told"):
     """The receiver now knows all advertisements of the sender; these, which it held, have ended."""
 
-    ended: tuple[EntryId, ...] = ()
+    ended: Ids = ()
     partial: bool = False
     """More that ended follow."""
     provisional: bool = False
@@ -188,7 +221,7 @@ class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told")
     """The receiver now knows all subscriptions of the sender; these, which it held, have ended. It
     need not count the sender as wanting everything any more."""
 
-    ended: tuple[EntryId, ...] = ()
+    ended: Ids = ()
     partial: bool = False
     """More that ended follow."""
     provisional: bool = False
@@ -199,37 +232,37 @@ class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
     """Looks for a cycle: the brokers it has passed, from the one that sent it, with that one's
     incarnation and its number there."""
 
-    path: tuple[str, ...]
-    incarnation: int
-    number: int
+    path: Annotated[tuple[Name, ...], Meta(max_length=PATH_MAX)]
+    incarnation: Int64
+    number: Int64
 
 
 class Parting(_Message, frozen=True, array_like=True, tag="part"):
     """The sender is no neighbour any more, and has forgotten what the receiver told."""
 
-    reason: str
+    reason: Reason
 
 
 class Load(msgspec.Struct, frozen=True, array_like=True):
     """How busy a broker was over the last interval. Rates are per second."""
 
-    broker: str
-    hops: int
+    broker: Name
+    hops: Int31
     """From the receiver of the report."""
-    at_us: int
-    publications_in: float
-    publications_out: float
-    deliveries: float
-    queued: int
+    at_us: Int64
+    publications_in: Rate
+    publications_out: Rate
+    deliveries: Rate
+    queued: Int64
     """Messages in its input queue."""
-    uplink: float
+    uplink: Rate
     """Share of its uplink in use; 1 is all of it."""
 
 
 class LoadReport(_Message, frozen=True, array_like=True, tag="load"):
     """What the sender knows of itself and of brokers behind it. Load exchange sends it."""
 
-    loads: tuple[Load, ...]
+    loads: Annotated[tuple[Load, ...], Meta(max_length=LOADS_MAX)]
 
 
 # --- data lane -------------------------------------------------------------------------------
@@ -242,14 +275,14 @@ class Publish(_Message, frozen=True, array_like=True, tag="pub"):
     documents 003 and 004.
     """
 
-    publisher: str
+    publisher: Name
     incarnation: Int64
     sequence: Int64
     published_us: Int64
     hop: Int31
     distance: Int31
     count: Int31
-    body: bytes
+    body: BodyBytes
 
 
 class Unadvertise(_Message, frozen=True, array_like=True, tag="unadv"):
@@ -284,9 +317,18 @@ Message = (
 
 
 def in_parts(items: Sequence[T]) -> list[tuple[T, ...]]:
-    """The items in as many messages as they need; in one, if there are none."""
+    """Ids, or ids with something more, in as many messages as they need; in one, if there are
+    none."""
     starts = range(0, max(len(items), 1), IDS_MAX)
-    return [tuple(items[start : start + IDS_MAX]) for start in starts]
+    parts = (tuple(items[start : start + IDS_MAX]) for start in starts)
+    return [short for part in parts for short in _short_enough(part)]
+
+
+def _short_enough(part: tuple[T, ...]) -> list[tuple[T, ...]]:
+    if len(part) <= _IDS_SURELY_SHORT or len(_encode(part)) <= IDS_BYTES_MAX:
+        return [part]
+    half = len(part) // 2
+    return [*_short_enough(part[:half]), *_short_enough(part[half:])]
 
 
 def entries_of(message: Message) -> int:
@@ -333,48 +375,49 @@ LANE_OF: Final[dict[type, Lane]] = {
 class Body(msgspec.Struct, frozen=True, array_like=True):
     """What a publication says. Brokers on the way decode it to match, and pass the bytes on."""
 
-    attributes: dict[str, bool | _Integer | float | str]
+    attributes: dict[str, bool | Integer | float | str]
     data: bytes = b""
 
 
 class AdvertiseRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-adv"):
     """The client may publish what the filter admits."""
 
-    name: str
+    name: Name
     filter: Filter
 
 
 class UnadvertiseRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-unadv"):
     """The client no longer publishes under this name."""
 
-    name: str
+    name: Name
 
 
 class SubscribeRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-sub"):
     """The client wants what matches the filter."""
 
-    name: str
+    name: Name
     filter: Filter
 
 
 class UnsubscribeRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-unsub"):
     """The client no longer wants these."""
 
-    names: tuple[str, ...]
+    names: Annotated[tuple[Name, ...], Meta(max_length=NAMES_MAX)]
 
 
 class PublishRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-pub"):
     """A publication; the client counts its sequence up from 1."""
 
-    sequence: int
+    sequence: Int64
     body: bytes
+    """As long as a frame may be: the home broker refuses what is too large, and says so."""
 
 
 class DeliveriesReceived(msgspec.Struct, frozen=True, array_like=True, tag="c-got"):
     """The client has its deliveries up to this number. Only a client that may come back says so:
     its broker keeps them until then."""
 
-    number: int
+    number: Int64
 
 
 Request = (
@@ -395,34 +438,34 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, tag="c-here"):
     """
 
     resumed: bool
-    published: int
-    lost: int = 0
+    published: Int64
+    lost: Int64 = 0
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True, tag="c-ok"):
     """The client's advertisement or subscription of this name is in force everywhere it must be."""
 
-    name: str
+    name: Name
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="c-no"):
     """A request changed nothing. `subject` is its name, or its sequence as text."""
 
-    subject: str
-    reason: str
+    subject: Subject
+    reason: Reason
 
 
 class PublicationsAccepted(msgspec.Struct, frozen=True, array_like=True, tag="c-has"):
     """The broker has the client's publications up to this sequence, and keeps them if it has a
     place to. A confirmation says so too."""
 
-    sequence: int
+    sequence: Int64
 
 
 class PublicationsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="c-conf"):
     """Every copy of the client's publications up to this sequence has arrived."""
 
-    sequence: int
+    sequence: Int64
 
 
 class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del"):
@@ -431,9 +474,9 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del"):
     `number` counts up by one from 1 within a session; a gap is a delivery that was lost.
     """
 
-    number: int
+    number: Int64
     publication: Publish
-    names: tuple[str, ...]
+    names: Annotated[tuple[Name, ...], Meta(max_length=DELIVERED_NAMES_MAX)]
 
 
 Reply = Attached | Settled | Refused | PublicationsAccepted | PublicationsConfirmed | Delivery
@@ -446,8 +489,8 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
     """Messages of one lane, numbered on from `first` (the first message ever has number 1)."""
 
     lane: Lane
-    first: int
-    messages: tuple[Message, ...]
+    first: Number
+    messages: Annotated[tuple[Message, ...], Meta(max_length=MESSAGES_MAX)]
 
 
 class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
@@ -455,25 +498,25 @@ class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
     to `confirmed` are safe: every onward copy is confirmed, local clients have theirs in their
     session, and the receiver may forget them. Cumulative, so one that is lost costs nothing."""
 
-    control: int
-    data: int
-    confirmed: int
+    control: Int64
+    data: Int64
+    confirmed: Int64
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """What each end says first when a link comes up."""
 
-    broker: str
-    incarnation: int
-    knows: int
+    broker: Name
+    incarnation: Int64
+    knows: Int64
     """The peer's incarnation whose numbers it still holds; 0: none."""
-    control: int
+    control: Int64
     """Numbers received from that incarnation."""
-    data: int
-    confirmed: int
-    epoch: int = 0
+    data: Int64
+    confirmed: Int64
+    epoch: Int64 = 0
     """Of the numbers: both ends count it up when they start anew, and resume if it is equal."""
-    version: int = PROTOCOL_VERSION
+    version: Int31 = PROTOCOL_VERSION
 
 
 Frame = Batch | Acknowledge | Hello
@@ -483,23 +526,24 @@ Frame = Batch | Acknowledge | Hello
 class Preamble(msgspec.Struct, frozen=True, array_like=True, tag="byway"):
     """The very first thing either side of a connection says, whatever the version."""
 
-    version: int
-    role: str
+    version: Int31
+    """`PROTOCOL_VERSION` between brokers, `CLIENT_PROTOCOL_VERSION` where one side is a client."""
+    role: Role
     """`broker` or `client`."""
-    name: str
+    name: Name
     """Of the broker or client."""
-    incarnation: int
-    frame_bytes_max: int
+    incarnation: Int64
+    frame_bytes_max: Int64
     """Longer frames are not read here."""
-    keepalive_ms: int
+    keepalive_ms: Number
     """A side that is silent for twice this time is taken for dead."""
 
 
 class ClientHello(msgspec.Struct, frozen=True, array_like=True, tag="c-hello"):
     """What a client wants to go on with, or to begin."""
 
-    session_ttl_us: int = 0
-    received: int = 0
+    session_ttl_us: Int64 = 0
+    received: Int64 = 0
     """The last delivery of its session that it has."""
     resumes: bool = False
     """It had a session here before, or believes so: a broker that does not know it lost its
@@ -509,20 +553,20 @@ class ClientHello(msgspec.Struct, frozen=True, array_like=True, tag="c-hello"):
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="c-welcome"):
     """A broker takes a client in."""
 
-    body_bytes_max: int
+    body_bytes_max: Int64
     """A larger publication is refused."""
 
 
 class Requests(msgspec.Struct, frozen=True, array_like=True, tag="c-ask"):
     """What a client asks for, in this order."""
 
-    requests: tuple[Request, ...]
+    requests: Annotated[tuple[Request, ...], Meta(max_length=MESSAGES_MAX)]
 
 
 class Replies(msgspec.Struct, frozen=True, array_like=True, tag="c-told"):
     """What a client is told, in this order."""
 
-    replies: tuple[Reply, ...]
+    replies: Annotated[tuple[Reply, ...], Meta(max_length=MESSAGES_MAX)]
 
 
 class HoldDeliveries(msgspec.Struct, frozen=True, array_like=True, tag="c-hold"):
@@ -550,7 +594,7 @@ class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """The sender closes the connection. `for_good`: a client will not come back, or a broker does
     not want the peer back soon."""
 
-    reason: str = ""
+    reason: Reason = ""
     for_good: bool = False
 
 

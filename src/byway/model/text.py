@@ -21,7 +21,7 @@ from byway.model.errors import (
     InvalidValueError,
     shortened,
 )
-from byway.model.filters import ANY, CANDIDATES_MAX, Filter, conjoin
+from byway.model.filters import ANY, CANDIDATES_MAX, Filter, check_filter_bytes, conjoin
 from byway.model.predicates import (
     MIRROR,
     Alternatives,
@@ -63,6 +63,7 @@ def parse(text: str) -> Filter:
         parsed = _Reader(text, tokens).filter()
     if len(parsed.conjunctions) * len(text) > _SURELY_SHORT:
         _check_normal_form(parsed)
+        check_filter_bytes(parsed)
     return parsed
 
 

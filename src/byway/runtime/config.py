@@ -18,12 +18,14 @@ import msgspec
 from msgspec import inspect
 
 from byway.core.config import BrokerConfig
+from byway.model.bounds import BODY_BYTES_MAX, KEEPALIVE_MS_MAX, NAME_LENGTH_MAX
 from byway.model.errors import ConfigError, shortened
 from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
-from byway.wire.codec import BODY_BYTES_MAX, NAME_LENGTH_MAX
 
 PREFIX: Final = "BYWAY_"
 FILE_BYTES_MAX: Final = 1_048_576
+NEIGHBOURS_MAX: Final = 1_024
+"""Neighbours that may be listed."""
 _TABLES: Final = ("core", "limits")
 _LARGEST: Final = 2**53
 _BOUNDS: Final = {
@@ -44,7 +46,9 @@ _BOUNDS: Final = {
     "core.sync_wait_us": (0, _LARGEST),
     "core.restore_grace_us": (0, _LARGEST),
     "core.load_interval_us": (0, _LARGEST),
-    "limits.keepalive_ms": (10, 3_600_000),
+    "core.load_radius": (1, 2**30 - 1),
+    "limits.keepalive_ms": (10, KEEPALIVE_MS_MAX),
+    "limits.neighbours": (0, NEIGHBOURS_MAX),
     "limits.drain_ms": (0, _LARGEST),
 }
 """Of integers, where they are not 1 and `_LARGEST`."""
@@ -100,8 +104,15 @@ def _kinds() -> dict[str, inspect.Type]:
         assert isinstance(info, inspect.StructType)
         for field in info.fields:
             if field.name not in _TABLES:
-                kinds[table + field.name] = field.type
+                kinds[table + field.name] = _given_type(field.type)
     return kinds
+
+
+def _given_type(kind: inspect.Type) -> inspect.Type:
+    """The type of a value that is given; whether it may be left out is another matter."""
+    if isinstance(kind, inspect.UnionType):
+        return next(t for t in kind.types if not isinstance(t, inspect.NoneType))
+    return kind
 
 
 KEYS: Final = _kinds()
@@ -329,6 +340,8 @@ def _neighbours(key: str, given: Given) -> tuple[Neighbour, ...]:
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         words = 'an array of texts such as "127.0.0.1:7002" or "B2@127.0.0.1:7002"'
         raise ConfigError(key, f"found {_shown(texts)}, expected {words}")
+    if len(texts) > NEIGHBOURS_MAX:
+        raise ConfigError(key, f"found {len(texts)} neighbours, expected at most {NEIGHBOURS_MAX}")
     return tuple(Neighbour.parse(text, key) for text in texts)
 
 

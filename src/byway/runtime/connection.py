@@ -12,14 +12,33 @@ import socket
 from collections import deque
 from typing import Final, Protocol, cast
 
-from byway.model.errors import FrameError
-from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Goodbye, Hello, KeepAlive, Preamble
-from byway.wire import FrameReader, decode, encode, encode_all, encode_counted
+import msgspec
+
+from byway.model.bounds import REASON_LENGTH_MAX
+from byway.model.errors import FrameError, shortened
+from byway.model.messages import (
+    CLIENT_PROTOCOL_VERSION,
+    PROTOCOL_VERSION,
+    AnyFrame,
+    Goodbye,
+    Hello,
+    KeepAlive,
+    Preamble,
+)
+from byway.wire import (
+    FRAME_BYTES_MAX,
+    FrameReader,
+    decode,
+    encode,
+    encode_all,
+    encode_counted,
+)
+from byway.wire.frames import HEADER_BYTES
 
 WRITE_HIGH_BYTES: Final = 262_144
 """Data waits here, not in the transport, when so much is unwritten."""
 FRAME_BYTES_LEAST: Final = 2_097_152
-"""A peer that reads no frames of this length cannot take every publication."""
+"""A client that reads no frames of this length cannot take every publication."""
 CLOSE_S: Final = 2.0
 """How long what was written may take to go out when a connection is closed."""
 
@@ -40,8 +59,14 @@ class Owner(Protocol):
         """The connection is gone."""
 
 
+def version_between(*roles: str) -> int:
+    """The version that two sides of a connection must have in common."""
+    return CLIENT_PROTOCOL_VERSION if "client" in roles else PROTOCOL_VERSION
+
+
 class Connection(asyncio.Protocol):
-    """A connection and its peer."""
+    """A connection and its peer. Who dialled speaks first; the other side answers with the version
+    that goes with the role of the first."""
 
     def __init__(self, owner: Owner, own: Preamble, dialled: bool) -> None:
         self.owner = owner
@@ -73,6 +98,11 @@ class Connection(asyncio.Protocol):
         self.when_lost: asyncio.Future[None] | None = None
         self.began = 0.0
         """When it was made."""
+        self.refusal = ""
+        """Why the peer was not let in: it speaks another version."""
+        self._has_introduced = False
+        self._longest = HEADER_BYTES + FRAME_BYTES_LEAST
+        """Bytes of the longest frame that the peer reads, with its header."""
         self._reason = ""
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.TimerHandle | None = None
@@ -91,7 +121,7 @@ class Connection(asyncio.Protocol):
     # --- the transport's calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say who we are."""
+        """Say who we are, if we dialled; else hear first who the other is."""
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by type
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_HIGH_BYTES // 4)
         raw = transport.get_extra_info("socket")
@@ -102,7 +132,14 @@ class Connection(asyncio.Protocol):
             self.address = f"{address[0]}:{address[1]}"
         self.open = True
         self.began = self.last_in = self.last_out = self._loop.time()
-        self.send(self.own)
+        if self.dialled:
+            self._introduce(self.own.version)
+
+    def _introduce(self, version: int) -> None:
+        if not self._has_introduced:
+            self._has_introduced = True
+            self.own = msgspec.structs.replace(self.own, version=version)
+            self.send(self.own)
 
     def data_received(self, data: bytes) -> None:
         """Take frames out of what came; a bad one costs the connection."""
@@ -130,14 +167,23 @@ class Connection(asyncio.Protocol):
     def _take_preamble(self, frame: Preamble) -> None:
         if self.peer is not None:
             raise FrameError("a second preamble")
-        if frame.version != PROTOCOL_VERSION:
-            raise FrameError(f"version {frame.version}: expected {PROTOCOL_VERSION}")
         if frame.role not in ("broker", "client"):
             raise FrameError(f"role {frame.role!r}: expected 'broker' or 'client'")
-        if not 0 < len(frame.name) <= 256:
-            raise FrameError("a name of 1 to 256 characters was expected")
-        if frame.frame_bytes_max < FRAME_BYTES_LEAST:
-            raise FrameError(f"reads frames of {frame.frame_bytes_max} bytes only")
+        version = version_between(self.own.role, frame.role)
+        self._introduce(version)
+        if frame.version != version:
+            self.refusal = (
+                f"{frame.role} {frame.name} speaks version {frame.version}, "
+                f"{self.own.role} {self.own.name} expected version {version}"
+            )
+            self.close(self.refusal)
+            return
+        least = FRAME_BYTES_MAX if frame.role == self.own.role == "broker" else FRAME_BYTES_LEAST
+        if frame.frame_bytes_max < least:
+            raise FrameError(
+                f"reads frames of {frame.frame_bytes_max} bytes only: expected at least {least}"
+            )
+        self._longest = HEADER_BYTES + frame.frame_bytes_max
         self.peer = frame
         self.owner.greeted(self, frame)
 
@@ -218,9 +264,19 @@ class Connection(asyncio.Protocol):
 
     def _write(self, data: bytearray) -> None:
         assert self._transport is not None
+        if len(data) > self._longest:
+            self._cannot_send(len(data) - HEADER_BYTES)
+            return
         self.frames_out += 1
         self.bytes_out += len(data)
         self._transport.write(data)
+
+    def _cannot_send(self, size: int) -> None:
+        """A frame is longer than the peer reads. Bounds on all that is accepted see to it that none
+        is; if one is all the same, it is not sent, and the connection is not made again soon."""
+        self.was_cut = True
+        reads = self._longest - HEADER_BYTES
+        self.close(f"a frame of {size} bytes is due, the peer reads {reads}", for_good=True)
 
     def keep_alive(self, now: float, silence_s: float) -> None:
         """Say that we are here. Give up a peer that has been silent for too long, unless it is not
@@ -229,7 +285,7 @@ class Connection(asyncio.Protocol):
             return
         if self._transport.is_reading() and now - self.last_in > silence_s:
             self.close(f"silent for {silence_s:.3g} s")
-        else:
+        elif self._has_introduced:
             self.send(KeepAlive())
 
     def pause_reading(self) -> None:
@@ -247,7 +303,8 @@ class Connection(asyncio.Protocol):
         """Say why, and close. What was written before still goes out, if the peer reads."""
         if not self.open:
             return
-        self.send(Goodbye(reason, for_good))
+        self._introduce(CLIENT_PROTOCOL_VERSION)  # if we do not know to whom
+        self.send(Goodbye(shortened(reason, REASON_LENGTH_MAX), for_good))
         self.open = False
         self._reason = self._reason or reason
         assert self._transport is not None

@@ -33,6 +33,9 @@ class Deliveries:
         self.full: dict[Subscription, None] = {}
         """Subscriptions whose events the application must take first."""
         self._seen = Seen(PUBLISHERS_MAX)
+        self._last: Publish | None = None
+        """What was handed out last: more of the client's subscriptions may want it than one
+        delivery names, and the next ones name the others."""
         self._holdings = holdings
 
     @property
@@ -43,6 +46,7 @@ class Deliveries:
     def restart(self) -> None:
         """A new session counts from 1."""
         self.received = 0
+        self._last = None
 
     def resume(self, lost: int) -> None:
         """The session goes on, but so many found no room while the client was away."""
@@ -57,13 +61,17 @@ class Deliveries:
             return
         self.lost += number - self.received - 1
         self.received = number
-        if not self._seen.is_new(
+        if publication == self._last:
+            self._hand_out(publication, delivery.names)
+        elif self._seen.is_new(
             publication.publisher, publication.incarnation, publication.sequence
         ):
+            self.events += 1
+            self._last = publication
+            self._hand_out(publication, delivery.names)
+        else:
+            self._last = None
             self.duplicates += 1
-            return
-        self.events += 1
-        self._hand_out(publication, delivery.names)
 
     def _hand_out(self, publication: Publish, names: tuple[str, ...]) -> None:
         holders: dict[Subscription, None] = {}

@@ -159,7 +159,7 @@ class BrokerCollector(Collector):
         connections = GaugeMetricFamily(
             "byway_connections", "Open connections by who is at the other end.", labels=["role"]
         )
-        connections.add_metric(["broker"], len(server.links))
+        connections.add_metric(["broker"], sum(link.was_up for link in server.links.values()))
         connections.add_metric(["client"], len(server.clients))
         connections.add_metric(["unknown"], len(server.strangers))
         yield connections

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from byway.model.errors import ConfigError
+from byway.model.errors import ConfigError, shortened
 from byway.runtime.settings import Address
 
 SCHEME: Final = "byway://"
@@ -98,6 +98,12 @@ def check_label(key: str, label: str) -> None:
         raise ConfigError(
             key, f"expected 1 to {NAME_LENGTH_MAX} characters, found {len(label)} of them"
         )
+    try:
+        label.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            key, f"found {shortened(repr(label))}, expected Unicode text: {error.reason}"
+        ) from None
 
 
 def check_when_full(when_full: str) -> None:

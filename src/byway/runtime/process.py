@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("byway.process")
 
 TRACE_RUN: Final = "live"
-RELOADED: Final = ("limits", "log", "log_level", "neighbours")
+RELOADED: Final = ("accept", "limits", "log", "log_level", "neighbours")
 """Settings that a running broker takes over; a table counts with all its keys."""
 Reread = Callable[[], Reading]
 

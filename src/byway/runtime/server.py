@@ -1,8 +1,10 @@
 """A broker process's connections: who they are, which one speaks for a neighbour, and dialling.
 
-A neighbour that is listed is dialled until it answers; one that dials us is taken in as well. Of
-two connections between the same brokers the one that the smaller id dialled stays. A second broker
-with the id of one that is connected is refused, and so is a client whose newer incarnation is here.
+A neighbour that is listed is dialled until it answers; one that dials us is taken in as well, if
+`acceptance` lets it. It is a neighbour once it has said all that it must; nothing is kept of it
+before. Of two connections between the same brokers the one that the smaller id dialled stays. A
+second broker with the id of one that is connected is refused, and so is a client whose newer
+incarnation is here.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from byway.core.inputs import (
     ClientDetached,
     ClientRequested,
     FrameReceived,
+    Input,
     LinkDown,
     LinkUp,
     LoadSampled,
@@ -25,6 +28,9 @@ from byway.core.inputs import (
     NeighbourRemoved,
     Started,
 )
+from byway.core.links import LinkEnd
+from byway.model.bounds import KEEPALIVE_MS_MAX
+from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     DATA,
     PROTOCOL_VERSION,
@@ -49,6 +55,7 @@ from byway.model.messages import (
     Welcome,
 )
 from byway.model.messages import Acknowledge as Acknowledgement
+from byway.runtime.acceptance import Acceptance
 from byway.runtime.connection import Connection
 from byway.runtime.driver import Driver, Journal, now_us
 from byway.runtime.inspection import status_of
@@ -75,6 +82,7 @@ class BrokerServer:
         journal: Journal | None = None,
     ) -> None:
         self.settings = settings
+        self.acceptance = Acceptance(settings)
         named = [n.id for n in settings.neighbours if n.id]
         self.broker = broker or Broker(settings.id, named, settings.core, now_us())
         self.driver = Driver(self.broker, self, journal)
@@ -92,8 +100,8 @@ class BrokerServer:
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._diallers: dict[Neighbour, asyncio.Task[None]] = {}
-        self._dialled: dict[Neighbour, Connection] = {}
-        """The last connection that was made to each."""
+        self._dialled: dict[Connection, Neighbour] = {}
+        """Whom connections were made to, while they are there."""
         self._blocked: dict[str, None] = {}
         self._curious: dict[Connection, None] = {}
         """Those that ask how the broker is."""
@@ -143,21 +151,14 @@ class BrokerServer:
         """Take over limits and neighbours; a neighbour that is not listed any more is parted with,
         unless it is still there by another name or address."""
         before, after = self.settings.neighbours, settings.neighbours
-        self.settings = settings
+        self.settings = self.acceptance.settings = settings
         for neighbour in [n for n in self._diallers if n not in after]:
             self._diallers.pop(neighbour).cancel()
-        known = [Neighbour(n.address, self.known_as(n)) for n in before]
+        known = [Neighbour(n.address, self.acceptance.known_as(n)) for n in before]
         for id in gone(known, after):
             log.info("%s is no neighbour any more", id)
             self.driver.now(NeighbourRemoved(id))
         self._dial(after)
-
-    def known_as(self, neighbour: Neighbour) -> str:
-        """The id of a neighbour, as far as it is known."""
-        connection = self._dialled.get(neighbour)
-        if neighbour.id or connection is None or connection.peer is None:
-            return neighbour.id
-        return connection.peer.name
 
     async def kill(self) -> None:
         """End as a crash would: say nothing, wait for nothing. Nobody sees what the broker
@@ -212,14 +213,16 @@ class BrokerServer:
             await asyncio.sleep(every_s)
             now = loop.time()
             self._look_after_connections(now, every_s, now - due)
-            outputs = tuple((n, c.waiting_messages) for n, c in sorted(self.links.items()))
+            up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
+            outputs = tuple((name, link.waiting_messages) for name, link in up)
             self.driver.control(LoadSampled(self.driver.waiting, outputs))
 
     def _look_after_connections(self, now: float, every_s: float, late_s: float) -> None:
         """Give up those that are silent; not for a time in which this process did not listen."""
         for link in list(self.links.values()):
             assert link.peer is not None
-            link_s = max(every_s, link.peer.keepalive_ms / 1e3)  # so rarely may it speak
+            rarely_ms = min(link.peer.keepalive_ms, KEEPALIVE_MS_MAX)
+            link_s = max(every_s, rarely_ms / 1e3)  # so rarely may it speak
             link.keep_alive(now, 2 * link_s + late_s)
         for connection in [*self.clients.values(), *self.strangers]:
             connection.keep_alive(now, 2 * every_s + late_s)
@@ -244,19 +247,19 @@ class BrokerServer:
         refused = told = False
         while True:
             limits = self.settings.limits
-            if self.known_as(neighbour) not in self.links:
+            if self.acceptance.known_as(neighbour) not in self.links:
                 lost: asyncio.Future[None] = loop.create_future()
                 connection = Connection(self, self._preamble(), dialled=True)
                 connection.expects = neighbour.id
                 connection.when_lost = lost
                 self.strangers[connection] = None  # it may be greeted, or lost, before this goes on
+                self._dialled[connection] = neighbour
                 try:
                     await loop.create_connection(
                         lambda c=connection: c,  # type: ignore[misc]
                         neighbour.address.host,
                         neighbour.address.port,
                     )
-                    self._dialled[neighbour] = connection
                     await lost
                     if connection.was_up and not connection.was_cut:
                         delay_s, told = limits.retry_ms / 1e3, False
@@ -265,8 +268,9 @@ class BrokerServer:
                     level = logging.DEBUG if told else logging.INFO
                     log.log(level, "cannot reach %s, trying on: %s", neighbour, error)
                     told = True
+                del self._dialled[connection]
                 is_useless = connection.was_cut or not connection.was_up
-                refused = connection.peer is not None and is_useless
+                refused = is_useless and bool(connection.peer is not None or connection.refusal)
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
             longest_ms = limits.refused_ms_max if refused else limits.retry_ms_max
             delay_s = min(2 * delay_s, longest_ms / 1e3)
@@ -290,6 +294,12 @@ class BrokerServer:
             log.warning("%s is %s, not %s", connection.address, name, connection.expects)
             connection.close(f"broker {connection.expects} was expected")
             return
+        if connection.dialled:
+            self.acceptance.learn(self._dialled[connection], name)
+        elif refusal := self.acceptance.refusal(name, {*self.broker.context.ends, *self.links}):
+            log.info("broker %s at %s is refused: %s", name, connection.address, refusal)
+            connection.close(refusal)
+            return
         old = self.links.get(name)
         if old is not None:
             reason = self._preferred(old, connection, peer) if old.open else ""
@@ -298,16 +308,22 @@ class BrokerServer:
                 return
             self._drop_link(name, "another connection took its place")
         self.links[name] = connection
-        if name not in self.broker.context.ends:
-            self.driver.now(NeighbourAdded(name))
-            connection.is_new = True
-        connection.said = self.broker.hello(name)
+        connection.said = self._end(name).hello()
         connection.send(connection.said)
+
+    def _end(self, name: str) -> LinkEnd:
+        """The end of the link to a broker. One that is no neighbour has none: it is the end that
+        it will have, once it is accepted. Nothing is kept of it before."""
+        end = self.broker.context.ends.get(name)
+        context = self.broker.context
+        return end or LinkEnd(context.name, name, context.incarnation)
 
     def _preferred(self, old: Connection, new: Connection, peer: Preamble) -> str:
         """Why the old connection stays, if it does."""
         assert old.peer is not None
         if old.peer.incarnation != peer.incarnation:
+            if not old.was_up:
+                return ""  # it has said nothing but a name
             return f"a broker {peer.name} is connected already, from {old.address}"
         new_dialler = self.settings.id if new.dialled else peer.name
         old_dialler = self.settings.id if old.dialled else peer.name
@@ -331,7 +347,11 @@ class BrokerServer:
     def _from_broker(self, connection: Connection, name: str, frame: AnyFrame) -> None:
         if self.links.get(name) is not connection:
             return  # it is being replaced
-        if isinstance(frame, Batch):
+        if isinstance(frame, Hello):
+            self._take_hello(connection, name, frame)
+        elif not connection.was_up:
+            connection.close(f"{type(frame).__name__} before its Hello")
+        elif isinstance(frame, Batch):
             event = FrameReceived(name, frame)
             if frame.lane is DATA:
                 self.driver.data(name, event, len(frame.messages))
@@ -339,13 +359,34 @@ class BrokerServer:
                 self.driver.control(event)
         elif isinstance(frame, Acknowledgement):
             self.driver.control(FrameReceived(name, frame))
-        elif isinstance(frame, Hello):
-            self.strangers.pop(connection, None)
-            connection.was_up = True
-            log.info("link to %s is up (%s)", name, connection.address)
-            self.driver.now(LinkUp(name, frame, connection.said))
         else:
             connection.close(f"a broker does not send {type(frame).__name__}")
+
+    def _take_hello(self, connection: Connection, name: str, hello: Hello) -> None:
+        """A broker has said all that it must: the link is up. One that was no neighbour is one from
+        now on."""
+        assert connection.peer is not None
+        if connection.was_up:
+            connection.close("it greets twice")
+            return
+        if hello.incarnation != connection.peer.incarnation:
+            said = f"{hello.incarnation}, and {connection.peer.incarnation} before"
+            connection.close(f"it says that its incarnation is {said}")
+            return
+        link_up = LinkUp(name, hello, connection.said)
+        events: tuple[Input, ...] = (link_up,)
+        if name not in self.broker.context.ends:
+            try:
+                self._end(name).meet(hello, connection.said)
+            except RemoteProtocolError as error:
+                connection.close(error.reason)
+                return
+            connection.is_new = True
+            events = NeighbourAdded(name), link_up
+        self.strangers.pop(connection, None)
+        connection.was_up = True
+        log.info("link to %s is up (%s)", name, connection.address)
+        self.driver.now(*events)
 
     def _from_client(self, connection: Connection, peer: Preamble, frame: AnyFrame) -> None:
         name = peer.name
@@ -408,7 +449,8 @@ class BrokerServer:
             connection.when_lost.set_result(None)
         peer = connection.peer
         if peer is None:
-            log.debug("a connection from %s is gone: %s", connection.address, reason)
+            level = logging.WARNING if connection.refusal else logging.DEBUG
+            log.log(level, "a connection from %s is gone: %s", connection.address, reason)
         elif self.links.get(peer.name) is connection:
             log.info("link to %s is down: %s", peer.name, reason)
             self._drop_link(peer.name, reason)
@@ -421,8 +463,12 @@ class BrokerServer:
 
     def _drop_link(self, name: str, reason: str) -> None:
         connection = self.links.pop(name)
+        if not connection.was_up:
+            connection.close(reason)  # the broker never heard of it
+            return
         self.driver.forget_link(name)
-        came_to_nothing = connection.is_new and not self.broker.context.ends[name].open
+        end = self.broker.context.ends.get(name)
+        came_to_nothing = connection.is_new and end is not None and not end.open
         self.driver.now(LinkDown(name))
         connection.close(reason)
         if came_to_nothing:  # whoever that was: nobody is to wait for it

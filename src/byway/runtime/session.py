@@ -13,9 +13,10 @@ import random
 from time import time_ns
 from typing import Final
 
+from byway.model.bounds import INT64_MAX
 from byway.model.errors import ConnectError
 from byway.model.messages import (
-    PROTOCOL_VERSION,
+    CLIENT_PROTOCOL_VERSION,
     AnyFrame,
     Attached,
     ClientHello,
@@ -44,6 +45,11 @@ def new_incarnation() -> int:
     global _last_incarnation
     _last_incarnation = max(_last_incarnation + 1, time_ns() // 1_000)
     return _last_incarnation
+
+
+def _whole(number: float, least: int = 0) -> int:
+    """The number as a message can carry it; one that is larger, infinity too, is cut."""
+    return max(least, round(number)) if number < INT64_MAX else INT64_MAX
 
 
 class Session:
@@ -194,8 +200,8 @@ class Session:
     def _new_connection(self, url: BrokerUrl, incarnation: int) -> Connection:
         options = self.options
         preamble = Preamble(
-            PROTOCOL_VERSION, "client", options.name, incarnation, FRAME_BYTES_MAX,
-            round(options.keepalive * 1e3),
+            CLIENT_PROTOCOL_VERSION, "client", options.name, incarnation, FRAME_BYTES_MAX,
+            _whole(options.keepalive * 1e3, least=1),
         )  # fmt: skip
         self._dialled = url
         self._answer = self._loop.create_future()
@@ -211,7 +217,7 @@ class Session:
             return
         received = self.conversation.deliveries.received if self._goes_on(connection) else 0
         resumes = self.sessions > 0 and peer.name == self.broker
-        ttl_us = round(self.options.session_ttl * 1e6)
+        ttl_us = _whole(self.options.session_ttl * 1e6)
         connection.send(ClientHello(ttl_us, received, resumes))
 
     def _goes_on(self, connection: Connection) -> bool:

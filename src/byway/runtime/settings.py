@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import Literal
 
 import msgspec
 
 from byway.core.config import BrokerConfig
 from byway.model.errors import ConfigError
+
+Accept = Literal["listed", "any"]
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -25,6 +28,14 @@ class Address(msgspec.Struct, frozen=True):
         if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
             raise ConfigError(key, f"{text!r} is no address: expected host:port")
         return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it, as far as the text tells."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -60,6 +71,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     clients: int = 10_000
     """Connections of clients; one more is refused."""
+    neighbours: int = 64
+    """Neighbours that dialled in without being listed; one more is refused."""
     client_requests: int = 8_192
     """Requests of one client that wait; with more, nothing is read from it."""
     client_queue_messages: int = 65_536
@@ -88,6 +101,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     id: str
     listen: Address
     neighbours: tuple[Neighbour, ...] = ()
+    accept: Accept | None = None
+    """Which brokers may dial in: those that are listed in `neighbours`, or any, up to
+    `limits.neighbours`. By default any on a loopback listener, where only this machine can dial,
+    and the listed ones elsewhere. One that is a neighbour already may always come back."""
     data: str | None = None
     """Directory where state is kept; None: nothing is kept."""
     durability: Literal["process", "power"] = "process"
@@ -100,3 +117,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     core: BrokerConfig = BrokerConfig(probe_cycles=True)
     limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if self.accept is None:
+            default: Accept = "any" if self.listen.is_loopback else "listed"
+            msgspec.structs.force_setattr(self, "accept", default)

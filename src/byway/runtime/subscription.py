@@ -15,6 +15,7 @@ from typing import Final, Protocol, Self
 
 from byway.model import Filter, parse
 from byway.model.errors import ClosedError, NotSettledError
+from byway.model.filters import check_filter_bytes
 from byway.runtime.events import Event
 from byway.runtime.holdings import Holding
 from byway.runtime.options import WhenFull, check_label, check_when_full
@@ -310,4 +311,7 @@ def parsed(filters: Sequence[str | Filter]) -> tuple[Filter, ...]:
     """Filters as they are, texts parsed. Raises `FilterError`."""
     if not filters:
         raise ValueError("expected at least one filter")
-    return tuple(parse(filter) if isinstance(filter, str) else filter for filter in filters)
+    found = tuple(parse(filter) if isinstance(filter, str) else filter for filter in filters)
+    for filter in found:
+        check_filter_bytes(filter)
+    return found

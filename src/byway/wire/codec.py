@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from byway.model.bounds import BODY_BYTES_MAX, NAME_LENGTH_MAX
 from byway.model.checking import check_filter
 from byway.model.errors import BywayError, FrameError, InvalidValueError
 from byway.model.messages import (
@@ -20,7 +21,6 @@ from byway.model.messages import (
     AnyFrame,
     Batch,
     Delivery,
-    EntryId,
     Message,
     Publish,
     PublishRequest,
@@ -36,16 +36,29 @@ from byway.model.messages import (
 )
 from byway.wire.frames import HEADER_BYTES, LENGTH
 
+__all__ = [
+    "BODY_BYTES_MAX",
+    "CHUNK_BYTES",
+    "FRAME_BYTES_MAX",
+    "MESSAGE_BYTES_MAX",
+    "NAME_LENGTH_MAX",
+    "decode",
+    "encode",
+    "encode_all",
+    "encode_counted",
+]
+
 FRAME_BYTES_MAX: Final = 4_194_304
-BODY_BYTES_MAX: Final = 1_048_576
-NAME_LENGTH_MAX: Final = 256
-"""Of brokers, clients, subscriptions and advertisements."""
-HINTS_MAX: Final = 256
-"""Publishers that one unsubscription tells about."""
-SIMILARITIES_MAX: Final = 8
+MESSAGE_BYTES_MAX: Final = 3_145_728
+"""Of one message between brokers, as this program encodes it. Alone in a frame it can always be
+sent on; no message that byway makes comes near."""
 CHUNK_BYTES: Final = 262_144
 """A batch larger than this travels in several frames, so that control does not wait for it."""
 _OVERHEAD_BYTES: Final = 64
+_CHARACTER_BYTES: Final = 4  # at most
+_SURELY_SHORT_BYTES: Final = 65_536
+"""Frames with no message above `MESSAGE_BYTES_MAX`: what may be left out or written shorter than
+this program does makes none a tenth as long."""
 
 T = TypeVar("T", Message, Reply, Request)
 
@@ -97,11 +110,16 @@ def _chunks(items: tuple[T, ...]) -> list[tuple[T, ...]]:
 
 
 def _size(item: Message | Reply | Request) -> int:
-    """About how many bytes it takes."""
-    if isinstance(item, Publish | PublishRequest):
+    """At most so many bytes it takes, and not many more than it does."""
+    if type(item) is Publish:
+        return len(item.body) + _CHARACTER_BYTES * len(item.publisher) + _OVERHEAD_BYTES
+    if type(item) is Delivery:
+        publication, names = item.publication, item.names
+        named = len(names[0]) if len(names) == 1 else len("".join(names)) + len(names)
+        characters = named + len(publication.publisher)
+        return len(publication.body) + _CHARACTER_BYTES * characters + 2 * _OVERHEAD_BYTES
+    if type(item) is PublishRequest:
         return len(item.body) + _OVERHEAD_BYTES
-    if isinstance(item, Delivery):
-        return len(item.publication.body) + _OVERHEAD_BYTES
     return len(_encoder.encode(item))
 
 
@@ -117,6 +135,8 @@ def decode(payload: bytes | memoryview) -> AnyFrame:
     try:
         if isinstance(frame, Batch):
             _check_messages(frame.messages)
+            if len(payload) > _SURELY_SHORT_BYTES:
+                _check_lengths(frame.messages)
         elif isinstance(frame, Requests):
             _check_requests(frame)
     except BywayError as error:
@@ -126,11 +146,9 @@ def decode(payload: bytes | memoryview) -> AnyFrame:
 
 def _check_messages(messages: Iterable[Message]) -> None:
     for message in messages:
-        if isinstance(message, Publish):
-            if len(message.body) > BODY_BYTES_MAX:
-                raise InvalidValueError(f"a body of {len(message.body)} bytes")
-        elif isinstance(message, Subscribe | Advertise | Unadvertise):
-            _check_id(message.id)
+        if type(message) is Publish:
+            continue
+        if isinstance(message, Subscribe | Advertise | Unadvertise):
             check_filter(message.filter)
         elif isinstance(message, SubscribeMany):
             _check_messages(message.subscriptions)
@@ -138,20 +156,24 @@ def _check_messages(messages: Iterable[Message]) -> None:
             _check_hints(message)
 
 
+def _check_lengths(messages: Iterable[Message]) -> None:
+    for message in messages:
+        if type(message) is not Publish:  # whose body has a bound of its own
+            size = len(_encoder.encode(message))
+            if size > MESSAGE_BYTES_MAX:
+                kind = type(message).__name__
+                raise InvalidValueError(
+                    f"{kind} of {size} bytes: expected at most {MESSAGE_BYTES_MAX}"
+                )
+
+
 def _check_hints(message: Unsubscribe) -> None:
     if len(message.hints) != len(message.ids):
         raise InvalidValueError(f"{len(message.hints)} hints for {len(message.ids)} ids")
-    if not 0 < len(message.similarities) <= SIMILARITIES_MAX:
-        raise InvalidValueError(
-            f"{len(message.similarities)} similarities: expected 1 to {SIMILARITIES_MAX}"
-        )
-    if not all(0 <= similarity <= 1 for similarity in message.similarities):
-        raise InvalidValueError("a similarity that is not between 0 and 1")
+    if not message.similarities:
+        raise InvalidValueError("hints without similarities")
     for hints in message.hints:
-        if len(hints) > HINTS_MAX:
-            raise InvalidValueError(f"hints about {len(hints)} publishers: at most {HINTS_MAX}")
         for hint in hints:
-            _check_text("publisher", hint.publisher)
             if len(hint.distances) != len(message.similarities):
                 raise InvalidValueError(
                     f"{len(hint.distances)} distances for {len(message.similarities)} similarities"
@@ -162,16 +184,3 @@ def _check_requests(frame: Requests) -> None:
     for request in frame.requests:
         if isinstance(request, SubscribeRequest | AdvertiseRequest):
             check_filter(request.filter)
-            _check_text("name", request.name)
-
-
-def _check_id(id: EntryId) -> None:
-    _check_text("client", id.client)
-    _check_text("name", id.name)
-
-
-def _check_text(what: str, text: str) -> None:
-    if not 0 < len(text) <= NAME_LENGTH_MAX:
-        raise InvalidValueError(
-            f"a {what} of {len(text)} characters: expected 1 to {NAME_LENGTH_MAX}"
-        )

@@ -169,7 +169,7 @@ def test_too_few_digests():
     ("hello", "reason"),
     [
         (Hello("X", 1, 1, 5, 1, 0), "says it is 'X'"),
-        (Hello("A", 1, 1, 5, 1, 0, version=9), "speaks version 9, expected 1"),
+        (Hello("A", 1, 1, 5, 1, 0, version=9), "speaks version 9, expected 2"),
         (Hello("A", 0, 1, 5, 1, 0), "has incarnation 0"),
         (
             Hello("A", 1, 1, 99, 0, 0, epoch=1),

@@ -54,6 +54,7 @@ def test_what_is_no_address_is_named(text) -> None:
         ({"timeout": 0.0}, "timeout: expected a number above 0"),
         ({"retry": float("nan")}, "retry"),
         ({"name": ""}, "name: expected 1 to 200 characters, found 0"),
+        ({"name": "\ud800"}, "name: found .* expected Unicode text"),
         ({"when_full": "shrug"}, "when_full: expected 'block' or 'drop_oldest', found 'shrug'"),
         ({"url": []}, "at least one address"),
     ],

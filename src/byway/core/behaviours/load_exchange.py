@@ -15,12 +15,16 @@ import msgspec
 
 from byway.core.behaviours.behaviour import Behaviour, Surroundings
 from byway.core.inputs import LoadSampled
+from byway.model.bounds import LOADS_BYTES_MAX, LOADS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import Load, LoadReport, Publish
 
-BROKERS_MAX: Final = 4_096
-"""Brokers in one report; beyond, the farthest are left out."""
+BROKERS_MAX: Final = LOADS_MAX - 1
+"""Brokers in one report beside its sender; beyond, the farthest are left out."""
 _INTERVALS_KEPT: Final = 3
+_SURELY_FEW: Final = 256  # with the longest of names
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class LoadExchange(Behaviour):
@@ -65,8 +69,8 @@ class LoadExchange(Behaviour):
                 if load.hops < self.radius
             ]
             nearest = sorted(behind, key=lambda load: (load.hops, load.broker))[:BROKERS_MAX]
-            passed_on = (msgspec.structs.replace(load, hops=load.hops + 1) for load in nearest)
-            self.surroundings.send(link, LoadReport((mine, *passed_on)))
+            passed_on = [msgspec.structs.replace(load, hops=load.hops + 1) for load in nearest]
+            self.surroundings.send(link, LoadReport((mine, *_fitting(passed_on))))
         self.surroundings.set_timer(now_us + self.interval_us)
 
     def _own(self, now_us: int) -> Load:
@@ -126,3 +130,15 @@ class LoadExchange(Behaviour):
         """Count its deliveries."""
         del publication
         self._delivered += len(clients)
+
+
+def _fitting(loads: Sequence[Load]) -> Sequence[Load]:
+    """As many of them as fit into one message, from the first on."""
+    if len(loads) <= _SURELY_FEW:
+        return loads
+    left = LOADS_BYTES_MAX
+    for at, load in enumerate(loads):
+        left -= len(_encode(load))
+        if left < 0:
+            return loads[:at]
+    return loads

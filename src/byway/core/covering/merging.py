@@ -22,7 +22,7 @@ from byway.core.covering.retirement import Room
 from byway.core.covering.samples import Samples
 from byway.core.tables import Ending, Entry
 from byway.model import Attributes, Filter, Value
-from byway.model.filters import covers
+from byway.model.filters import FILTER_BYTES_MAX, covers
 from byway.model.merging import Merge, Share, even_share, merge, merge_exactly, share_of
 from byway.model.messages import EntryId
 
@@ -39,7 +39,7 @@ NEW_MAX: Final = 65_536
 """Forwarded entries that wait to be looked at; beyond, the oldest are not."""
 TRIES_MAX: Final = 256
 """Filters that one is tried with before it is left alone."""
-BYTES_MAX: Final = 65_536
+BYTES_MAX: Final = FILTER_BYTES_MAX
 """Of a merger's filter, encoded."""
 REFUSED_MAX: Final = 1_024
 """Mergers that let too much through and are not made again; beyond, the oldest may be."""

@@ -11,7 +11,7 @@ is sent, then they are taken back, and the next broker decides for itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -20,10 +20,8 @@ from byway.core.covering.active import Active, ActiveState
 from byway.core.covering.policy import Endings, Moves
 from byway.core.covering.statistics import Row, Statistics, critical_distance
 from byway.core.tables import Ending, Entry
+from byway.model.bounds import HINTS_MAX
 from byway.model.messages import Hint
-
-HINTS_MAX: Final = 256
-"""Publishers that an unsubscription tells about: those that sent most."""
 
 
 class Pruning(Active):

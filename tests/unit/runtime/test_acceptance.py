@@ -1,0 +1,77 @@
+"""Which brokers may dial in: by the settings, by who is there, by what was learnt."""
+
+import msgspec
+import pytest
+
+from byway.runtime.acceptance import Acceptance
+from byway.runtime.config import plain, read_settings
+from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+
+EVERYWHERE = Address("0.0.0.0", 7001)
+LOOPBACK = Address("127.0.0.1", 7001)
+B2 = Neighbour(Address("10.0.0.2", 7002), "B2")
+BY_ADDRESS = Neighbour(Address("10.0.0.3", 7003))
+
+
+def settings(listen: Address = EVERYWHERE, **others: object) -> BrokerSettings:
+    return BrokerSettings(id="B1", listen=listen, neighbours=(B2, BY_ADDRESS), **others)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("host", "accept"),
+    [
+        ("127.0.0.1", "any"),
+        ("127.8.9.10", "any"),
+        ("::1", "any"),
+        ("localhost", "any"),
+        ("0.0.0.0", "listed"),
+        ("::", "listed"),
+        ("10.0.0.1", "listed"),
+        ("192.168.1.4", "listed"),
+        ("broker.example", "listed"),
+        ("localhost.example", "listed"),
+    ],
+)
+def test_the_default_goes_by_the_listener(host: str, accept: str) -> None:
+    assert settings(Address(host, 7001)).accept == accept
+    for given in ("any", "listed"):
+        assert settings(Address(host, 7001), accept=given).accept == given
+
+
+def test_the_settings_that_are_in_force_say_so(tmp_path) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text('id = "B1"\nlisten = "0.0.0.0:7001"\n')
+    reading = read_settings(str(path), {}, {})
+    assert plain(reading.settings)["accept"] == "listed"
+    assert "accept" not in reading.sources
+    reading = read_settings(str(path), {"BYWAY_ACCEPT": "any"}, {})
+    assert plain(reading.settings)["accept"] == "any"
+    with pytest.raises(ValueError, match=r"accept: found 'all', expected one of any, listed"):
+        read_settings(str(path), {}, {}, ["accept=all"])
+
+
+def test_listed_ones_only() -> None:
+    acceptance = Acceptance(settings())
+    assert acceptance.refusal("B2", []) == ""
+    assert acceptance.refusal("was-here", ["was-here"]) == ""
+    assert acceptance.refusal("B3", []) == (
+        'broker B3 is not among the neighbours of B1, which takes in no other (accept = "listed")'
+    )
+    acceptance.learn(BY_ADDRESS, "B3")
+    assert acceptance.refusal("B3", []) == ""
+    assert acceptance.known_as(BY_ADDRESS) == "B3"
+    acceptance.learn(BY_ADDRESS, "B4")  # another one answers there now
+    assert acceptance.refusal("B3", []) != ""
+    assert acceptance.refusal("", []) != ""
+
+
+def test_any_up_to_a_bound() -> None:
+    acceptance = Acceptance(settings(LOOPBACK, limits=Limits(neighbours=2)))
+    assert acceptance.refusal("X", ["B2", "one"]) == ""
+    assert acceptance.refusal("X", ["B2", "one", "two"]) == (
+        "B1 has 2 neighbours that are not listed, the most there may be (limits.neighbours)"
+    )
+    assert acceptance.refusal("B2", ["one", "two"]) == ""
+    assert acceptance.refusal("one", ["one", "two"]) == ""
+    acceptance.settings = msgspec.structs.replace(acceptance.settings, limits=Limits(neighbours=0))
+    assert acceptance.refusal("X", []) != ""
