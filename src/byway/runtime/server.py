@@ -461,14 +461,22 @@ class BrokerServer:
             for_good = connection.goodbye is not None and connection.goodbye.for_good
             self.driver.now(ClientDetached(peer.name, for_good))
 
+    def _came_to_nothing(self, connection: Connection, name: str) -> bool:
+        """Whether a broker that dialled in has not told everything, so that nobody is to wait for
+        it. One that lost its state cannot say so of another: that may be a neighbour of before."""
+        agreement = self.broker.agreement
+        telling = agreement.telling.get(name)
+        if telling is None or agreement.forgetful:
+            return False
+        return connection.is_new and not telling.peer_told
+
     def _drop_link(self, name: str, reason: str) -> None:
         connection = self.links.pop(name)
         if not connection.was_up:
             connection.close(reason)  # the broker never heard of it
             return
         self.driver.forget_link(name)
-        end = self.broker.context.ends.get(name)
-        came_to_nothing = connection.is_new and end is not None and not end.open
+        came_to_nothing = self._came_to_nothing(connection, name)
         self.driver.now(LinkDown(name))
         connection.close(reason)
         if came_to_nothing:  # whoever that was: nobody is to wait for it
@@ -563,6 +571,5 @@ class BrokerServer:
             self.driver.forget_link(link)
             connection.was_cut = True
             connection.close(reason, for_good=True)
-            end = self.broker.context.ends.get(link)
-            if connection.is_new and end is not None and not end.open:
+            if self._came_to_nothing(connection, link):
                 self.driver.control(NeighbourRemoved(link))
