@@ -99,8 +99,7 @@ class BrokerSettings(_Table, frozen=True, kw_only=True):
     session_ttl_s_max: Seconds | None = None
     session_messages_max: Bound | None = None
     session_bytes_max: Bound | None = None
-    agreement_wait_s: Seconds | None = None
-    strangers_wait_s: Seconds | None = None
+    sync_wait_s: Seconds | None = None
     restore_grace_s: Seconds | None = None
     load_interval_s: Seconds | None = None
     load_radius: Bound | None = None
