@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from byway.core.actions import Action, Send
+from byway.core.actions import Action, Send, SetTimer
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
 from byway.core.inputs import (
@@ -19,6 +19,7 @@ from byway.core.inputs import (
     LinkUp,
     Started,
 )
+from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.model import ANY, TRUE, Filter, parse
 from byway.model.messages import (
     LANE_OF,
@@ -45,12 +46,15 @@ from byway.trace import TraceBuffer
 encode = msgspec.msgpack.encode
 DEFAULT = BrokerConfig()
 NOTHING = TablesHeld((), ())
+NAMES = NeighbourNames(("B",))
+"""What a neighbour that has no other says when it was told what B holds: it takes data."""
 TOLD = AdvertisementsTold(), SubscriptionsTold()
 
 
 class Lone:
     """Broker B; its neighbours have met it and agree with it, and each of the two has sent four
-    messages by then."""
+    messages by then. Every change of a link sets the timer of `reachability`, which is left out of
+    what B does unless a test asks for it (`all_timers`)."""
 
     def __init__(
         self,
@@ -58,8 +62,11 @@ class Lone:
         config: BrokerConfig = DEFAULT,
         trace: TraceBuffer | None = None,
         agreed: bool = True,
+        restarting: bool = False,
+        all_timers: bool = False,
     ) -> None:
-        self.broker = Broker("B", links, config, trace=trace)
+        self.broker = Broker("B", links, config, trace=trace, restarting=restarting)
+        self.all_timers = all_timers
         self.now_us = 0
         self.sent = {link: [0, 0] for link in links}
         self.handle(Started())
@@ -67,7 +74,8 @@ class Lone:
             self.agree(link)
 
     def handle(self, *events: Input) -> list[Action]:
-        return self.broker.handle_batch(self.now_us, events)
+        actions = self.broker.handle_batch(self.now_us, events)
+        return actions if self.all_timers else without_reachability(actions)
 
     # --- neighbours ----------------------------------------------------------------------------
 
@@ -79,7 +87,7 @@ class Lone:
     def agree(self, link: str, incarnation: int = 1) -> list[Action]:
         """It comes up, holds nothing, and has nothing to tell; what B does last."""
         self.meet(link, incarnation)
-        self.receive(link, NOTHING, NeighbourNames(("B",)))
+        self.receive(link, NOTHING, NAMES)
         return self.receive(link, *TOLD)
 
     def frame(self, link: str, *messages: Message) -> FrameReceived:
@@ -125,6 +133,11 @@ def acknowledged(link: str, control: int, data: int = 0, confirmed: int = 0) -> 
 
 def without_acknowledgements(actions: Iterable[Action]) -> list[Action]:
     return [a for a in actions if not (isinstance(a, Send) and isinstance(a.frame, Acknowledge))]
+
+
+def without_reachability(actions: Iterable[Action]) -> list[Action]:
+    """All but the timer that each change of a link sets."""
+    return [a for a in actions if not (isinstance(a, SetTimer) and a.timer == REACHABILITY_TIMER)]
 
 
 # --- things to send ------------------------------------------------------------------------------

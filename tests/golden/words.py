@@ -39,6 +39,7 @@ from byway.model.messages import (
     Attached,
     Batch,
     Body,
+    BrokersUnreachable,
     DeliveriesReceived,
     Delivery,
     EntryId,
@@ -48,6 +49,7 @@ from byway.model.messages import (
     LoadReport,
     NamesAsked,
     NamesHeld,
+    NeighbourNames,
     Parting,
     PublicationsAccepted,
     PublicationsConfirmed,
@@ -124,7 +126,8 @@ def _of_client(event: ClientAttached | ClientDetached | ClientRequested) -> str:
         case ClientAttached():
             ttl = f", kept for {duration(event.session_ttl_us)}" if event.session_ttl_us else ""
             has = f", has {event.received}" if event.received else ""
-            return f"attaches as incarnation {event.incarnation}{ttl}{has}"
+            had = ", had a session" if event.resumes else ""
+            return f"attaches as incarnation {event.incarnation}{ttl}{has}{had}"
         case ClientDetached():
             return "says goodbye" if event.for_good else "vanishes"
         case ClientRequested():
@@ -220,6 +223,10 @@ def message(what: object) -> str:
             return f"{kind} {what.number} {' – '.join(what.path)}"
         case Parting():
             return f"{kind}: {what.reason}"
+        case NeighbourNames():
+            return f"{kind} {', '.join(what.names)}{_restarting(what)}"
+        case BrokersUnreachable():
+            return f"{kind} {', '.join(what.brokers) or 'none'}"
         case TablesHeld() | NamesAsked() | NamesHeld():
             return f"{kind} {_compared(what)}"
     raise AssertionError(f"no words for {what}")
@@ -238,7 +245,14 @@ def _compared(what: TablesHeld | NamesAsked | NamesHeld) -> str:
             asked = isinstance(what, NamesAsked)
             buckets = len(items) if asked else sum(digest != 0 for digest in items)
             parts += [f"{kind} buckets: {buckets}"] if buckets else []
-    return ", ".join(parts) or "nothing"
+    if isinstance(what, TablesHeld) and what.neighbours:
+        parts.append(f"neighbours {', '.join(what.neighbours)}")
+    said = ", ".join(parts) or "nothing"
+    return f"{said}{_restarting(what)}" if isinstance(what, TablesHeld) else said
+
+
+def _restarting(what: TablesHeld | NeighbourNames) -> str:
+    return ", restarting" if what.restarting else ""
 
 
 def entry(id: EntryId) -> str:

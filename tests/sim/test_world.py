@@ -148,9 +148,10 @@ def test_progress_is_told_and_time_runs_out():
     assert seen == sorted(seen)
     assert 10 < len(seen) < 1_000
     pair(world)
+    begin_us = world.now_us
     world.clients["source"].publish({"p": 1})
     assert not world.quiet(1_500)  # two hops need two milliseconds, and as long to be confirmed
-    assert world.now_us <= SECOND + 10_000
+    assert world.now_us <= begin_us + 10_000
     assert world.quiet(SECOND)
 
 
@@ -378,27 +379,27 @@ def test_a_partition_ends():
     assert sink.deliveries == 1
 
 
-def test_claims_end_when_a_broker_without_state_stops_waiting():
-    world = make(config=BrokerConfig(agreement_wait_us=SECOND))
+def test_claims_stand_while_a_broker_without_state_waits():
+    """No timer ends the wait of a broker that was here before: B1 holds something from it."""
+    world = make(config=BrokerConfig(sync_wait_us=SECOND))
     source, sink = pair(world)
     world.crash("B2")
     world.cut("B2", "B3")
     source.publish({"p": 1})
     world.restart("B2", stored=False)
-    begin_us = world.now_us
     world.run(world.now_us + 2 * SECOND)
     source.publish({"p": 2})
     world.run(world.now_us + SECOND)
-    assert source.unconfirmed == 0
+    assert source.unconfirmed == 2
     world.mend("B2", "B3")
     world.quiet(10 * SECOND)
+    assert source.unconfirmed == 0
     source.publish({"p": 3})
     world.quiet(10 * SECOND)
     report = world.check()
     assert report.ok
     assert report.tables_compared
-    assert report.judged_until_us == begin_us + SECOND
-    assert sink.deliveries == 1
+    assert sink.deliveries == 3
 
 
 def test_a_world_that_is_not_whole_is_not_compared():

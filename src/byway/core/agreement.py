@@ -237,6 +237,13 @@ class Agreement:
         names = tuple(self._context.ends)[:NEIGHBOURS_MAX]
         self._context.out.send(link, NeighbourNames(names, self.restarting))
 
+    def resumed(self, link: str) -> None:
+        """The ends of a link go on where they were. One that went on from a state of an earlier
+        version has not told the names; one that has not heard what the peer holds will."""
+        telling = self.telling[link]
+        if telling.phase is not Phase.SILENT and not telling.told_names:
+            self.tell_names_to(link)
+
     def knows_adverts_but(self, link: str | None) -> bool:
         """Whether all neighbours, or all but one, have told their advertisements. Before that
         nobody can say where a subscription has to go."""
@@ -317,14 +324,17 @@ class Agreement:
 
     # --- comparing -----------------------------------------------------------------------------
 
-    def on_held(self, link: str, message: TablesHeld) -> None:
-        """The peer says what it holds: ask for names where that is not what it should hold."""
-        telling = self.telling[link]
-        if telling.phase is not Phase.SILENT:
+    def check_held(self, link: str, message: TablesHeld) -> None:
+        """Whether the peer may say this now. Raises `RemoteProtocolError`."""
+        if self.telling[link].phase is not Phase.SILENT:
             raise RemoteProtocolError(link, "says twice what it holds")
         for digests in (message.advertisements, message.subscriptions):
             if len(digests) not in (0, BUCKETS):
                 raise RemoteProtocolError(link, f"sends {len(digests)} digests, not {BUCKETS}")
+
+    def on_held(self, link: str, message: TablesHeld) -> None:
+        """The peer says what it holds: ask for names where that is not what it should hold."""
+        telling = self.telling[link]
         adverts, subscriptions, telling.repeated = self._should_hold(link)
         asked = (
             _differing(message.advertisements, adverts),

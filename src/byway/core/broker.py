@@ -365,6 +365,7 @@ class Broker:
         self.agreement.tell_names()
 
     def _on_tables_held(self, link: str, message: TablesHeld) -> None:
+        self.agreement.check_held(link, message)
         for name in self.agreement.unknown_names(link, message):
             if name != self.name:
                 self._learn_link(name)
@@ -446,8 +447,7 @@ class Broker:
             for batch in meeting.again:
                 context.out.do(Send(link, batch))
             context.out.touched[link] = None  # what was confirmed since our greeting is news
-            if not self.agreement.telling[link].told_names:  # state of an earlier version
-                self.agreement.tell_names_to(link)
+            self.agreement.resumed(link)
         else:
             lanes = context.out.messages.get(link)
             if lanes is not None:  # of earlier inputs of the same batch: tables replace it

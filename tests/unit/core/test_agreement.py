@@ -23,6 +23,7 @@ from byway.model.messages import (
     Hello,
     NamesAsked,
     NamesHeld,
+    NeighbourNames,
     PublicationsAccepted,
     Publish,
     Settled,
@@ -37,6 +38,7 @@ from byway.model.messages import (
     UnsubscribeRequest,
 )
 from tests.lone_broker import (
+    NAMES,
     NOTHING,
     TOLD,
     Lone,
@@ -46,6 +48,7 @@ from tests.lone_broker import (
     control,
     data,
     entry,
+    onward,
     publication,
     publish,
     subscribe,
@@ -55,6 +58,9 @@ from tests.lone_broker import (
 
 TIMER = Timer("agreement")
 NO_NAMES = NamesHeld((), ())
+TO_A = NeighbourNames(("A",))
+"""What B tells A when A has said what it holds, and is its only neighbour."""
+TO_BOTH = NeighbourNames(("A", "C"))
 
 
 def held(*announcements: Advertise | Subscribe, settled: bool = True) -> TablesHeld:
@@ -72,9 +78,10 @@ def held(*announcements: Advertise | Subscribe, settled: bool = True) -> TablesH
 
 
 def asked(actions: list) -> NamesAsked:
-    """What B asks for in the only message it sends."""
+    """What B, whose only neighbour is A, asks for; it tells names, and nothing else."""
     (sent,) = without_acknowledgements(actions)
-    (message,) = sent.frame.messages
+    (names, message) = sent.frame.messages
+    assert names == TO_A
     assert isinstance(message, NamesAsked)
     return message
 
@@ -108,21 +115,22 @@ def test_two_steps():
     """Advertisements are told when all others have told theirs, subscriptions likewise."""
     lone = Lone("A", "C", agreed=False)
     assert lone.meet("A") == [control("A", 1, NOTHING)]
-    assert lone.receive("A", NOTHING) == [acknowledged("A", 1)]  # C may have advertisements for A
+    # C may have advertisements for A
+    assert lone.receive("A", NOTHING) == [control("A", 2, TO_BOTH), acknowledged("A", 1)]
     assert lone.receive("A", *TOLD) == [acknowledged("A", 3)]
     assert lone.meet("C") == [control("C", 1, NOTHING)]
     assert lone.receive("C", NOTHING) == [
-        control("C", 2, AdvertisementsTold()),
+        control("C", 2, TO_BOTH, AdvertisementsTold()),
         acknowledged("C", 1),
     ]
     assert lone.receive("C", AdvertisementsTold()) == [
-        control("A", 2, AdvertisementsTold()),
-        control("C", 3, SubscriptionsTold()),
+        control("A", 3, AdvertisementsTold()),
+        control("C", 4, SubscriptionsTold()),
         acknowledged("C", 2),
     ]
     assert lone.receive("C", SubscriptionsTold()) == [
         CancelTimer(TIMER),
-        control("A", 3, SubscriptionsTold()),
+        control("A", 4, SubscriptionsTold()),
         acknowledged("C", 3),
     ]
 
@@ -130,14 +138,14 @@ def test_two_steps():
 def test_subscriptions_are_not_told_to_be_complete_before_the_peer_told_its_advertisements():
     lone = Lone("A", agreed=False)
     lone.meet("A")
-    assert lone.receive("A", NOTHING)[0] == control("A", 2, AdvertisementsTold())
+    assert lone.receive("A", NOTHING)[0] == control("A", 2, TO_A, AdvertisementsTold())
     # its advertisement draws a subscription, which must come before the conclusion
     lone.attach("c")
     lone.ask("c", SubscribeRequest("s", TRUE))
     told = lone.receive("A", advertise("a"), AdvertisementsTold())
     subscribed = Subscribe(EntryId("c", "s", 1, 1), TRUE)
     answer = AdvertisementSettled(entry("a"))
-    assert told[0] == control("A", 3, subscribed, answer, SubscriptionsTold())
+    assert told[0] == control("A", 4, subscribed, answer, SubscriptionsTold())
 
 
 def test_patience_ends():
@@ -146,38 +154,34 @@ def test_patience_ends():
     lone.receive("A", NOTHING)
     lone.receive("A", *TOLD)
     assert lone.handle(TimerFired(TIMER)) == [
-        control("A", 2, AdvertisementsTold(), SubscriptionsTold())
+        control("A", 3, AdvertisementsTold(), SubscriptionsTold())
     ]
     # who comes later is told everything all the same
     lone.receive("A", advertise("a"))
     lone.meet("C")
-    assert lone.receive("C", NOTHING)[0] == control("C", 2, advertise("a"), AdvertisementsTold())
-
-
-def test_neighbours_that_were_not_announced_are_waited_for_too():
-    lone = Lone("A", agreed=False, config=BrokerConfig(sync_wait_us=900, strangers_wait_us=70))
-    strangers = Timer("agreement", "strangers")
-    started = Broker("B", ["A"], lone.broker.context.config).handle(100, Started())
-    assert started == [SetTimer(TIMER, 1_000), SetTimer(strangers, 170), OpenLink("A")]
-    lone.meet("A")
-    lone.receive("A", NOTHING)
-    assert lone.receive("A", *TOLD) == [acknowledged("A", 3)]
-    assert lone.handle(TimerFired(strangers)) == [
-        CancelTimer(TIMER),
-        control("A", 2, AdvertisementsTold(), SubscriptionsTold()),
-    ]
+    assert lone.receive("C", NOTHING)[0] == control(
+        "C", 2, TO_BOTH, advertise("a"), AdvertisementsTold(), SubscriptionsTold()
+    )
 
 
 def test_a_neighbour_that_comes_unannounced_is_waited_for():
-    lone = Lone("A", agreed=False, config=BrokerConfig(strangers_wait_us=70))
+    lone = Lone("A", agreed=False)
     lone.handle(NeighbourAdded("D"))
     lone.meet("A")
     lone.receive("A", NOTHING)
-    lone.receive("A", *TOLD)
-    assert lone.handle(TimerFired(Timer("agreement", "strangers"))) == []
+    assert lone.receive("A", *TOLD) == [acknowledged("A", 3)]
     lone.meet("D")
     lone.receive("D", NOTHING)
-    assert control("A", 2, AdvertisementsTold()) in lone.receive("D", AdvertisementsTold())
+    assert control("A", 3, AdvertisementsTold()) in lone.receive("D", AdvertisementsTold())
+
+
+def test_a_neighbour_that_comes_unannounced_is_not_waited_for_without_end():
+    """B had nobody to wait for before."""
+    lone = Lone(agreed=False, config=BrokerConfig(sync_wait_us=900))
+    lone.attach("c")
+    assert lone.handle(NeighbourAdded("D")) == [SetTimer(TIMER, 900), OpenLink("D")]
+    assert lone.ask("c", SubscribeRequest("s", TRUE)) == []
+    assert lone.handle(TimerFired(TIMER)) == [Tell("c", (Settled("s"),))]
 
 
 def test_a_subscription_is_not_settled_before_all_have_told_their_advertisements():
@@ -211,15 +215,27 @@ def test_settlement_does_not_wait_longer_than_patience():
 # --- data waits for agreement --------------------------------------------------------------------
 
 
-def test_data_is_sent_when_the_peer_has_told_everything():
+def test_a_broker_without_state_sends_data_when_the_peer_has_told_everything():
     lone = Lone("A", agreed=False)
     lone.attach("c")
     lone.ask("c", AdvertiseRequest("a", ANY))
     lone.meet("A")
-    lone.receive("A", NOTHING, subscribe("s"), AdvertisementsTold())
+    lone.receive("A", NOTHING, NAMES, subscribe("s"), AdvertisementsTold())
     assert lone.ask("c", publish(1, p=1)) == [Tell("c", (PublicationsAccepted(1),))]
     sent = Publish("c", 1, 1, 0, hop=1, distance=1, count=0, body=body(p=1))
     assert data("A", 1, sent) in lone.receive("A", SubscriptionsTold())
+
+
+def test_a_broker_that_is_complete_sends_data_when_the_peer_takes_it():
+    """It knows what the peer wants, and need not wait for it to tell."""
+    lone = Lone("A", "C")
+    lone.receive("C", subscribe("s"))
+    lone.handle(LinkDown("C"))
+    lone.meet("C", incarnation=2)
+    first = publication(1, p=1)
+    assert lone.receive("A", first) == []
+    lone.receive("C", NOTHING)
+    assert lone.receive("C", NAMES) == [data("C", 1, onward(first)), acknowledged("C", 2)]
 
 
 def test_data_does_not_overtake_what_it_rests_on():
@@ -229,12 +245,12 @@ def test_data_does_not_overtake_what_it_rests_on():
     lone.attach("c")
     lone.ask("c", AdvertiseRequest("a", ANY))
     lone.meet("A")
-    lone.receive("A", *TOLD)
+    lone.receive("A", NAMES, *TOLD)
     assert lone.ask("c", UnadvertiseRequest("a")) == []
     assert lone.receive("A", NOTHING) == [
-        control("A", 2, MINE, AdvertisementsTold(), SubscriptionsTold()),
+        control("A", 2, TO_A, MINE, AdvertisementsTold(), SubscriptionsTold()),
         data("A", 1, Unadvertise(MINE.id, ANY)),
-        acknowledged("A", 3),
+        acknowledged("A", 4),
     ]
 
 
@@ -243,9 +259,9 @@ def test_an_end_that_is_on_its_way_is_told_after_what_it_ends():
     lone = with_tables()
     lone.ask("c", UnadvertiseRequest("a"))
     lone.meet("A", incarnation=2)
-    told = without_acknowledgements(lone.receive("A", NOTHING, *TOLD))
+    told = without_acknowledgements(lone.receive("A", NOTHING, NAMES, *TOLD))
     assert told == [
-        control("A", 2, MINE, WANTED, AdvertisementsTold(), SubscriptionsTold()),
+        control("A", 2, TO_A, MINE, WANTED, AdvertisementsTold(), SubscriptionsTold()),
         data("A", 1, Unadvertise(MINE.id, ANY)),
     ]
 
@@ -281,10 +297,13 @@ def test_an_advertisement_that_began_again_behind_its_end_is_told_twice():
     lone.receive("A", unadvertise("a"))
     lone.receive("A", advertise("a"))
     lone.meet("C", incarnation=2)
-    assert without_acknowledgements(lone.receive("C", NOTHING, *TOLD)) == [
-        control("C", 2, advertise("a"), advertise("a"), AdvertisementsTold(), SubscriptionsTold()),
+    assert without_acknowledgements(lone.receive("C", NOTHING, NAMES, *TOLD)) == [
+        control(
+            "C", 2, TO_BOTH,
+            advertise("a"), advertise("a"), AdvertisementsTold(), SubscriptionsTold(),
+        ),
         data("C", 1, unadvertise("a")),
-    ]
+    ]  # fmt: skip
 
 
 def test_an_end_in_the_same_batch_is_on_its_way():
@@ -293,7 +312,8 @@ def test_an_end_in_the_same_batch_is_on_its_way():
     lone.handle(LinkDown("C"))
     lone.meet("C", incarnation=2)
     told = lone.handle(lone.frame("A", unadvertise("a")), lone.frame("C", NOTHING))
-    assert control("C", 2, advertise("a"), AdvertisementsTold()) in told
+    told_all = AdvertisementsTold(), SubscriptionsTold()
+    assert control("C", 2, TO_BOTH, advertise("a"), *told_all) in told
 
 
 def test_an_advertisement_that_is_told_again_is_answered_again():
@@ -312,7 +332,7 @@ def test_equal_digests_tell_nothing():
     assert sent.frame.messages == (held(advertise("theirs")),)
     told = lone.receive("A", held(MINE, WANTED), *TOLD)
     assert told == [
-        control("A", 2, AdvertisementsTold(), SubscriptionsTold()),
+        control("A", 2, TO_A, AdvertisementsTold(), SubscriptionsTold()),
         acknowledged("A", 3),
     ]
 
@@ -321,7 +341,9 @@ def test_a_peer_that_holds_nothing_is_told_everything_without_asking():
     lone = with_tables()
     lone.meet("A", incarnation=2)
     told = lone.receive("A", NOTHING)
-    assert told[0] == control("A", 2, MINE, WANTED, AdvertisementsTold())
+    assert told[0] == control(
+        "A", 2, TO_A, MINE, WANTED, AdvertisementsTold(), SubscriptionsTold()
+    )
 
 
 def test_only_the_difference_is_told():
@@ -332,7 +354,7 @@ def test_only_the_difference_is_told():
     assert (len(wanted.advertisements), len(wanted.subscriptions)) == (0, 1)
     fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
     told = lone.receive("A", NO_NAMES)
-    assert told[0] == control("A", 3, fresh, AdvertisementsTold())
+    assert told[0] == control("A", 4, fresh, AdvertisementsTold(), SubscriptionsTold())
 
 
 def test_names_are_told_in_the_buckets_asked_for():
@@ -360,7 +382,7 @@ def test_what_is_settled_beyond_is_not_awaited_again():
     asked(lone.receive("A", held(MINE, WANTED, fresh)))  # it arrived, only its answer was lost
     told = lone.receive("A", NamesHeld((), ((fresh.id, True),)))
     assert told == [
-        control("A", 3, AdvertisementsTold()),
+        control("A", 4, AdvertisementsTold(), SubscriptionsTold()),
         acknowledged("A", 2),
         Tell("c", (Settled("new"),)),
     ]
@@ -373,7 +395,10 @@ def test_what_is_held_but_not_settled_beyond_is_awaited():
     fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
     asked(lone.receive("A", held(MINE, WANTED)))
     told = lone.receive("A", NamesHeld((), ((fresh.id, False),)))
-    assert told == [control("A", 3, AdvertisementsTold()), acknowledged("A", 2)]
+    assert told == [
+        control("A", 4, AdvertisementsTold(), SubscriptionsTold()),
+        acknowledged("A", 2),
+    ]
     assert lone.receive("A", SubscriptionsSettled((fresh.id,)))[-1] == Tell("c", (Settled("new"),))
 
 
@@ -390,7 +415,7 @@ def test_an_advertisement_counts_as_settled_when_the_peer_has_told_its_subscript
     lone.meet("A", incarnation=2)
     asked(lone.receive("A", held(MINE)))
     assert lone.receive("A", NamesHeld(((MINE.id, True),), ())) == [
-        control("A", 3, AdvertisementsTold()),
+        control("A", 4, AdvertisementsTold(), SubscriptionsTold()),
         acknowledged("A", 2),
     ]
     assert Tell("c", (Settled("a"),)) in lone.receive("A", *TOLD)
@@ -406,7 +431,9 @@ def test_changes_before_the_comparison_are_seen_by_it():
     assert lone.ask("c", SubscribeRequest("new", TRUE)) == []
     told = lone.receive("A", NOTHING)
     fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
-    assert told[0] == control("A", 2, MINE, fresh, AdvertisementsTold())
+    assert told[0] == control(
+        "A", 2, TO_A, MINE, fresh, AdvertisementsTold(), SubscriptionsTold()
+    )
 
 
 def test_changes_while_names_are_on_their_way_are_told_after_them():
@@ -418,7 +445,7 @@ def test_changes_while_names_are_on_their_way_are_told_after_them():
     told = lone.receive("A", NO_NAMES)
     fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
     gone = Unsubscribe((fresh.id, WANTED.id))
-    assert told[0] == control("A", 3, fresh, gone, AdvertisementsTold())
+    assert told[0] == control("A", 4, fresh, gone, AdvertisementsTold(), SubscriptionsTold())
 
 
 def test_an_answer_waits_for_the_subscriptions_that_came_before_it():
@@ -431,7 +458,7 @@ def test_an_answer_waits_for_the_subscriptions_that_came_before_it():
     told = lone.receive("A", NOTHING)
     subscribed = Subscribe(EntryId("c", "s", 1, 1), TRUE)
     answer = AdvertisementSettled(entry("a"))
-    assert told[0] == control("A", 2, subscribed, answer, AdvertisementsTold())
+    assert told[0] == control("A", 2, TO_A, subscribed, answer, AdvertisementsTold())
 
 
 # --- what nobody has claimed yet -----------------------------------------------------------------
@@ -472,7 +499,7 @@ def test_what_nobody_claims_has_ended():
     lone.meet("C")
     lone.receive("C", NOTHING)
     told = without_acknowledgements(lone.receive("C", AdvertisementsTold()))
-    assert control("A", 3, AdvertisementsTold((entry("a"),))) in told
+    assert control("A", 4, AdvertisementsTold((entry("a"),))) in told
     told = without_acknowledgements(lone.receive("C", SubscriptionsTold()))
     assert control("A", 5, SubscriptionsTold((entry("s"),))) in told
 
@@ -512,7 +539,7 @@ def test_a_link_that_resumes_compares_nothing():
     lone = with_tables()
     lone.ask("c", SubscribeRequest("while down", TRUE))
     control_received, _ = lone.sent["A"]
-    hello = Hello("A", 1, knows=1, control=6, data=0, confirmed=0, epoch=1)
+    hello = Hello("A", 1, knows=1, control=7, data=0, confirmed=0, epoch=1)
     fresh = Subscribe(EntryId("c", "while down", 1, 3), TRUE)
     assert lone.handle(LinkUp("A", hello)) == [control("A", 8, fresh)]
     assert lone.broker.hello("A").control == control_received
@@ -579,8 +606,8 @@ def test_what_was_confirmed_since_the_greeting_is_told_at_once():
     lone.handle(LinkDown("A"))
     assert lone.broker.hello("A").confirmed == 0
     assert lone.acknowledge("C", 1) == []
-    resumed = lone.handle(LinkUp("A", Hello("A", 1, 1, 3, 0, 0, epoch=1)))
-    assert resumed == [acknowledged("A", 3, data=1, confirmed=1)]
+    resumed = lone.handle(LinkUp("A", Hello("A", 1, 1, 4, 0, 0, epoch=1)))
+    assert resumed == [acknowledged("A", 4, data=1, confirmed=1)]
 
 
 def test_an_invitation_of_a_batch_is_not_carried_into_a_new_beginning():
@@ -588,7 +615,7 @@ def test_an_invitation_of_a_batch_is_not_carried_into_a_new_beginning():
     lone.attach("c")
     lone.ask("c", AdvertiseRequest("a", ANY))
     lone.meet("A")
-    lone.receive("A", NOTHING, subscribe("s"), AdvertisementsTold())
+    lone.receive("A", NOTHING, NAMES, subscribe("s"), AdvertisementsTold())
     lone.ask("c", publish(1, p=1))
     again = LinkUp("A", Hello("A", 2, 0, 0, 0, 0))
     (sent,) = lone.handle(lone.frame("A", SubscriptionsTold()), LinkDown("A"), again)[1:]

@@ -219,7 +219,7 @@ def test_a_behaviour_sees_and_does_what_it_needs():
         ("forwarded", 1, 2, ("C",)),
         ("delivered", 1, ("c",)),
         ("received", 1, None),
-        ("forwarded", 1, 1, ("C",)),
+        ("forwarded", 1, 1, ("A", "C")),  # A has not told what it wants
         ("delivered", 1, ("c",)),
         ("sample", 3),
         ("timer", "tick", "B", (2, 2)),

@@ -304,7 +304,11 @@ def test_after_a_restart_clients_have_some_time_to_come_back(ttl_us, grace_us, k
     lone = with_subscriber(ttl_us=ttl_us)
     config = BrokerConfig(restore_grace_us=grace_us)
     restored = Broker.restore(lone.broker.snapshot(), config)
-    assert restored.handle(50, Started()) == [SetTimer(TIMER, 50 + kept_us), OpenLink("A")]
+    assert restored.handle(50, Started()) == [
+        SetTimer(TIMER, 50 + kept_us),
+        SetTimer(Timer("restore"), 50 + grace_us),
+        OpenLink("A"),
+    ]
     assert restored.handle(60, ClientAttached("c", 1, ttl_us)) == [
         CancelTimer(TIMER),
         Tell("c", (Attached(resumed=True, published=0), Settled("s"))),

@@ -111,8 +111,8 @@ def test_a_cycle_that_another_found_is_told_on(cycle, goes_to):
     lone = Lone("A", "C")
     message = probe(*cycle.split())
     came_from = "C" if goes_to == "A" else "A"
-    sent = [a for a in lone.receive(came_from, message) if a != acknowledged(came_from, 4)]
-    assert sent == ([] if goes_to is None else [control(goes_to, 4, message)])
+    sent = [a for a in lone.receive(came_from, message) if a != acknowledged(came_from, 5)]
+    assert sent == ([] if goes_to is None else [control(goes_to, 5, message)])
 
 
 def test_an_end_of_the_last_link_parts_when_it_hears_of_the_cycle():

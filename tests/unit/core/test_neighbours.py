@@ -14,6 +14,7 @@ from byway.model.messages import (
     EntryId,
     Hello,
     Lane,
+    NeighbourNames,
     Parting,
     PublicationsConfirmed,
     Settled,
@@ -24,6 +25,7 @@ from byway.model.messages import (
     Unsubscribe,
 )
 from tests.lone_broker import (
+    NAMES,
     NOTHING,
     TOLD,
     Lone,
@@ -62,16 +64,17 @@ def with_client() -> Lone:
 
 def test_a_new_neighbour_is_connected_and_told_everything():
     lone = with_client()
-    assert lone.handle(NeighbourAdded("D")) == [OpenLink("D")]
+    names = NeighbourNames(("A", "D"))
+    assert lone.handle(NeighbourAdded("D")) == [OpenLink("D"), control("A", 6, names)]
     assert lone.meet("D") == [control("D", 1, NOTHING)]
     assert lone.receive("D", NOTHING) == [
-        control("D", 2, MINE, AdvertisementsTold()),
+        control("D", 2, names, MINE, AdvertisementsTold(), SubscriptionsTold()),
         acknowledged("D", 1),
     ]
     assert lone.receive("D", advertise("d"), *TOLD) == [
-        control("A", 6, advertise("d")),
-        control("D", 5, Subscribe(EntryId("c", "s", 1, 2), TRUE), SubscriptionsTold()),
-        acknowledged("D", 5),
+        control("A", 7, advertise("d")),
+        control("D", 6, Subscribe(EntryId("c", "s", 1, 2), TRUE)),
+        acknowledged("D", 4),
     ]
     assert validate(lone.broker) == []
 
@@ -99,10 +102,11 @@ def test_all_that_a_removed_neighbour_told_ends():
     lone.receive("A", advertise("a"), subscribe("s"))
     lone.receive("C", advertise("c"), subscribe("t"))
     assert lone.handle(NeighbourRemoved("A")) == [
-        *parted("A", 7),
+        *parted("A", 8),
         control(
             "C", 7, Unsubscribe((entry("s"),)),
-            AdvertisementSettled(entry("c")), SubscriptionsSettled((entry("t"),)),
+            AdvertisementSettled(entry("c")), NeighbourNames(("C",)),
+            SubscriptionsSettled((entry("t"),)),
         ),
         data("C", 1, unadvertise("a")),
     ]  # fmt: skip
@@ -151,7 +155,7 @@ def test_who_is_removed_is_not_waited_for():
     assert lone.handle(NeighbourRemoved("C")) == [  # it has never come: there is nobody to tell
         CancelTimer(Timer("agreement")),
         CloseLink("C", REASON),
-        control("A", 2, AdvertisementsTold(), SubscriptionsTold()),
+        control("A", 3, AdvertisementsTold(), SubscriptionsTold(), NeighbourNames(("A",))),
         Tell("c", (Settled("s"),)),
     ]
 
@@ -161,8 +165,11 @@ def test_frames_of_a_batch_before_the_removal_do_no_harm():
     lone.handle(NeighbourAdded("D"))
     lone.meet("D")
     lone.receive("D", NOTHING)
-    opened = lone.frame("D", *TOLD, subscribe("s"))
-    assert lone.handle(opened, NeighbourRemoved("D")) == parted("D", 4)
+    opened = lone.frame("D", NAMES, *TOLD, subscribe("s"))
+    assert lone.handle(opened, NeighbourRemoved("D")) == [
+        *parted("D", 6),
+        control("A", 7, NeighbourNames(("A",))),
+    ]
     assert validate(lone.broker) == []
 
 
@@ -172,7 +179,7 @@ def test_a_neighbour_may_part_itself():
     goodbye = lone.frame("A", advertise("a"), Parting("the overlay has a cycle"), subscribe("late"))
     assert lone.handle(goodbye) == [
         CloseLink("A", "the overlay has a cycle"),
-        control("C", 5, advertise("a")),
+        control("C", 5, advertise("a"), NeighbourNames(("C",))),
         data("C", 1, unadvertise("a")),
     ]
     assert list(lone.broker.context.ends) == ["C"]
@@ -192,11 +199,14 @@ def test_a_neighbour_that_was_removed_may_be_added_again():
     lone.receive("C", subscribe("s"))
     lone.receive("A", publication(1, p=1))
     lone.handle(NeighbourRemoved("A"))
-    assert lone.handle(NeighbourAdded("A")) == [OpenLink("A")]
+    assert lone.handle(NeighbourAdded("A")) == [
+        OpenLink("A"),
+        control("C", 7, NeighbourNames(("A", "C"))),
+    ]
     lone.agree("A", incarnation=1)
     second = publication(2, p=1)
     assert lone.receive("A", second)[-1] == data("C", 2, onward(second))
-    assert lone.acknowledge("C", 2) == [acknowledged("A", 3, data=1, confirmed=1)]
+    assert lone.acknowledge("C", 2) == [acknowledged("A", 4, data=1, confirmed=1)]
 
 
 # --- a neighbour that stays away -----------------------------------------------------------------

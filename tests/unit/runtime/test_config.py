@@ -71,7 +71,6 @@ def test_a_file_with_everything(file):
         conformance=False,
         load_interval_us=1_000_000,
         probe_cycles=True,
-        strangers_wait_us=1_000_000,
     )
     assert read(file(FULL)).settings == BrokerSettings(
         id="B1",

@@ -60,13 +60,13 @@ def test_brokers_differ_where_they_are_told_to() -> None:
     given = scenario(
         brokers={
             "covering": "active",
-            "agreement_wait_s": 1.5,
+            "sync_wait_s": 1.5,
             "at": {"B2": {"covering": "none", "session_ttl_s_max": 2, "hops_max": 9}},
         }
     )
-    common = BrokerConfig(covering="active", agreement_wait_us=1_500_000)
+    common = BrokerConfig(covering="active", sync_wait_us=1_500_000)
     own = BrokerConfig(
-        covering="none", agreement_wait_us=1_500_000, session_ttl_us_max=2_000_000, hops_max=9
+        covering="none", sync_wait_us=1_500_000, session_ttl_us_max=2_000_000, hops_max=9
     )
     configs = configs_of(given, topology_of(given, 1))
     assert configs == {"B1": common, "B2": own, "B3": common, "B4": common}
