@@ -70,11 +70,14 @@ class Conjunction(msgspec.Struct, frozen=True, array_like=True):
         if len(self.terms) > len(other.terms):
             return False
         theirs = dict(other.terms)
+        unequal = []
         for name, constraint in self.terms:
             inner = theirs.get(name)
-            if inner is None or not subset(inner, constraint):
+            if inner is None:
                 return False
-        return True
+            if inner is not constraint and inner != constraint:
+                unequal.append((inner, constraint))
+        return all(subset(inner, constraint) for inner, constraint in unequal)
 
     def admits(self, attributes: Attributes) -> bool:
         """Closed-world reading: every attribute is named here and satisfies its constraint."""
