@@ -294,6 +294,7 @@ def put(state: BrokerState, broker: Broker) -> None:
         broker.policy.restore(kept)
     for client in state.clients:
         broker.clients.all[client.name] = _put_client(client)
+    broker.clients.recount()
     pendings = _put_pendings(state)
     for link in state.links:
         context.ends[link.peer] = _put_link(link, context)
