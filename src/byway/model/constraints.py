@@ -535,6 +535,15 @@ def _set_subset(inner: tuple[Any, ...], outer: tuple[Any, ...]) -> bool:
     return inner == outer or set(outer).issuperset(inner)
 
 
+def is_long(constraint: Constraint) -> bool:
+    """Whether it has so many members that to compare it takes a while."""
+    if isinstance(constraint, (NumberRange, StringPattern)):
+        return len(constraint.excluded) >= _SEARCH_FROM
+    if isinstance(constraint, (NumberSet, StringSet)):
+        return len(constraint.values) >= _SEARCH_FROM
+    return False
+
+
 def low_key(constraint: NumberRange) -> tuple[float, int]:
     """The lower bound as a closed bound in the order of `number_key`."""
     nearest, rest = number_key(constraint.low)

@@ -47,6 +47,7 @@ STRANGER_BYTES_MAX: Final = 4_096
 short."""
 GREETING_BYTES_MAX: Final = 65_536
 """The longest frame of a peer that says it is a broker and has not been taken in."""
+_DEFERRED: Final = "more has come than is taken at a time"
 CLOSE_S: Final = 2.0
 """How long what was written may take to go out when a connection is closed."""
 
@@ -125,8 +126,6 @@ class Connection(asyncio.Protocol):
         """Requests that came and are not all checked yet,"""
         self._checked = 0
         """and how many of them are."""
-        self._is_deferred = False
-        """Whether more has come than is taken in this iteration of the event loop."""
         self._silencers: dict[str, None] = {}
         """Why nothing is read from the peer."""
         self._loop = asyncio.get_running_loop()
@@ -163,27 +162,27 @@ class Connection(asyncio.Protocol):
         if not self.open:
             return
         self._reader.put(data)
-        if not self._is_deferred:
+        if not self._silencers:
             self._take_all()
 
     def _take_all(self) -> None:
-        """Take what is complete, or a slice of it; the rest is taken when others were served."""
+        """Take what is complete, or a slice of it; the rest is taken when others were served, or
+        when the peer is listened to again."""
         before = self.frames_in
         try:
             if self._unchecked is not None and not self._check():
                 return
-            while (payload := self._reader.next()) is not None:
+            while not self._silencers and (payload := self._reader.next()) is not None:
                 self.frames_in += 1
                 if not self._take_payload(payload) or not self.open:
                     return
                 if self.frames_in - before >= FRAMES_A_SLICE:
                     self._defer()
-                    return
         except FrameError as error:
             self.close(str(error))
             return
         if self._intake is not None:
-            kept = self._reader.waiting_bytes
+            kept = 0 if self._reader.has_more else self._reader.waiting_bytes
             self._intake.keeps(self, kept, is_new=self.frames_in > before)
 
     def _take_payload(self, payload: memoryview) -> bool:
@@ -225,16 +224,14 @@ class Connection(asyncio.Protocol):
 
     def _defer(self) -> None:
         """Go on in the next iteration of the event loop; nothing more is read until then."""
-        self._is_deferred = True
-        self.pause_reading("frames wait to be taken")
+        self.pause_reading(_DEFERRED)
         self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        self._is_deferred = False
-        if self.open:
+        self._silencers.pop(_DEFERRED, None)
+        if self.open and not self._silencers:
             self._take_all()
-        if not self._is_deferred:
-            self.resume_reading("frames wait to be taken")
+        self._listen()
 
     def trust(self, is_link: bool = False) -> None:
         """The peer was taken in: it may send frames of any length that is read here."""
@@ -390,6 +387,11 @@ class Connection(asyncio.Protocol):
         if not self._silencers:
             return
         self._silencers.pop(why, None)
+        if not self._silencers and (self._reader.has_more or self._unchecked is not None):
+            self._defer()  # what has come already goes first
+        self._listen()
+
+    def _listen(self) -> None:
         if self._silencers or self._transport is None or not self.open:
             return
         if not self._transport.is_reading():

@@ -80,6 +80,11 @@ class FrameReader:
         self._kept, self._view = bytearray(), None
 
     @property
+    def has_more(self) -> bool:
+        """Whether `next` has not been asked for all that has come."""
+        return self._view is not None
+
+    @property
     def waiting_bytes(self) -> int:
         """Bytes that have come and were not given out."""
         return len(self._kept) if self._view is None else len(self._view) - self._at
