@@ -58,6 +58,9 @@ class Nobody:
     def close_link(self, link: str, reason: str) -> None:
         """Nothing."""
 
+    def taken_from(self, client: str) -> None:
+        """Nothing."""
+
 
 class SqliteJournal:
     """The same records as rows, emptied when a snapshot replaces them."""
@@ -215,7 +218,7 @@ def _driven(
         began, before = process_time(), perf_counter()
         for start in range(0, len(requests), TURN):
             for part in requests[start : start + TURN]:
-                driver.request("publisher", ClientRequested("publisher", part))
+                driver.request("publisher", part)
             while driver.waiting:
                 await asyncio.sleep(0)
             now = perf_counter()

@@ -17,9 +17,11 @@ from byway.core.advertisements import Advertisements
 from byway.core.context import Context, Pending
 from byway.core.links import Window
 from byway.core.subscriptions import Subscriptions
-from byway.core.tables import Origin
+from byway.core.tables import Entry, Origin
+from byway.model import Filter
 from byway.model.bounds import DELIVERED_NAMES_MAX
 from byway.model.messages import (
+    SESSION,
     AdvertiseRequest,
     Attached,
     DeliveriesReceived,
@@ -37,6 +39,10 @@ from byway.model.messages import (
 from byway.model.trace import DropReason
 
 RESTORE_TIMER: Final = Timer("restore")
+DELIVERY_BYTES: Final = 256
+"""What keeping a delivery takes, its publication apart."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Client(msgspec.Struct, eq=False):
@@ -63,6 +69,15 @@ class Client(msgspec.Struct, eq=False):
     held: deque[Pending] = msgspec.field(default_factory=deque)
     """Of the latest deliveries kept, those that had no room while the client had time to come back
     after a restart: what they are copies of is not confirmed."""
+    beyond_share: int = 0
+    """Of what all sessions together keep beyond their shares, what this one does."""
+    filter_bytes: int = 0
+    """Of its subscriptions and advertisements."""
+
+    @property
+    def entries(self) -> int:
+        """Subscriptions and advertisements that it holds."""
+        return len(self.adverts) + len(self.subscriptions)
 
     @property
     def first_kept(self) -> int:
@@ -86,6 +101,33 @@ class Clients:
         """Whether clients have time to come back after a restart, and lose nothing meanwhile."""
         self.held = 0
         """Deliveries without room that wait for clients to come back."""
+        self.sessions = 0
+        """Clients whose session is kept when they vanish."""
+        self.beyond_shares = 0
+        """What sessions keep beyond their shares, all together."""
+        self.entries = 0
+        """Subscriptions and advertisements of all clients."""
+        self.filter_bytes = 0
+        """Of all of them."""
+        config = context.config
+        self._share = config.sessions_bytes_max // 2 // max(config.sessions_max, 1)
+        self._beyond_shares_max = config.sessions_bytes_max // 2
+
+    def recount(self) -> None:
+        """Count everything anew, after clients and tables were restored."""
+        self.sessions = self.beyond_shares = self.entries = self.filter_bytes = 0
+        for client in self.all.values():
+            client.filter_bytes = client.beyond_share = 0
+            self.sessions += client.ttl_us > 0
+            self.entries += client.entries
+            for table, held in (
+                (self._context.adverts, client.adverts),
+                (self._context.subscriptions, client.subscriptions),
+            ):
+                for id in held.values():
+                    entry = table.get(id)
+                    self._count_filter(client, 0 if entry is None else _size(entry.filter))
+            self._count_kept(client)
 
     # --- coming and going ----------------------------------------------------------------------
 
@@ -123,17 +165,30 @@ class Clients:
                 self._context.out.tell(name, Refused(str(incarnation), reason))
                 return
             self._end(client)
-        self.all[name] = Client(name, incarnation, ttl_us, counter=self._context.now_us)
+        client = self.all[name] = Client(name, incarnation, counter=self._context.now_us)
         self._context.out.tell(name, Attached(resumed=False, published=0))
+        self._give_session(client, ttl_us)
+
+    def _give_session(self, client: Client, ttl_us: int) -> None:
+        """Keep a client's session for the time it asks for, if there is room for one more."""
+        self.sessions -= client.ttl_us > 0
+        most = self._context.config.sessions_max
+        if ttl_us and self.sessions >= most:
+            reason = f"{self.sessions} sessions are kept here already, the most there may be"
+            self._context.out.tell(client.name, Refused(SESSION, reason))
+            ttl_us = 0
+        client.ttl_us = ttl_us
+        self.sessions += ttl_us > 0
 
     def _resume(self, client: Client, ttl_us: int, received: int) -> None:
         """Everything it may have missed is told again."""
         out = self._context.out
         if not client.attached:
             out.do(CancelTimer(_timer(client)))
-        client.attached, client.ttl_us = True, ttl_us
+        client.attached = True
         lost = max(client.first_kept - 1 - received, 0)
         out.tell(client.name, Attached(True, client.sequence, lost))
+        self._give_session(client, ttl_us)
         for table, held in (
             (self._context.adverts, client.adverts),
             (self._context.subscriptions, client.subscriptions),
@@ -147,9 +202,10 @@ class Clients:
         self.received(client, DeliveriesReceived(received))
         for delivery in client.kept:
             out.tell(client.name, delivery)
-        if not ttl_us:
+        if not client.ttl_us:
             client.kept.clear()
             client.kept_bytes = 0
+            self._count_kept(client)
             self._confirm_held(client)
 
     def detach(self, name: str, for_good: bool) -> None:
@@ -180,8 +236,13 @@ class Clients:
         for delivery in client.kept if not client.attached else ():
             self._drop(client, delivery, DropReason.CLIENT_GONE)
         client.kept.clear()
+        client.kept_bytes = 0
+        self._count_kept(client)
         self._confirm_held(client)
         del self.all[client.name]
+        self.sessions -= client.ttl_us > 0
+        self.entries -= client.entries
+        self.filter_bytes -= client.filter_bytes
         subscriptions = [context.subscriptions.get(id) for id in client.subscriptions.values()]
         self._subscriptions.taken_back([entry for entry in subscriptions if entry is not None])
         pending = context.nobody()
@@ -196,11 +257,44 @@ class Clients:
         client.counter += 1
         return EntryId(client.name, name, client.incarnation, client.counter)
 
+    def _count_filter(self, client: Client, size: int) -> None:
+        client.filter_bytes += size
+        self.filter_bytes += size
+
+    def _lets_go(self, client: Client, entry: Entry | None) -> None:
+        """A client holds something no longer."""
+        self.entries -= 1
+        if entry is not None:
+            self._count_filter(client, -_size(entry.filter))
+
+    def _holds_more(self, client: Client, name: str, filter: Filter, more: int = 1) -> bool:
+        """Whether a client may hold one more, or another in its place; it is told why not."""
+        config, size = self._context.config, _size(filter)
+        for what, found, most in (
+            ("subscriptions and advertisements of this client", client.entries + more,
+             config.client_entries_max),
+            ("bytes of filters of this client", client.filter_bytes + size,
+             config.client_filter_bytes_max),
+            ("subscriptions and advertisements of all clients here", self.entries + more,
+             config.local_entries_max),
+            ("bytes of filters of all clients here", self.filter_bytes + size,
+             config.local_filter_bytes_max),
+        ):  # fmt: skip
+            if found > most:
+                reason = f"{found} {what}: at most {most}"
+                self._context.out.tell(client.name, Refused(name, reason))
+                return False
+        self.entries += 1
+        self._count_filter(client, size)
+        return True
+
     def advertise(self, client: Client, request: AdvertiseRequest) -> None:
         """A client will publish."""
         if request.name in client.adverts:
             reason = "this name advertises already"
             self._context.out.tell(client.name, Refused(request.name, reason))
+            return
+        if not self._holds_more(client, request.name, request.filter):
             return
         id = client.adverts[request.name] = self._new_id(client, request.name)
         self._advertisements.begin(id, request.filter, Origin(client=client.name))
@@ -209,6 +303,8 @@ class Clients:
         """A client will no longer publish."""
         id = client.adverts.pop(request.name, None)
         entry = None if id is None else self._context.adverts.get(id)
+        if id is not None:
+            self._lets_go(client, entry)
         if entry is None:
             reason = "no advertisement has this name"
             self._context.out.tell(client.name, Refused(request.name, reason))
@@ -218,9 +314,13 @@ class Clients:
     def subscribe(self, client: Client, request: SubscribeRequest) -> None:
         """A name in use gets the new filter in place: the new one comes, then the old goes."""
         old = client.subscriptions.get(request.name)
+        if not self._holds_more(client, request.name, request.filter, old is None):
+            return
         id = client.subscriptions[request.name] = self._new_id(client, request.name)
         self._subscriptions.begin(id, request.filter, Origin(client=client.name))
         entry = None if old is None else self._context.subscriptions.get(old)
+        if old is not None:
+            self._lets_go(client, entry)
         if entry is not None:
             self._subscriptions.taken_back([entry])
 
@@ -230,6 +330,8 @@ class Clients:
         for name in request.names:
             id = client.subscriptions.pop(name, None)
             entry = None if id is None else self._context.subscriptions.get(id)
+            if id is not None:
+                self._lets_go(client, entry)
             if entry is None:
                 reason = "no subscription has this name"
                 self._context.out.tell(client.name, Refused(name, reason))
@@ -258,6 +360,7 @@ class Clients:
         if client.ttl_us or not client.attached:
             client.kept.append(delivery)
             client.kept_bytes += len(publication.body)
+            self._count_kept(client)
             if self.graceful and self._is_over(client):
                 pending.left += 1
                 client.held.append(pending)
@@ -265,17 +368,30 @@ class Clients:
             else:
                 self._keep_within_bounds(client)
 
+    def _count_kept(self, client: Client) -> None:
+        """A client's session keeps more or less than before."""
+        size = client.kept_bytes + DELIVERY_BYTES * len(client.kept)
+        beyond = max(size - self._share, 0)
+        self.beyond_shares += beyond - client.beyond_share
+        client.beyond_share = beyond
+
     def _is_over(self, client: Client) -> bool:
         config = self._context.config
         return (
             len(client.kept) > config.session_messages_max
             or client.kept_bytes > config.session_bytes_max
+            or self._is_beyond_all(client)
         )
+
+    def _is_beyond_all(self, client: Client) -> bool:
+        """Whether all sessions together keep too much, and this one more than its share."""
+        return client.beyond_share > 0 and self.beyond_shares > self._beyond_shares_max
 
     def _keep_within_bounds(self, client: Client) -> None:
         while self._is_over(client):
             oldest = client.kept.popleft()
             client.kept_bytes -= len(oldest.publication.body)
+            self._count_kept(client)
             if not client.attached:
                 self._drop(client, oldest, DropReason.QUEUE_FULL)
         self._confirm_held(client)
@@ -296,6 +412,8 @@ class Clients:
                 beyond -= len(delivery.publication.body)
                 by_bytes += 1
             over = max(over, by_bytes)
+        if self._is_beyond_all(client):
+            over = len(client.held)
         while len(client.held) > max(over, 0):
             self.held -= 1
             self._context.finish(client.held.popleft())
@@ -304,6 +422,8 @@ class Clients:
         """A client has its deliveries up to a number."""
         while client.kept and client.kept[0].number <= request.number:
             client.kept_bytes -= len(client.kept.popleft().publication.body)
+        if client.beyond_share:
+            self._count_kept(client)
         self._confirm_held(client)
 
     def acknowledge(self, name: str) -> None:
@@ -330,3 +450,7 @@ class Clients:
 
 def _timer(client: Client) -> Timer:
     return Timer("session", client.name)
+
+
+def _size(filter: Filter) -> int:
+    return len(_encode(filter))

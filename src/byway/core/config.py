@@ -65,6 +65,22 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Deliveries kept for one client; beyond, the oldest is dropped and the client told."""
     session_bytes_max: int = 16_777_216
     """Bytes of publications kept for one client, with the same effect."""
+    sessions_max: int = 10_000
+    """Clients whose session is kept when they vanish; one more is taken in without a session, and
+    told so. No session ends early because others come."""
+    sessions_bytes_max: int = 1_073_741_824
+    """What all sessions together keep, with 256 bytes a delivery for its keeping. Half of it is
+    shared out evenly among `sessions_max` sessions, and nobody else can take that; half is for
+    those that need more. When that half is used up, a session that has more than its share drops
+    its oldest deliveries for new ones, and its client is told."""
+    client_entries_max: int = 262_144
+    """Subscriptions and advertisements of one client; one more is refused."""
+    client_filter_bytes_max: int = 67_108_864
+    """Bytes of their filters, with the same effect."""
+    local_entries_max: int = 1_048_576
+    """Subscriptions and advertisements of all clients of this broker; one more is refused."""
+    local_filter_bytes_max: int = 268_435_456
+    """Bytes of their filters, with the same effect."""
     sync_wait_us: int = 30_000_000
     """How long a broker that starts for the first time waits for neighbours that do not come. One
     that restarts without its state waits until they come, or an operator forgets them."""

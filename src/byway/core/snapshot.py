@@ -344,6 +344,7 @@ def put(state: BrokerState, broker: Broker) -> None:
     for client in state.clients:
         broker.clients.all[client.name] = _put_client(client, pendings)
         broker.clients.held += len(client.held)
+    broker.clients.recount()
     broker.clients.graceful = state.graceful
     for link in state.links:
         context.ends[link.peer] = _put_link(link, context)

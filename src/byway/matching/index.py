@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -285,18 +286,21 @@ class MatchIndex:
         if advertisement.open:
             return np.setdiff1d(self._all_keys(), np.fromiter(self._empty, np.int64))
         parts = [NO_KEYS]
+        found: set[int] = set()
         for conjunction in advertisement.conjunctions:
             sure, asked = self._related(relations.FED, conjunction)
-            asked = [n for n in asked if conjunction.may_produce(self._stored(n))]
+            asked = self._one_of_each(sure, asked, found, conjunction.may_produce)
             parts.append(self._keys(sure, asked))
         return parts[1] if len(parts) == 2 else np.unique(np.concatenate(parts))
 
     def intersecting_advertisements(self, subscription: Filter) -> Keys:
         """Keys of stored filters, read as advertisements, that may feed `subscription`; sorted."""
         parts = [NO_KEYS]
+        found: set[int] = set()
         for conjunction in subscription.conjunctions:
             sure, asked = self._related(relations.FEEDING, conjunction)
-            asked = [n for n in asked if self._stored(n).may_produce(conjunction)]
+            feeds = partial(_may_feed, conjunction)
+            asked = self._one_of_each(sure, asked, found, feeds)
             parts.append(self._keys(sure, asked))
         if self._open and subscription.conjunctions:
             parts.append(np.fromiter(self._open, np.int64))
@@ -326,6 +330,22 @@ class MatchIndex:
         if found == 0 or numbers.min() >= 0:
             return numbers, []
         return numbers[numbers >= 0], sorted(set((~numbers[numbers < 0]).tolist()))
+
+    def _one_of_each(
+        self, sure: Keys, asked: list[int], found: set[int], holds: Callable[[Conjunction], bool]
+    ) -> list[int]:
+        """Of those that must be asked for, one that holds for each filter that is not among those
+        found yet: one alternative is enough, and two long filters have thousands of pairs."""
+        if not asked:
+            return asked
+        slots = self._arrays["conjunctions"]["slot"]
+        found.update(slots[sure].tolist())
+        first = []
+        for number, slot in zip(asked, slots[asked].tolist(), strict=True):
+            if slot not in found and holds(self._stored(number)):
+                found.add(slot)
+                first.append(number)
+        return first
 
     def _keys(self, sure: Keys, asked: list[int]) -> Keys:
         """Keys of conjunctions, each once, ascending."""
@@ -497,3 +517,7 @@ def _new_arrays(vocabulary: Vocabulary) -> Arrays:
     arrays["local"].fill(-1)
     arrays["where"].fill(-1)
     return arrays
+
+
+def _may_feed(subscription: Conjunction, advertisement: Conjunction) -> bool:
+    return advertisement.may_produce(subscription)

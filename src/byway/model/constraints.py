@@ -17,8 +17,9 @@ but for these cases, where they answer on the safe side:
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -36,6 +37,8 @@ from byway.model.values import (
 
 SET_SIZE_MAX: Final = 1_024
 PARTS_MAX: Final = 64
+_SEARCH_FROM: Final = 16
+"""Members from which on a set is searched by halves."""
 
 
 class _Base(msgspec.Struct, frozen=True, array_like=True):
@@ -335,11 +338,20 @@ def holds_of_kind(constraint: Constraint, value: Value) -> bool:
             return False
         if value > constraint.high or (value == constraint.high and constraint.high_open):
             return False
-        return value not in constraint.excluded
+        return not (constraint.excluded and _is_among(value, constraint.excluded))
     if isinstance(constraint, StringPattern):
         assert isinstance(value, str)
         return pattern_holds(constraint, value)
-    return value in constraint.values  # type: ignore[union-attr]
+    return _is_among(value, constraint.values)  # type: ignore[union-attr]
+
+
+def _is_among(value: Any, members: tuple[Any, ...]) -> bool:
+    """Whether a value is one of some that ascend. Relations ask this once a member of another set,
+    so a scan would make them quadratic in the length of a filter."""
+    if len(members) < _SEARCH_FROM:
+        return value in members
+    at = bisect_left(members, value)
+    return at < len(members) and bool(members[at] == value)
 
 
 def pattern_holds(pattern: StringPattern, value: str) -> bool:
@@ -352,7 +364,7 @@ def pattern_holds(pattern: StringPattern, value: str) -> bool:
         return False
     return (
         all(part in value for part in pattern.contains)
-        and value not in pattern.excluded
+        and not (pattern.excluded and _is_among(value, pattern.excluded))
         and not any(part in value for part in pattern.not_contains)
         and not (pattern.not_prefix and value.startswith(pattern.not_prefix))
         and not (pattern.not_suffix and value.endswith(pattern.not_suffix))
@@ -422,8 +434,64 @@ def _intersect_patterns(a: StringPattern, b: StringPattern) -> Constraint | None
 
 
 def overlaps(a: Constraint, b: Constraint) -> bool:
-    """Whether some present value satisfies both (may say yes when unsure, never no wrongly)."""
-    return not (isinstance(a, Absent) or isinstance(b, Absent)) and intersect(a, b) is not None
+    """Whether some present value satisfies both (may say yes when unsure, never no wrongly).
+
+    It says what `intersect` would, without making what they have in common.
+    """
+    if isinstance(a, Absent) or isinstance(b, Absent):
+        return False
+    if isinstance(a, Exists) or isinstance(b, Exists):
+        return True
+    if KIND_OF[type(a)] is not KIND_OF[type(b)]:
+        return False
+    if isinstance(a, (BoolSet, NumberSet, StringSet)):
+        return _holds_any(a, b)
+    if isinstance(b, (BoolSet, NumberSet, StringSet)):
+        return _holds_any(b, a)
+    if isinstance(a, NumberRange):
+        assert isinstance(b, NumberRange)
+        return _ranges_overlap(a, b)
+    assert isinstance(b, StringPattern)
+    return _patterns_overlap(a, b)
+
+
+def _holds_any(a: BoolSet | NumberSet | StringSet, b: Constraint) -> bool:
+    if isinstance(b, (BoolSet, NumberSet, StringSet)):
+        if len(a.values) > len(b.values):
+            a, b = b, a
+        if len(a.values) < _SEARCH_FROM:
+            return any(_is_among(v, b.values) for v in a.values)
+        return not set(a.values).isdisjoint(b.values)
+    return any(holds_of_kind(b, v) for v in a.values)
+
+
+def _ranges_overlap(a: NumberRange, b: NumberRange) -> bool:
+    """Points left out do not matter, but at the ends of what the ranges have in common."""
+    low, high = max(a.low, b.low), min(a.high, b.high)
+    if low > high:
+        return False
+    ends = [v for v in (low, high) if _is_among(v, a.excluded) or _is_among(v, b.excluded)]
+    bare = _intersect_ranges(_without_points(a), _without_points(b))
+    if not ends or not isinstance(bare, NumberRange):
+        return bare is not None and not (ends and isinstance(bare, NumberSet))
+    return number_range(bare.low, bare.low_open, bare.high, bare.high_open, tuple(ends)) is not None
+
+
+def _without_points(a: NumberRange) -> NumberRange:
+    return NumberRange(a.low, a.low_open, a.high, a.high_open) if a.excluded else a
+
+
+def _patterns_overlap(a: StringPattern, b: StringPattern) -> bool:
+    """Values left out do not matter, unless patterns have one string in common."""
+    bare = _intersect_patterns(_without_values(a), _without_values(b))
+    if not isinstance(bare, StringSet):
+        return bare is not None
+    (only,) = bare.values
+    return not (_is_among(only, a.excluded) or _is_among(only, b.excluded))
+
+
+def _without_values(a: StringPattern) -> StringPattern:
+    return msgspec.structs.replace(a, excluded=()) if a.excluded else a
 
 
 # --- inclusion -------------------------------------------------------------------------------
@@ -431,6 +499,8 @@ def overlaps(a: Constraint, b: Constraint) -> bool:
 
 def subset(inner: Constraint, outer: Constraint) -> bool:
     """Whether every way to satisfy `inner` satisfies `outer` (may say no when unsure)."""
+    if type(inner) is NumberRange and type(outer) is NumberRange:
+        return _range_subset(inner, outer)
     if isinstance(outer, Exists):
         return not isinstance(inner, Absent)
     if isinstance(outer, Absent):
@@ -438,11 +508,39 @@ def subset(inner: Constraint, outer: Constraint) -> bool:
     if KIND_OF.get(type(inner)) is not KIND_OF[type(outer)]:
         return False
     if isinstance(inner, (BoolSet, NumberSet, StringSet)):
+        if isinstance(outer, (BoolSet, NumberSet, StringSet)):
+            return _set_subset(inner.values, outer.values)
+        if isinstance(outer, NumberRange):
+            return _numbers_in_range(inner.values, outer)
         return all(holds_of_kind(outer, v) for v in inner.values)
-    if isinstance(inner, NumberRange) and isinstance(outer, NumberRange):
-        return _range_subset(inner, outer)
     if isinstance(inner, StringPattern) and isinstance(outer, StringPattern):
         return _pattern_subset(inner, outer)
+    return False
+
+
+def _numbers_in_range(values: tuple[Any, ...], outer: NumberRange) -> bool:
+    if len(values) < _SEARCH_FROM:
+        return all(holds_of_kind(outer, v) for v in values)
+    ends_hold = holds_of_kind(outer, values[0]) and holds_of_kind(outer, values[-1])
+    return ends_hold and set(outer.excluded).isdisjoint(values)
+
+
+def _set_subset(inner: tuple[Any, ...], outer: tuple[Any, ...]) -> bool:
+    if not inner:
+        return True
+    if len(inner) > len(outer) or inner[0] < outer[0] or inner[-1] > outer[-1]:
+        return False
+    if len(inner) == 1 or len(outer) < _SEARCH_FROM:
+        return all(_is_among(value, outer) for value in inner)
+    return inner == outer or set(outer).issuperset(inner)
+
+
+def is_long(constraint: Constraint) -> bool:
+    """Whether it has so many members that to compare it takes a while."""
+    if isinstance(constraint, (NumberRange, StringPattern)):
+        return len(constraint.excluded) >= _SEARCH_FROM
+    if isinstance(constraint, (NumberSet, StringSet)):
+        return len(constraint.values) >= _SEARCH_FROM
     return False
 
 
@@ -459,11 +557,19 @@ def high_key(constraint: NumberRange) -> tuple[float, int]:
 
 
 def _range_subset(inner: NumberRange, outer: NumberRange) -> bool:
-    return (
-        low_key(inner) >= low_key(outer)
-        and high_key(inner) <= high_key(outer)
-        and not any(holds_of_kind(inner, v) for v in outer.excluded)
-    )
+    if inner.low <= outer.low and low_key(inner) < low_key(outer):
+        return False
+    if inner.high >= outer.high and high_key(inner) > high_key(outer):
+        return False
+    if not outer.excluded or outer.excluded == inner.excluded:
+        return True
+    between = _between(outer.excluded, inner.low, inner.high)
+    return not any(holds_of_kind(inner, v) for v in set(between).difference(inner.excluded))
+
+
+def _between(members: tuple[Any, ...], low: Any, high: Any) -> tuple[Any, ...]:
+    """Those of ascending members that are neither below `low` nor above `high`."""
+    return members[bisect_left(members, low) : bisect_right(members, high)]
 
 
 def _pattern_subset(inner: StringPattern, outer: StringPattern) -> bool:
@@ -475,11 +581,21 @@ def _pattern_subset(inner: StringPattern, outer: StringPattern) -> bool:
         and all(any(part in text for text in known) for part in outer.contains)
         and _pattern_low_implies(inner, outer)
         and _pattern_high_implies(inner, outer)
-        and not any(pattern_holds(inner, v) for v in outer.excluded)
+        and not (outer.excluded and _holds_some(inner, outer.excluded))
         and all(_forbids_prefix(inner, start, p) for p in outer.not_prefix)
         and all(_forbids_suffix(inner, s) for s in outer.not_suffix)
         and all(any(part in p for part in inner.not_contains) for p in outer.not_contains)
     )
+
+
+def _holds_some(pattern: StringPattern, values: tuple[str, ...]) -> bool:
+    """Whether one of ascending values satisfies the pattern."""
+    if values == pattern.excluded:
+        return False
+    if pattern.high is not None:
+        values = values[: bisect_right(values, pattern.high)]
+    rest = set(values[bisect_left(values, pattern.low) :]).difference(pattern.excluded)
+    return any(pattern_holds(pattern, value) for value in rest)
 
 
 def known_prefix(pattern: StringPattern) -> str:

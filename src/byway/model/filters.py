@@ -26,6 +26,7 @@ from byway.model.constraints import (
     StringSet,
     contains,
     intersect,
+    is_long,
     one_of,
     overlaps,
     subset,
@@ -73,11 +74,17 @@ class Conjunction(msgspec.Struct, frozen=True, array_like=True):
         if len(self.terms) > len(other.terms):
             return False
         theirs = dict(other.terms)
+        long = []
         for name, constraint in self.terms:
             inner = theirs.get(name)
-            if inner is None or not subset(inner, constraint):
+            if inner is None:
                 return False
-        return True
+            if inner is not constraint and inner != constraint:
+                if is_long(constraint):
+                    long.append((inner, constraint))  # a short one may decide
+                elif not subset(inner, constraint):
+                    return False
+        return all(subset(inner, constraint) for inner, constraint in long)
 
     def admits(self, attributes: Attributes) -> bool:
         """Closed-world reading: every attribute is named here and satisfies its constraint."""

@@ -448,8 +448,12 @@ class Settled(msgspec.Struct, frozen=True, array_like=True, tag="c-ok"):
     name: Name
 
 
+SESSION: Final = "session"
+"""The subject of a refusal to keep the session of a client that has just attached."""
+
+
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="c-no"):
-    """A request changed nothing. `subject` is its name, or its sequence as text."""
+    """A request changed nothing. `subject` is its name, or its sequence as text, or `SESSION`."""
 
     subject: Subject
     reason: Reason

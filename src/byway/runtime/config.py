@@ -43,6 +43,8 @@ _BOUNDS: Final = {
     "core.session_ttl_us_max": (0, _LARGEST),
     "core.session_messages_max": (0, _LARGEST),
     "core.session_bytes_max": (0, _LARGEST),
+    "core.sessions_max": (0, _LARGEST),
+    "core.sessions_bytes_max": (0, _LARGEST),
     "core.sync_wait_us": (0, _LARGEST),
     "core.restore_grace_us": (0, _LARGEST),
     "core.load_interval_us": (0, _LARGEST),

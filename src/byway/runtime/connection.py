@@ -1,8 +1,9 @@
 """One TCP connection: preambles, frames, keep-alive, and two lanes out.
 
 Control frames are written at once. Data frames are written while the peer reads; then they wait
-here, so that little data is ever in front of a control frame. It knows nothing of routing; whoever
-owns the connection is told what comes.
+here, so that little data is ever in front of a control frame. What comes is taken in slices, so
+that no peer has the event loop for itself. It knows nothing of routing; whoever owns the connection
+is told what comes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 import msgspec
@@ -24,14 +26,21 @@ from byway.model.messages import (
     Hello,
     KeepAlive,
     Preamble,
+    PublishRequest,
+    Requests,
 )
+from byway.runtime.intake import FRAMES_A_SLICE, Intake
+from byway.runtime.requests import cost_of
 from byway.wire import (
     FRAME_BYTES_MAX,
+    REQUESTS_BYTES_MAX,
     FrameReader,
+    check_requests,
     decode,
     encode,
     encode_all,
     encode_counted,
+    requests_in,
 )
 from byway.wire.frames import HEADER_BYTES
 
@@ -39,6 +48,12 @@ WRITE_HIGH_BYTES: Final = 262_144
 """Data waits here, not in the transport, when so much is unwritten."""
 FRAME_BYTES_LEAST: Final = 2_097_152
 """A client that reads no frames of this length cannot take every publication."""
+STRANGER_BYTES_MAX: Final = 4_096
+"""The longest frame of a peer that has not been taken in: preambles and what clients say first are
+short."""
+GREETING_BYTES_MAX: Final = 65_536
+"""The longest frame of a peer that says it is a broker and has not been taken in."""
+_DEFERRED: Final = "more has come than is taken at a time"
 CLOSE_S: Final = 2.0
 """How long what was written may take to go out when a connection is closed."""
 
@@ -66,9 +81,16 @@ def version_between(*roles: str) -> int:
 
 class Connection(asyncio.Protocol):
     """A connection and its peer. Who dialled speaks first; the other side answers with the version
-    that goes with the role of the first."""
+    that goes with the role of the first.
 
-    def __init__(self, owner: Owner, own: Preamble, dialled: bool) -> None:
+    With an `intake`, which a broker's connections share, a peer may send little before it is taken
+    in, and what clients ask for is checked in slices. A client's connection needs none: it trusts
+    its broker.
+    """
+
+    def __init__(
+        self, owner: Owner, own: Preamble, dialled: bool, intake: Intake | None = None
+    ) -> None:
         self.owner = owner
         self.own = own
         self.dialled = dialled
@@ -106,7 +128,23 @@ class Connection(asyncio.Protocol):
         self._reason = ""
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.TimerHandle | None = None
-        self._reader = FrameReader(own.frame_bytes_max)
+        self.is_link = False
+        """Whether its peer is a neighbour that has greeted."""
+        self.frame_bytes = 0
+        """Length of the frame that was taken last."""
+        self.when_read: Callable[[Connection], None] | None = None
+        """Called when the peer has read nearly all that was written, if it had not for a while."""
+        self.counted_bytes = 0
+        """What its owner counts as not read by the peer."""
+        self._intake = intake
+        is_stranger = intake is not None and not dialled
+        self._reader = FrameReader(STRANGER_BYTES_MAX if is_stranger else own.frame_bytes_max)
+        self._unchecked: Requests | None = None
+        """Requests that came and are not all checked yet,"""
+        self._checked = 0
+        """and how many of them are."""
+        self._silencers: dict[str, None] = {}
+        """Why nothing is read from the peer."""
         self._loop = asyncio.get_running_loop()
 
     def __repr__(self) -> str:
@@ -145,14 +183,84 @@ class Connection(asyncio.Protocol):
         """Take frames out of what came; a bad one costs the connection."""
         self.bytes_in += len(data)
         self.last_in = self._loop.time()
+        if not self.open:
+            return
+        self._reader.put(data)
+        if not self._silencers:
+            self._take_all()
+
+    def _take_all(self) -> None:
+        """Take what is complete, or a slice of it; the rest is taken when others were served, or
+        when the peer is listened to again."""
+        before = self.frames_in
         try:
-            for payload in self._reader.feed(data):
+            if self._unchecked is not None and not self._check():
+                return
+            while not self._silencers and (payload := self._reader.next()) is not None:
                 self.frames_in += 1
-                self._take(decode(payload))
-                if not self.open:
+                if not self._take_payload(payload) or not self.open:
                     return
+                if self.frames_in - before >= FRAMES_A_SLICE:
+                    self._defer()
         except FrameError as error:
             self.close(str(error))
+            return
+        if self._intake is not None:
+            kept = 0 if self._reader.has_more else self._reader.waiting_bytes
+            self._intake.keeps(self, kept, is_new=self.frames_in > before)
+
+    def _take_payload(self, payload: memoryview) -> bool:
+        """Take one frame; False: not all of it, the rest comes later."""
+        self.frame_bytes = len(payload)
+        if self._intake is None or self.peer is None or self.peer.role != "client":
+            self._take(decode(payload))
+            return True
+        if len(payload) > REQUESTS_BYTES_MAX and requests_in(payload) != 1:
+            raise FrameError(
+                f"a frame of {len(payload)} bytes that is not one publication: expected at most "
+                f"{REQUESTS_BYTES_MAX}"
+            )
+        frame = decode(payload, requests_later=True)
+        if type(frame) is not Requests:
+            self._take(frame)
+            return True
+        self._unchecked, self._checked = frame, 0
+        return self._check()
+
+    def _check(self) -> bool:
+        """Check requests as long as there is room for it, and hand them on when all are."""
+        frame, intake = self._unchecked, self._intake
+        assert frame is not None
+        assert intake is not None
+        requests = frame.requests
+        while self._checked < len(requests):
+            request = requests[self._checked]
+            if type(request) is not PublishRequest:
+                if not intake.has_room:
+                    self._defer()
+                    return False
+                intake.spend(cost_of(request))
+                check_requests((request,))
+            self._checked += 1
+        self._unchecked = None
+        self._take(frame)
+        return True
+
+    def _defer(self) -> None:
+        """Go on in the next iteration of the event loop; nothing more is read until then."""
+        self.pause_reading(_DEFERRED)
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._silencers.pop(_DEFERRED, None)
+        if self.open and not self._silencers:
+            self._take_all()
+        self._listen()
+
+    def trust(self, is_link: bool = False) -> None:
+        """The peer was taken in: it may send frames of any length that is read here."""
+        self.is_link = is_link
+        self._reader.bytes_max = self.own.frame_bytes_max
 
     def _take(self, frame: AnyFrame) -> None:
         if isinstance(frame, KeepAlive):
@@ -185,6 +293,8 @@ class Connection(asyncio.Protocol):
             )
         self._longest = HEADER_BYTES + frame.frame_bytes_max
         self.peer = frame
+        if frame.role == "broker":
+            self._reader.bytes_max = max(self._reader.bytes_max, GREETING_BYTES_MAX)
         self.owner.greeted(self, frame)
 
     def pause_writing(self) -> None:
@@ -196,6 +306,8 @@ class Connection(asyncio.Protocol):
         """The peer reads again."""
         self._is_paused = False
         self._unblock()
+        if self.when_read is not None:
+            self.when_read(self)
 
     def hold(self, is_held: bool) -> None:
         """The peer wants no data for now, or wants it again."""
@@ -228,7 +340,15 @@ class Connection(asyncio.Protocol):
             self._closing.cancel()
         self.waiting.clear()
         self.waiting_bytes = self.waiting_messages = 0
+        self._forget_unread()
         self.owner.lost(self, self._reason or (str(exc) if exc else "the peer closed it"))
+
+    def _forget_unread(self) -> None:
+        """What has come and was not taken is of no use any more."""
+        self._reader.clear()
+        self._unchecked = None
+        if self._intake is not None:
+            self._intake.forget(self)
 
     # --- the owner's calls ---------------------------------------------------------------------
 
@@ -285,17 +405,39 @@ class Connection(asyncio.Protocol):
             return
         if self._transport.is_reading() and now - self.last_in > silence_s:
             self.close(f"silent for {silence_s:.3g} s")
-        elif self._has_introduced:
+        elif self._has_introduced and not self.unread_bytes:  # what is unread says the same
             self.send(KeepAlive())
 
-    def pause_reading(self) -> None:
-        """Take nothing more from the peer for now."""
-        if self._transport is not None and self._transport.is_reading():
-            self._transport.pause_reading()
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that were written and that the peer has not made room for."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
-    def resume_reading(self) -> None:
-        """Take from the peer again."""
-        if self._transport is not None and self.open and not self._transport.is_reading():
+    @property
+    def is_silenced(self) -> bool:
+        """Whether nothing is read from the peer."""
+        return bool(self._silencers)
+
+    def pause_reading(self, why: str = "") -> None:
+        """Take nothing more from the peer for now."""
+        if why not in self._silencers:
+            self._silencers[why] = None
+            if self._transport is not None and self._transport.is_reading():
+                self._transport.pause_reading()
+
+    def resume_reading(self, why: str = "") -> None:
+        """Take from the peer again, unless there is another reason not to."""
+        if not self._silencers:
+            return
+        self._silencers.pop(why, None)
+        if not self._silencers and (self._reader.has_more or self._unchecked is not None):
+            self._defer()  # what has come already goes first
+        self._listen()
+
+    def _listen(self) -> None:
+        if self._silencers or self._transport is None or not self.open:
+            return
+        if not self._transport.is_reading():
             self.last_in = self._loop.time()
             self._transport.resume_reading()
 
@@ -307,6 +449,7 @@ class Connection(asyncio.Protocol):
         self.send(Goodbye(shortened(reason, REASON_LENGTH_MAX), for_good))
         self.open = False
         self._reason = self._reason or reason
+        self._forget_unread()
         assert self._transport is not None
         self._transport.close()
         self._closing = self._loop.call_later(CLOSE_S, self._transport.abort)

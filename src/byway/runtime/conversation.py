@@ -9,6 +9,7 @@ hold deliveries back; answers still come. Connecting is not decided here.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Final
@@ -16,6 +17,7 @@ from typing import Final
 from byway.model import Filter
 from byway.model.errors import ClosedError, NotInTimeError, NotToldError
 from byway.model.messages import (
+    SESSION,
     Attached,
     DeliveriesReceived,
     Delivery,
@@ -37,6 +39,8 @@ from byway.runtime.options import ClientOptions
 from byway.runtime.publishing import Publications
 from byway.runtime.status import BrokerStatus
 from byway.runtime.subscription import Subscription
+
+log = logging.getLogger("byway.client")
 
 RECEIPT_EVERY: Final = 64
 RECEIPT_DELAY_S: Final = 0.05
@@ -222,6 +226,9 @@ class Conversation:
         elif isinstance(reply, Refused):
             if reply.subject.isdecimal():  # names are not: they have dots
                 self.publications.refuse(int(reply.subject), reply.reason)
+            elif reply.subject == SESSION:
+                name = self._options.name
+                log.warning("client %s: no session is kept for it: %s", name, reply.reason)
             else:
                 self.holdings.refused(reply.subject, reply.reason)
                 self._schedule()

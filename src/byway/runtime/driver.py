@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from time import monotonic_ns, time_ns
 from typing import Any, Final, Protocol
 
@@ -24,11 +24,13 @@ from byway.core.actions import (
     Timer,
 )
 from byway.core.broker import Broker
-from byway.core.inputs import ClientRequested, FrameReceived, Input, TimerFired
-from byway.model.messages import Frame, PublishRequest, Reply
+from byway.core.inputs import FrameReceived, Input, TimerFired
+from byway.model.messages import Frame, Reply, Request
+from byway.runtime.requests import RequestQueues
 
 TURN_MESSAGES: Final = 1_024
-"""Data messages taken in one turn; then connections are served."""
+"""Data messages taken in one turn, and what requests may cost in it; then connections are
+served."""
 
 _WALL_NS: Final = time_ns() - monotonic_ns()
 
@@ -52,6 +54,9 @@ class Hands(Protocol):
 
     def close_link(self, link: str, reason: str) -> None:
         """Drop a neighbour's connection."""
+
+    def taken_from(self, client: str) -> None:
+        """Some of what a client asked for was handed in."""
 
 
 class Journal(Protocol):
@@ -79,9 +84,11 @@ class Driver:
         self._control: list[Input] = []
         self._data: dict[str, deque[FrameReceived]] = {}
         """By neighbour, data frames that wait for their turn."""
-        self._requests: dict[str, deque[ClientRequested]] = {}
-        """By client, requests in order."""
+        self._requests = RequestQueues()
+        self.deaf: Container[str] = ()
+        """Clients that do not read their answers: nothing that they ask for is handed in."""
         self._waiting = 0
+        """Messages of data frames that wait."""
         self._scheduled = self._stopped = False
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._doers: dict[type, Callable[[Any], None]] = {
@@ -96,16 +103,21 @@ class Driver:
     @property
     def waiting(self) -> int:
         """Messages that wait for their turn."""
-        return self._waiting + len(self._control)
+        return self._waiting + self._requests.count + len(self._control)
 
     @property
     def has_control(self) -> bool:
         """Whether something waits that is taken though the broker is about to stop."""
-        return bool(self._control)
+        return bool(self._control) or self._requests.has_overtaking
 
-    def waiting_from(self, client: str) -> int:
-        """Requests of a client that wait for their turn."""
-        return sum(len(event.requests) for event in self._requests.get(client, ()))
+    def waiting_from(self, client: str) -> tuple[int, int]:
+        """Requests of a client that wait for their turn, and the bytes of their frames."""
+        return self._requests.waiting_from(client)
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes of the frames of all clients' requests that wait."""
+        return self._requests.bytes
 
     # --- inputs --------------------------------------------------------------------------------
 
@@ -124,10 +136,10 @@ class Driver:
         self._waiting += messages
         self._schedule()
 
-    def request(self, client: str, event: ClientRequested) -> None:
-        """Requests of a client; they keep their order."""
-        self._requests.setdefault(client, deque()).append(event)
-        self._waiting += len(event.requests)
+    def request(self, client: str, requests: tuple[Request, ...], bytes: int = 0) -> None:
+        """Requests of a client, and the bytes of their frame. They keep their order, but for what
+        may overtake publications."""
+        self._requests.put(client, requests, bytes)
         self._schedule()
 
     def forget_link(self, link: str) -> None:
@@ -140,8 +152,7 @@ class Driver:
 
     def forget_client(self, client: str) -> None:
         """A client's connection is gone."""
-        for event in self._requests.pop(client, ()):
-            self._waiting -= len(event.requests)
+        self._requests.drop(client)
 
     # --- work ----------------------------------------------------------------------------------
 
@@ -156,12 +167,16 @@ class Driver:
         if events:
             self._handle(events)
             self.turns += 1
-            if self._waiting:
+            if self._waiting or self._requests:
                 self._schedule()
 
     def resume(self) -> None:
         """Publications are taken again."""
         self.holding = False
+        self._schedule()
+
+    def wake(self) -> None:
+        """A client reads its answers again."""
         self._schedule()
 
     def _take_control(self) -> list[Input]:
@@ -170,38 +185,24 @@ class Driver:
 
     def _take_data(self) -> list[Input]:
         """What may be read now, a share from everyone."""
-        if not self._waiting:
+        if not self._waiting and not self._requests:
             return []
         if self.holding or self.draining:
-            return self._take_all_requests(False)
-        taken = self._take_all_requests(self.broker.reads_data_from(None))
+            return self._take_requests(False)
+        taken = self._take_requests(self.broker.reads_data_from(None))
         room = TURN_MESSAGES
         for link in list(self._data):
             if self.broker.reads_data_from(link):
                 room -= self._take_frames(link, taken, room)
         return taken
 
-    def _take_all_requests(self, reads: bool) -> list[Input]:
-        taken: list[Input] = []
-        room = TURN_MESSAGES
-        for client in list(self._requests):
-            room -= self._take_requests(client, reads, taken, room)
+    def _take_requests(self, reads: bool) -> list[Input]:
+        if not self._requests:
+            return []
+        taken, clients = self._requests.take(TURN_MESSAGES, reads, self.deaf)
+        for client in clients:
+            self._hands.taken_from(client)
         return taken
-
-    def _take_requests(self, client: str, reads: bool, taken: list[Input], room: int) -> int:
-        queue, count = self._requests[client], 0
-        while queue and count < room:
-            if not reads and isinstance(queue[0].requests[0], PublishRequest):
-                break
-            event = queue.popleft()
-            taken.append(event)
-            count += len(event.requests)
-        if not queue:
-            del self._requests[client]
-        else:  # its turn comes after the others'
-            self._requests[client] = self._requests.pop(client)
-        self._waiting -= count
-        return count
 
     def _take_frames(self, link: str, taken: list[Input], room: int) -> int:
         queue, count = self._data[link], 0

@@ -18,7 +18,6 @@ from byway.core.broker import Broker
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
-    ClientRequested,
     FrameReceived,
     Input,
     LinkDown,
@@ -37,7 +36,6 @@ from byway.model.messages import (
     AnyFrame,
     Batch,
     ClientHello,
-    DeliveriesReceived,
     Delivery,
     Frame,
     Goodbye,
@@ -50,24 +48,24 @@ from byway.model.messages import (
     Requests,
     Status,
     StatusRequest,
-    SubscribeRequest,
-    UnsubscribeRequest,
     Welcome,
 )
 from byway.model.messages import Acknowledge as Acknowledgement
 from byway.runtime.acceptance import Acceptance
+from byway.runtime.backpressure import Backpressure
 from byway.runtime.connection import Connection
 from byway.runtime.driver import Driver, Journal, now_us
 from byway.runtime.inspection import status_of
+from byway.runtime.intake import Intake
 from byway.runtime.settings import Address, BrokerSettings, Neighbour, gone
 from byway.runtime.status import encode_status
 from byway.wire import FRAME_BYTES_MAX
 
 log = logging.getLogger("byway.broker")
-_OVERTAKING: Final = frozenset((SubscribeRequest, UnsubscribeRequest, DeliveriesReceived))
-"""What a client may ask for without waiting behind its own publications."""
 STATUS_DELAY_S: Final = 0.02
-"""How soon a broker tells how it is: looking takes a while, so it is not done for each who asks."""
+"""How soon a broker tells how it is: looking takes a while, so it is not done for each who asks,"""
+STATUS_SHARE: Final = 20
+"""and takes at most one part in so many of the time."""
 GOODBYE_S: Final = 0.5
 """How long a broker that stops waits for its last words to be sent."""
 
@@ -105,6 +103,9 @@ class BrokerServer:
         self._blocked: dict[str, None] = {}
         self._curious: dict[Connection, None] = {}
         """Those that ask how the broker is."""
+        self._status_delay_s = STATUS_DELAY_S
+        self.intake = Intake(settings.limits.partial_bytes)
+        self.backpressure = Backpressure(self.driver, self.clients, settings.limits, self._slow)
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -152,6 +153,8 @@ class BrokerServer:
         unless it is still there by another name or address."""
         before, after = self.settings.neighbours, settings.neighbours
         self.settings = self.acceptance.settings = settings
+        self.backpressure.limits = settings.limits
+        self.intake.partial_bytes_max = settings.limits.partial_bytes
         for neighbour in [n for n in self._diallers if n not in after]:
             self._diallers.pop(neighbour).cancel()
         known = [Neighbour(n.address, self.acceptance.known_as(n)) for n in before]
@@ -191,9 +194,18 @@ class BrokerServer:
 
     def _accept(self) -> Connection:
         """Someone connects."""
-        connection = Connection(self, self._preamble(), dialled=False)
+        connection = Connection(self, self._preamble(), dialled=False, intake=self.intake)
+        if len(self.strangers) >= self.settings.limits.strangers:
+            self._close_a_stranger()
         self.strangers[connection] = None
         return connection
+
+    def _close_a_stranger(self) -> None:
+        """There are too many: whoever has taken longest to say who it is has had its time."""
+        oldest = next((s for s in self.strangers if s.open and not s.dialled), None)
+        if oldest is not None:
+            del self.strangers[oldest]
+            oldest.close(f"{self.settings.limits.strangers} others have not said who they are yet")
 
     def _preamble(self) -> Preamble:
         return Preamble(
@@ -226,6 +238,7 @@ class BrokerServer:
             link.keep_alive(now, 2 * link_s + late_s)
         for connection in [*self.clients.values(), *self.strangers]:
             connection.keep_alive(now, 2 * every_s + late_s)
+        self.backpressure.look_after(now, 2 * every_s + late_s)
         for stranger in [s for s in self.strangers if s.open]:
             if now - stranger.began > 2 * every_s + late_s:
                 stranger.close("it has not said all that it must")
@@ -249,7 +262,7 @@ class BrokerServer:
             limits = self.settings.limits
             if self.acceptance.known_as(neighbour) not in self.links:
                 lost: asyncio.Future[None] = loop.create_future()
-                connection = Connection(self, self._preamble(), dialled=True)
+                connection = Connection(self, self._preamble(), dialled=True, intake=self.intake)
                 connection.expects = neighbour.id
                 connection.when_lost = lost
                 self.strangers[connection] = None  # it may be greeted, or lost, before this goes on
@@ -384,6 +397,7 @@ class BrokerServer:
             connection.is_new = True
             events = NeighbourAdded(name), link_up
         self.strangers.pop(connection, None)
+        connection.trust(is_link=True)
         connection.was_up = True
         log.info("link to %s is up (%s)", name, connection.address)
         self.driver.now(*events)
@@ -393,12 +407,9 @@ class BrokerServer:
         if isinstance(frame, Requests):
             if self.clients.get(name) is not connection:
                 connection.close("requests before the client was welcome")
-            elif all(type(request) in _OVERTAKING for request in frame.requests):
-                self.driver.control(ClientRequested(name, frame.requests))
             else:
-                self.driver.request(name, ClientRequested(name, frame.requests))
-                if self.driver.waiting_from(name) > self.settings.limits.client_requests:
-                    connection.pause_reading()
+                self.driver.request(name, frame.requests, connection.frame_bytes)
+                self.backpressure.asked(name, connection)
         elif isinstance(frame, HoldDeliveries):
             connection.hold(frame.hold)
         elif isinstance(frame, ClientHello):
@@ -420,9 +431,10 @@ class BrokerServer:
         old = self.clients.pop(name, None)
         if old is not None:
             old.close("another client of this name connected", for_good=True)
-            self.driver.forget_client(name)
+            self._forget_client(name, old)
         self.strangers.pop(connection, None)
         self.clients[name] = connection
+        connection.trust()
         connection.send(Welcome(self.settings.core.body_bytes_max))
         self.driver.now(
             ClientAttached(
@@ -433,14 +445,18 @@ class BrokerServer:
     def _ask_status(self, connection: Connection) -> None:
         """Tell it soon, together with whoever else asks until then."""
         if not self._curious:
-            asyncio.get_running_loop().call_later(STATUS_DELAY_S, self._tell_status)
+            asyncio.get_running_loop().call_later(self._status_delay_s, self._tell_status)
         self._curious[connection] = None
 
     def _tell_status(self) -> None:
         curious, self._curious = self._curious, {}
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         status = Status(encode_status(status_of(self)))
         for connection in curious:
-            connection.send(status)
+            if connection.unread_bytes <= self.settings.limits.client_answer_bytes:
+                connection.send(status)
+        self._status_delay_s = max(STATUS_DELAY_S, STATUS_SHARE * (loop.time() - began))
 
     def lost(self, connection: Connection, reason: str) -> None:
         """A connection is gone."""
@@ -457,7 +473,7 @@ class BrokerServer:
         elif self.clients.get(peer.name) is connection:
             del self.clients[peer.name]
             self._unblock(peer.name)
-            self.driver.forget_client(peer.name)
+            self._forget_client(peer.name, connection)
             for_good = connection.goodbye is not None and connection.goodbye.for_good
             self.driver.now(ClientDetached(peer.name, for_good))
 
@@ -469,6 +485,11 @@ class BrokerServer:
         if telling is None or agreement.forgetful:
             return False
         return connection.is_new and not telling.peer_told
+
+    def _forget_client(self, name: str, connection: Connection) -> None:
+        """What a client asked for over a connection that is gone is not done any more."""
+        self.driver.forget_client(name)
+        self.backpressure.forget(name, connection)
 
     def _drop_link(self, name: str, reason: str) -> None:
         connection = self.links.pop(name)
@@ -525,12 +546,17 @@ class BrokerServer:
             connection.waiting_messages > limits.client_queue_messages
             or connection.waiting_bytes > limits.client_queue_bytes
         ):
-            self._slow(client, connection)
-        if self.driver.waiting_from(client) <= limits.client_requests // 2:
-            connection.resume_reading()
+            self._slow(client, connection, limits.client_queue_bytes)
+        self.backpressure.told(client, connection)
 
-    def _slow(self, client: str, connection: Connection) -> None:
-        """A client does not read what it is sent."""
+    def taken_from(self, client: str) -> None:
+        """The broker has taken some of what a client asked for."""
+        connection = self.clients.get(client)
+        if connection is not None and connection.is_silenced:
+            self.backpressure.taken(client, connection)
+
+    def _slow(self, client: str, connection: Connection, bytes_max: int) -> None:
+        """A client does not read what it is sent; so much may still wait for it."""
         limits = self.settings.limits
         if limits.slow_client == "disconnect":
             log.warning("client %s is slow: disconnected", client)
@@ -541,7 +567,7 @@ class BrokerServer:
             lost = self.slow_drops.get(client, 0)
             while (
                 connection.waiting_messages > limits.client_queue_messages
-                or connection.waiting_bytes > limits.client_queue_bytes
+                or connection.waiting_bytes > bytes_max
             ):
                 lost += connection.drop_oldest()
             self.slow_drops[client] = lost

@@ -73,8 +73,25 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Connections of clients; one more is refused."""
     neighbours: int = 64
     """Neighbours that dialled in without being listed; one more is refused."""
+    strangers: int = 1_024
+    """Connections whose peer has not said who it is and what it wants; with one more, the one that
+    has taken longest is closed."""
+    partial_bytes: int = 67_108_864
+    """Bytes of frames that are not complete, of all connections together; beyond, the one begun
+    first costs its connection, clients' before neighbours'."""
     client_requests: int = 8_192
     """Requests of one client that wait; with more, nothing is read from it."""
+    client_request_bytes: int = 16_777_216
+    """Bytes of the frames that they came in, with the same effect."""
+    request_bytes: int = 268_435_456
+    """The same of all clients together; beyond, nothing more is read from those who have any."""
+    client_answer_bytes: int = 4_194_304
+    """Bytes of answers that a client has not read; beyond, nothing is read from it and nothing that
+    it asks for is done. Beyond twice as many, or if it goes on so for twice `keepalive_ms`, its
+    connection is closed (and its session kept, if it has one)."""
+    unread_bytes: int = 536_870_912
+    """Answers and deliveries that clients have not read, of all together; beyond, the client with
+    the most is slow."""
     client_queue_messages: int = 65_536
     """Deliveries that wait for a client to read; beyond, it is slow."""
     client_queue_bytes: int = 67_108_864

@@ -59,6 +59,11 @@ _CHARACTER_BYTES: Final = 4  # at most
 _SURELY_SHORT_BYTES: Final = 65_536
 """Frames with no message above `MESSAGE_BYTES_MAX`: what may be left out or written shorter than
 this program does makes none a tenth as long."""
+_REQUESTS: Final = b"\x92\xa5c-ask"
+"""How a frame of requests begins: an array of two, then its tag."""
+_REQUESTS_BYTES: Final = len(_REQUESTS) + 5
+REQUESTS_BYTES_MAX: Final = 2 * CHUNK_BYTES
+"""A client's frame that is longer holds one publication and nothing else."""
 
 T = TypeVar("T", Message, Reply, Request)
 
@@ -126,8 +131,12 @@ def _size(item: Message | Reply | Request) -> int:
 # --- in ----------------------------------------------------------------------------------------
 
 
-def decode(payload: bytes | memoryview) -> AnyFrame:
-    """The frame in a payload. Raises `FrameError` with the reason."""
+def decode(payload: bytes | memoryview, requests_later: bool = False) -> AnyFrame:
+    """The frame in a payload. Raises `FrameError` with the reason.
+
+    With `requests_later` a client's requests are read, but not checked: `check_requests` does that,
+    for some of them at a time, since checking takes far longer than reading.
+    """
     try:
         frame: AnyFrame = _decode(payload)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -137,11 +146,34 @@ def decode(payload: bytes | memoryview) -> AnyFrame:
             _check_messages(frame.messages)
             if len(payload) > _SURELY_SHORT_BYTES:
                 _check_lengths(frame.messages)
-        elif isinstance(frame, Requests):
+        elif isinstance(frame, Requests) and not requests_later:
             _check_requests(frame)
     except BywayError as error:
         raise FrameError(str(error)) from error
     return frame
+
+
+def check_requests(requests: tuple[Request, ...]) -> None:
+    """Check requests that `decode` left unchecked. Raises `FrameError` with the reason."""
+    try:
+        _check_requests(Requests(requests))
+    except BywayError as error:
+        raise FrameError(str(error)) from error
+
+
+def requests_in(payload: bytes | memoryview) -> int | None:
+    """How many requests a client's frame has, without reading them; None: it has none, or is not
+    written as byway writes it."""
+    if len(payload) < _REQUESTS_BYTES or payload[: len(_REQUESTS)] != _REQUESTS:
+        return None
+    kind = payload[len(_REQUESTS)]
+    if kind & 0xF0 == 0x90:  # an array of up to 15
+        return kind & 0x0F
+    size = {0xDC: 2, 0xDD: 4}.get(kind)
+    if size is None:
+        return None
+    at = len(_REQUESTS) + 1
+    return int.from_bytes(payload[at : at + size], "big")
 
 
 def _check_messages(messages: Iterable[Message]) -> None:

@@ -16,38 +16,57 @@ HEADER_BYTES: Final = LENGTH.size
 
 
 class FrameReader:
-    """Cuts what arrives into payloads; keeps at most one frame that is not complete yet."""
+    """Cuts what arrives into payloads; keeps at most one frame that is not complete yet, and what
+    came behind those that were not asked for yet."""
 
-    __slots__ = ("_kept", "bytes_max")
+    __slots__ = ("_at", "_kept", "_view", "bytes_max")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
+        """The longest payload; it may change between two payloads."""
         self._kept = bytearray()
+        self._view: memoryview | None = None
+        self._at = 0
 
     def feed(self, data: bytes | memoryview) -> list[memoryview]:
         """The payloads that are complete now. Raises `FrameError` for one that is too long or
         empty; what came before it is lost then, as is the connection.
         """
+        self.put(data)
+        payloads = []
+        while (payload := self.next()) is not None:
+            payloads.append(payload)
+        return payloads
+
+    def put(self, data: bytes | memoryview) -> None:
+        """Something arrived; `next` tells what is complete."""
+        if self._view is not None:
+            self._kept = bytearray(self._view[self._at :])
         if self._kept:
             self._kept += data
-            if len(self._kept) < self._needed():
-                return []  # a long frame comes in many pieces; it is looked at when it is there
-            view = memoryview(bytes(self._kept))
+            if self._view is None and len(self._kept) < self._needed():
+                return  # a long frame comes in many pieces; it is looked at when it is there
+            self._view, self._kept = memoryview(bytes(self._kept)), bytearray()
         else:
-            view = memoryview(data)
-        payloads = []
-        at, end = 0, len(view)
-        while end - at >= HEADER_BYTES:
+            self._view = memoryview(data)
+        self._at = 0
+
+    def next(self) -> memoryview | None:
+        """The next complete payload, if there is one. Raises `FrameError` as `feed` does."""
+        view, at = self._view, self._at
+        if view is None:
+            return None
+        if len(view) - at >= HEADER_BYTES:
             (length,) = LENGTH.unpack_from(view, at)
             if not 0 < length <= self.bytes_max:
                 raise FrameError(f"a frame of {length} bytes: expected 1 to {self.bytes_max}")
             start, stop = at + HEADER_BYTES, at + HEADER_BYTES + length
-            if stop > end:
-                break
-            payloads.append(view[start:stop])
-            at = stop
+            if stop <= len(view):
+                self._at = stop
+                return view[start:stop]
         self._kept = bytearray(view[at:])
-        return payloads
+        self._view = None
+        return None
 
     def _needed(self) -> int:
         """Bytes to wait for before there is anything to do."""
@@ -56,7 +75,16 @@ class FrameReader:
         length: int = LENGTH.unpack_from(self._kept)[0]
         return HEADER_BYTES + min(length, self.bytes_max)
 
+    def clear(self) -> None:
+        """Forget what has come."""
+        self._kept, self._view = bytearray(), None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `next` has not been asked for all that has come."""
+        return self._view is not None
+
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of a frame that is not complete yet."""
-        return len(self._kept)
+        """Bytes that have come and were not given out."""
+        return len(self._kept) if self._view is None else len(self._view) - self._at

@@ -99,6 +99,12 @@ class BrokerSettings(_Table, frozen=True, kw_only=True):
     session_ttl_s_max: Seconds | None = None
     session_messages_max: Bound | None = None
     session_bytes_max: Bound | None = None
+    sessions_max: Bound | None = None
+    sessions_bytes_max: Bound | None = None
+    client_entries_max: Bound | None = None
+    client_filter_bytes_max: Bound | None = None
+    local_entries_max: Bound | None = None
+    local_filter_bytes_max: Bound | None = None
     sync_wait_s: Seconds | None = None
     restore_grace_s: Seconds | None = None
     load_interval_s: Seconds | None = None

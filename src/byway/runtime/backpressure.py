@@ -1,0 +1,148 @@
+"""What clients ask for faster than it is done, and what they are told and do not read: how much of
+it a broker process holds, of one client and of all, and what is done beyond.
+
+It decides from whom nothing is read for now, whose requests wait, and whose connection is given up.
+A connection that is given up costs no session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from byway.runtime.connection import Connection
+from byway.runtime.driver import Driver
+from byway.runtime.settings import Limits
+
+log = logging.getLogger("byway.broker")
+
+BUSY: Final = "much of what it asked for waits"
+DEAF: Final = "it does not read its answers"
+
+
+class Backpressure:
+    """Of all clients of one broker process."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        clients: dict[str, Connection],
+        limits: Limits,
+        slow: Callable[[str, Connection, int], None],
+    ) -> None:
+        self.limits = limits
+        self.unread_bytes = 0
+        """What clients have not read, as it was when each was told something."""
+        self.given_up = 0
+        """Connections that were closed because their clients did not read."""
+        self._driver = driver
+        self._clients = clients
+        self._slow = slow
+        self._deaf: dict[str, float] = {}
+        """Clients with too many answers unread, and since when."""
+        self._loop = asyncio.get_running_loop()
+        driver.deaf = self._deaf
+
+    # --- what they ask for ------------------------------------------------------------------------
+
+    def asked(self, client: str, connection: Connection) -> None:
+        """A client asks for something: nothing more is read from it if too much waits."""
+        count, size = self._driver.waiting_from(client)
+        limits = self.limits
+        if (
+            count > limits.client_requests
+            or size > limits.client_request_bytes
+            or self._driver.request_bytes > limits.request_bytes
+        ):
+            connection.pause_reading(BUSY)
+
+    def taken(self, client: str, connection: Connection) -> None:
+        """The broker has taken some of it: more is read if little waits."""
+        count, size = self._driver.waiting_from(client)
+        limits = self.limits
+        if count > limits.client_requests // 2 or size > limits.client_request_bytes // 2:
+            return
+        if not count or self._driver.request_bytes <= limits.request_bytes:
+            connection.resume_reading(BUSY)
+
+    # --- what they are told -----------------------------------------------------------------------
+
+    def told(self, client: str, connection: Connection) -> None:
+        """A client was told something."""
+        unread = connection.unread_bytes
+        self._count(connection, unread + connection.waiting_bytes)
+        if unread > self.limits.client_answer_bytes:
+            self._deafen(client, connection, unread)
+        if self.unread_bytes > self.limits.unread_bytes:
+            self._relieve()
+
+    def _count(self, connection: Connection, size: int) -> None:
+        self.unread_bytes += size - connection.counted_bytes
+        connection.counted_bytes = size
+
+    def _deafen(self, client: str, connection: Connection, unread: int) -> None:
+        """Nothing more is done for a client until it reads; if it goes on, it is given up."""
+        if unread > 2 * self.limits.client_answer_bytes:
+            self._give_up(client, connection, f"{unread} bytes of answers are not read")
+        elif client not in self._deaf:
+            self._deaf[client] = self._loop.time()
+            connection.pause_reading(DEAF)
+            connection.when_read = self._on_read
+
+    def _on_read(self, connection: Connection) -> None:
+        """A client has read nearly all of its answers."""
+        connection.when_read = None
+        assert connection.peer is not None
+        if self._clients.get(connection.peer.name) is connection:
+            self._deaf.pop(connection.peer.name, None)
+            self._driver.wake()
+        connection.resume_reading(DEAF)
+
+    def look_after(self, now: float, patience_s: float) -> None:
+        """Give up clients that have not read for too long."""
+        for client, since in list(self._deaf.items()):
+            if now - since > patience_s:
+                reason = f"answers are not read for {now - since:.3g} s"
+                self._give_up(client, self._clients[client], reason)
+
+    def _give_up(self, client: str, connection: Connection, reason: str) -> None:
+        log.warning("client %s is disconnected: %s", client, reason)
+        self.given_up += 1
+        connection.abort(reason)
+
+    def _relieve(self) -> None:
+        """All clients together have too much unread: whoever has most is slow."""
+        for connection in self._clients.values():
+            self._count(connection, _unread(connection))
+        most_bytes = self.limits.unread_bytes
+        while self.unread_bytes > most_bytes:
+            most = max(
+                (c for c in self._clients.items() if c[1].open), key=_most_unread, default=None
+            )
+            if most is None or not _unread(most[1]):
+                return
+            client, connection = most
+            if connection.waiting_bytes > connection.unread_bytes:
+                before, excess = connection.waiting_bytes, self.unread_bytes - most_bytes
+                self._slow(client, connection, max(before - excess, 0))
+                if connection.open and connection.waiting_bytes == before:
+                    return  # publications wait for it
+            else:
+                reason = f"{connection.unread_bytes} bytes of answers are not read, the most of all"
+                self._give_up(client, connection, reason)
+            self._count(connection, _unread(connection) if connection.open else 0)
+
+    def forget(self, client: str, connection: Connection) -> None:
+        """A client's connection is gone."""
+        self._deaf.pop(client, None)
+        self._count(connection, 0)
+
+
+def _unread(connection: Connection) -> int:
+    return connection.unread_bytes + connection.waiting_bytes
+
+
+def _most_unread(named: tuple[str, Connection]) -> tuple[int, str]:
+    return _unread(named[1]), named[0]
