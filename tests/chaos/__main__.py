@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,49 +83,76 @@ def one(asked: argparse.Namespace, seed: int, directory: Path) -> int:
     return 0 if outcome.passed else 1
 
 
-def apart(asked: argparse.Namespace, seed: int, directory: Path) -> tuple[int, str, Row | None]:
-    """One round in a process of its own, so that rounds share nothing."""
-    directory.mkdir(parents=True)
-    options = ["--one", "--seed", str(seed), "--rounds", "1", "--dir", str(directory)]
-    options += ["--short"] * asked.short + ["--keep"] * asked.keep
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.chaos", *options],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    try:
-        said, _ = process.communicate(timeout=ROUND_S_MAX)
-    except subprocess.TimeoutExpired:
-        process.terminate()
-        said = f"seed {seed}: FAILED: no end after {ROUND_S_MAX} s"
-    finally:
-        process.wait()
-    row = directory / "row.json"
-    return seed, said.rstrip(), Row.read(row) if row.exists() else None
+class Rounds:
+    """Rounds in processes of their own, so that they share nothing."""
+
+    def __init__(self, asked: argparse.Namespace, directory: Path) -> None:
+        self._asked = asked
+        self._directory = directory
+        self._running: set[subprocess.Popen[str]] = set()
+
+    def run(self, seed: int) -> tuple[int, str, Row | None]:
+        """One round: its seed, what it said, and its numbers if it came to an end."""
+        directory = self._directory / f"seed-{seed}"
+        directory.mkdir(parents=True)
+        options = ["--one", "--seed", str(seed), "--rounds", "1", "--dir", str(directory)]
+        options += ["--short"] * self._asked.short + ["--keep"] * self._asked.keep
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos", *options],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        self._running.add(process)
+        try:
+            said, _ = process.communicate(timeout=ROUND_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            said = f"seed {seed}: FAILED: no end after {ROUND_S_MAX} s"
+        finally:
+            process.wait()
+            self._running.discard(process)
+        row = directory / "row.json"
+        return seed, said.rstrip(), Row.read(row) if row.exists() else None
+
+    def end(self) -> None:
+        """End those that run; they end what they started."""
+        for process in list(self._running):
+            process.terminate()
 
 
-def main() -> int:
-    """Run what was asked for; how it went."""
-    asked = arguments()
-    if asked.one or asked.scene:
-        directory = asked.dir or Path(tempfile.mkdtemp(prefix="byway-chaos-"))
-        return one(asked, asked.seed or 0, directory)
-    directory = asked.dir or Path(tempfile.mkdtemp(prefix="byway-chaos-"))
+def several(asked: argparse.Namespace, directory: Path) -> int:
+    """Many rounds, some at a time, and the table."""
     todo, rows, failed, began = seeds(asked), [], [], time.monotonic()
     print(f"{len(todo)} rounds, seeds {todo[0]} to {todo[-1]}, {asked.jobs} at a time", flush=True)
+    rounds = Rounds(asked, directory)
     with ThreadPoolExecutor(asked.jobs) as pool:
-        runs = [pool.submit(apart, asked, seed, directory / f"seed-{seed}") for seed in todo]
-        for run in as_completed(runs):
-            seed, said, row = run.result()
-            print(said, flush=True)
-            if row is None or not row.passed:
-                failed.append(seed)
-            if row is not None:
-                rows.append(row)
+        runs = [pool.submit(rounds.run, seed) for seed in todo]
+        try:
+            for run in as_completed(runs):
+                seed, said, row = run.result()
+                print(said, flush=True)
+                if row is None or not row.passed:
+                    failed.append(seed)
+                if row is not None:
+                    rows.append(row)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            rounds.end()
+            raise
     print(f"\n{table(rows)}\n")
     again = f"; seeds {' '.join(map(str, sorted(failed)))}" if failed else ""
     minutes = (time.monotonic() - began) / 60
     print(f"{len(todo) - len(failed)} passed, {len(failed)} failed in {minutes:.1f} min{again}")
     return 1 if failed else 0
+
+
+def main() -> int:
+    """Run what was asked for; how it went."""
+    asked = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything started is ended
+    directory = asked.dir or Path(tempfile.mkdtemp(prefix="byway-chaos-"))
+    if asked.one or asked.scene:
+        return one(asked, asked.seed or 0, directory)
+    return several(asked, directory)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,14 @@ class Verdict:
     """Subscriptions that never were, to the end."""
     sessions_lost: int = 0
     """Sessions that ended without reason."""
+    reached: dict[str, int] = field(default_factory=dict)
+    """By publisher, when the last publication that is confirmed was published."""
     told: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def flows_since(self, t: int) -> bool:
+        """Whether everything is settled, and every publisher has a confirmation of something that
+        it published since."""
+        return not self.unsettled and all(last > t for last in self.reached.values())
 
     @property
     def is_exact(self) -> bool:
@@ -180,6 +187,8 @@ def judge(directory: Path, facts: Facts | None = None) -> Verdict:
         verdict.confirmed += len(source.confirmed)
         verdict.unconfirmed += len(source.unconfirmed)
         verdict.strange += len(source.refused)
+        last = max(source.confirmed, default=None)
+        verdict.reached[source.name] = 0 if last is None else source.published[last].t
         if waits := source.unconfirmed:
             verdict.tell("unconfirmed", f"{source.name}: {len(waits)}, from n = {waits[0]}")
         for n, reason in source.refused.items():

@@ -36,11 +36,12 @@ SETTLE_S = 60.0
 """For links to come up and the first subscriptions to be settled."""
 BACK_S = 90.0
 """For everyone to be back after the last fault."""
-CONFIRM_S = 90.0
+FLOW_S = 60.0
+"""For everything to be settled then, and publications to get through."""
+CONFIRM_S = 60.0
 ARRIVE_S = 20.0
 QUIET_S = 1.0
-"""Traffic goes on for so long after everyone is back; so long it is looked whether something comes
-twice."""
+"""Traffic goes on for so long after that; so long it is looked whether something comes twice."""
 FULL_S = 5.0
 """A broker whose disk is full ends within so long if it has anything to write."""
 STEP_S = 0.02
@@ -237,8 +238,22 @@ class Round:
             lambda: time.monotonic() > enough and self._is_whole(), patience, "not all are back"
         )
         self.note("everyone is back")
+        self._flows()
         quiet = time.monotonic() + QUIET_S
         self._until(lambda: time.monotonic() > quiet, math.inf, "")
+
+    def _flows(self) -> None:
+        """Wait until all is settled again and publications get through, or patience ends: what is
+        published then is owed to everyone. What is stuck is for the judge to tell."""
+        back, facts = time.monotonic_ns(), self.facts
+        deadline = time.monotonic() + FLOW_S
+        while not judge(self.directory, facts).flows_since(back):
+            if time.monotonic() > deadline:
+                self.note("not everything flows")
+                return
+            pause = time.monotonic() + 0.5
+            self._until(lambda pause=pause: time.monotonic() > pause, math.inf, "")
+        self.note("everything flows")
 
     def _is_whole(self) -> bool:
         """Whether all is mended and everyone is back."""

@@ -66,8 +66,8 @@ def backlog_for_a_session() -> Plan:
         brokers=(Broker("H", keeps=True), Broker("M", keeps=False)),
         links=_chain("H", "M"),
         clients=(
-            Client("p1", "M", 0, True, advertises=ALL, rate=2_000.0, window=20_000),
-            Client("p2", "M", 0, True, advertises=ALL, rate=2_000.0, window=20_000),
+            Client("p1", "M", 0, True, advertises=ALL, rate=1_750.0, window=16_000),
+            Client("p2", "M", 0, True, advertises=ALL, rate=1_750.0, window=16_000),
             Client("s1", "H", 1, True, wants=(Wanted("wide", ALL),)),
         ),
         faults=(
