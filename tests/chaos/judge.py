@@ -172,12 +172,8 @@ def judge(directory: Path, facts: Facts | None = None) -> Verdict:
     verdict = Verdict()
     sources: dict[str, Source] = {}
     lives: list[Life] = []
-    for client in sorted(facts.homes):
-        path = directory / f"{client}.log"
-        if not path.exists():
-            continue
+    for client, text in _texts(directory, facts).items():
         account = _Account(client, facts, verdict)
-        text = path.read_text()
         for line in text[: text.rfind("\n") + 1].splitlines():
             account.read(line)
         if account.source.sessions and account.is_publisher:
@@ -206,6 +202,14 @@ def judge(directory: Path, facts: Facts | None = None) -> Verdict:
             verdict.tell("strange", f"{life} got something from {publisher}, who published nothing")
     verdict.lost_publications = len(missed)
     return verdict
+
+
+def _texts(directory: Path, facts: Facts) -> dict[str, str]:
+    """The logs as they are now; publishers' later than subscribers', who cannot be ahead then."""
+    paths = {client: directory / f"{client}.log" for client in sorted(facts.homes)}
+    texts = {client: path.read_text() for client, path in paths.items() if path.exists()}
+    later = {client: paths[client].read_text() for client, t in texts.items() if "\nP " in t}
+    return texts | later
 
 
 class _Account:

@@ -14,6 +14,7 @@ import itertools
 import json
 import math
 import random
+import resource
 import shutil
 import time
 from collections.abc import Callable
@@ -59,6 +60,8 @@ class Outcome:
     wrong: list[str] = field(default_factory=list)
     """What went wrong apart from publications."""
     seconds: float = 0.0
+    processor_s: float = 0.0
+    """Time that all its processes were busy."""
     directory: Path | None = None
 
     @property
@@ -69,8 +72,9 @@ class Outcome:
     def __str__(self) -> str:
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
         lines = [
-            f"{self.plan.name}: {'passed' if self.passed else 'FAILED'} in {self.seconds:.0f} s "
-            f"({self.plan.covering}; {kinds or 'no faults'}): {self.verdict}",
+            f"{self.plan.name}: {'passed' if self.passed else 'FAILED'} in {self.seconds:.0f} s, "
+            f"{self.processor_s:.0f} s of processor time ({self.plan.covering}; "
+            f"{kinds or 'no faults'}): {self.verdict}",
             *(f"  wrong: {words}" for words in self.wrong),
         ]
         return "\n".join(lines)
@@ -113,10 +117,9 @@ class Round:
         try:
             self._start()
             self._traffic()
-            verdict = self._finish()
         except GivenUpError as error:
             self.wrong.append(str(error))
-            verdict = judge(self.directory, self.facts)
+        verdict = self._finish()
         if self.wrong or not verdict.is_exact:
             self._inspect()
         return verdict
@@ -473,14 +476,16 @@ class Round:
     def _finish(self) -> Verdict:
         """Everything is confirmed and arrives, or patience ends."""
         for client in self.clients.values():
-            client.tell("stop")
+            if client.running is not None:
+                client.go_on()
+                client.tell("stop")
         with contextlib.suppress(GivenUpError):
             confirmed = lambda: all(c.is_confirmed for c in self.clients.values())  # noqa: E731
             self._until(confirmed, CONFIRM_S, "not everything is confirmed")
         self.note("publishers have ended")
         deadline, facts = time.monotonic() + ARRIVE_S, self.facts
         while not (verdict := judge(self.directory, facts)).is_exact:
-            if time.monotonic() > deadline or verdict.unconfirmed:
+            if time.monotonic() > deadline or verdict.unconfirmed or self.wrong:
                 break
             time.sleep(0.3)
         time.sleep(QUIET_S)
@@ -504,7 +509,7 @@ class Round:
 
 def carry_out(plan: Plan, directory: Path, *, keep: bool = False) -> Outcome:
     """One round; its files stay if it failed, or if told so."""
-    began = time.monotonic()
+    began, busy = time.monotonic(), _processor_s()
     directory.mkdir(parents=True)
     (directory / "plan.txt").write_text(f"{plan}\n")
     one = Round(plan, directory)
@@ -516,10 +521,16 @@ def carry_out(plan: Plan, directory: Path, *, keep: bool = False) -> Outcome:
         for line in broker.internal_errors[:3]:
             one.wrong.append(f"{name} logged: {line}")
     outcome = Outcome(plan, verdict, one.counts, one.kills, one.wrong)
-    outcome.seconds = time.monotonic() - began
+    outcome.seconds, outcome.processor_s = time.monotonic() - began, _processor_s() - busy
     (directory / "verdict.txt").write_text(f"{outcome}\n")
     if outcome.passed and not keep:
         shutil.rmtree(directory)
     else:
         outcome.directory = directory
     return outcome
+
+
+def _processor_s() -> float:
+    """Processor time of this process and of those it has ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
