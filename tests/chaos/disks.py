@@ -65,14 +65,15 @@ def limit_files(pid: int, data: Path, rng: random.Random) -> None:
     journal = last_journal(data)
     size = journal.stat().st_size if journal else 0
     size = max(size + rng.randint(1, 300), LEAST_BYTES)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, size))
+    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, most))
 
 
 def unlimit_files(pid: int) -> None:
-    """Let it write again, as far as it may lift its own limit."""
-    with contextlib.suppress(OSError, ValueError):
-        unlimited = resource.RLIM_INFINITY
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
+    """Let it write again."""
+    with contextlib.suppress(ProcessLookupError):
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
 def damage(data: Path, how: str, rng: random.Random) -> str:

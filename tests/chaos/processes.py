@@ -107,6 +107,11 @@ class Process:
         self._forget()
         return code
 
+    def strike(self) -> None:
+        """kill -9, if it runs, without waiting for its end."""
+        if self.running is not None:
+            self.running.kill()
+
     def kill(self) -> None:
         """kill -9, and wait for its end."""
         if self.running is not None:

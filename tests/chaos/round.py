@@ -232,8 +232,8 @@ class Round:
         self.note("traffic")
         for client in self.clients.values():
             client.tell(f"traffic {self.began}")
-        for fault in self.plan.faults:
-            self._at(self.began + fault.at, lambda fault=fault: self._strike(fault))
+        for at, faults in itertools.groupby(self.plan.faults, lambda fault: fault.at):
+            self._at(self.began + at, lambda group=list(faults): self._strike_all(group))
         enough = self.began + self.plan.traffic_s
         last = max((f.at + f.lasts for f in self.plan.faults), default=0.0)
         patience = max(self.plan.traffic_s, last) + BACK_S + FULL_S
@@ -293,6 +293,14 @@ class Round:
         brokers = [n for n, b in self.brokers.items() if not b.is_ready or b.stopped]
         clients = [c.name for c in self.clients.values() if not c.is_ready]
         return f"brokers not ready: {brokers}, client processes not ready: {clients}"
+
+    def _strike_all(self, faults: list[Fault]) -> None:
+        """Let several things go wrong at once: no broker outlives another by the time it takes."""
+        for fault in faults:
+            if fault.kind in ("kill", "torn"):
+                self.brokers[fault.target].strike()
+        for fault in faults:
+            self._strike(fault)
 
     def _strike(self, fault: Fault) -> None:
         """Let one thing go wrong."""

@@ -15,7 +15,7 @@ from tests.chaos.scenes import SCENES
 pytestmark = [pytest.mark.integration]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 10])
 @pytest.mark.timeout(240)
 def test_a_short_round(tmp_path: Path, seed: int) -> None:
     outcome = carry_out(drawn_plan(seed, short=True), tmp_path / "round", keep=True)
