@@ -26,11 +26,9 @@ from tests.chaos.disks import can_mount
 from tests.chaos.plan import drawn_plan
 from tests.chaos.report import Row, table
 from tests.chaos.round import carry_out
-from tests.chaos.scenes import SCENES
+from tests.chaos.scenes import SCENES, SHORT
 
 ROUNDS = 200
-SHORT = (1, 2, 10)
-"""Seeds of the short rounds, as `test_chaos` runs them."""
 ROUND_S_MAX = 900
 
 

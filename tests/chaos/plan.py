@@ -226,8 +226,8 @@ class _Draft:
     def kills(self, at: float, count: int) -> bool:
         """Kill some brokers at once, neighbours by preference; back in any order."""
         rng = self.rng
-        first = rng.choice(self.brokers).name
-        victims = [first]
+        victims = self._forgetful_pair() if count > 1 and rng.random() < 0.4 else []
+        victims = victims or [rng.choice(self.brokers).name]
         while len(victims) < count:
             near = sorted(
                 {link.other(v) for v in victims for link in self.links if v in (link.a, link.b)}
@@ -236,11 +236,20 @@ class _Draft:
             rest = sorted({b.name for b in self.brokers} - set(victims))
             victims.append(rng.choice(near if near and rng.random() < 0.7 else rest))
         lasts = [self.away_s() for _ in victims]
+        if count > 1 and rng.random() < 0.5:  # one comes back at once, another late
+            first, last = rng.sample(range(count), 2)
+            lasts[first], lasts[last] = rng.uniform(0, 1), rng.uniform(4, 12)
         if rng.random() < 0.04:
             lasts[rng.randrange(count)] = rng.uniform(32, 40)
         return self.add(
             *(Fault(at, "kill", victim, s) for victim, s in zip(victims, lasts, strict=True))
         )
+
+    def _forgetful_pair(self) -> list[str]:
+        """Two neighbours without state, if there are any."""
+        kept = {broker.name for broker in self.brokers if broker.keeps}
+        pairs = [[link.a, link.b] for link in self.links if not kept & {link.a, link.b}]
+        return self.rng.choice(pairs) if pairs else []
 
     def incident(self, at: float, processes: int, clients: list[Client], tmpfs: bool) -> bool:
         """One more thing that goes wrong."""

@@ -10,12 +10,12 @@ import pytest
 from tests.chaos.disks import can_mount
 from tests.chaos.plan import drawn_plan
 from tests.chaos.round import carry_out
-from tests.chaos.scenes import SCENES
+from tests.chaos.scenes import SCENES, SHORT
 
 pytestmark = [pytest.mark.integration]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 10])
+@pytest.mark.parametrize("seed", SHORT)
 @pytest.mark.timeout(240)
 def test_a_short_round(tmp_path: Path, seed: int) -> None:
     outcome = carry_out(drawn_plan(seed, short=True), tmp_path / "round", keep=True)
