@@ -199,8 +199,8 @@ class _Draft:
                 Broker(
                     f"B{number + 1}",
                     keeps,
-                    remembers=not keeps and self.remembering and rng.random() < 0.3,
-                    power=keeps and rng.random() < 0.15,
+                    remembers=rng.random() < 0.3 and self.remembering and not keeps,
+                    power=rng.random() < 0.15 and keeps,
                 )
             )
         for number, broker in enumerate(self.brokers[1:], 1):
@@ -261,8 +261,8 @@ class _Draft:
         if chance < 0.58:
             return self.add(Fault(at, "stop", rng.choice(self.brokers).name, rng.uniform(0.5, 9)))
         if chance < 0.66:
-            how = rng.choice(("tmpfs", "limit")) if tmpfs else "limit"
-            away = min(self.away_s(), 6.0)
+            how, away = rng.choice(("tmpfs", "limit")), min(self.away_s(), 6.0)
+            how = how if tmpfs else "limit"
             return bool(keeping) and self.add(Fault(at, "full", rng.choice(keeping), away, how))
         if chance < 0.74:
             how, away = rng.choice(("cut", "garbage", "flip")), min(self.away_s(), 6.0)

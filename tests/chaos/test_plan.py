@@ -11,6 +11,15 @@ def test_a_seed_gives_its_plan_again() -> None:
     assert drawn_plan(7, tmpfs=True) == drawn_plan(7, tmpfs=True) != drawn_plan(8, tmpfs=True)
 
 
+def test_a_seed_gives_the_same_faults_where_nothing_can_be_mounted() -> None:
+    for seed in range(1, 101):
+        here, there = drawn_plan(seed, tmpfs=True), drawn_plan(seed)
+        assert [(f.at, f.kind, f.target) for f in here.faults] == [
+            (f.at, f.kind, f.target) for f in there.faults
+        ]
+        assert (here.links, here.clients) == (there.links, there.clients)
+
+
 def test_two_hundred_plans_have_every_fault_and_policy() -> None:
     assert {plan.covering for plan in PLANS} == set(POLICIES)
     kinds = [kind for plan in PLANS for kind in kinds_of(plan)]
