@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow sim pythons demo lint format bench bench-net bench-pipeline reproduce docs clean
+.PHONY: help setup test slow sim chaos fuzz pythons demo lint format bench bench-net bench-pipeline reproduce docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +23,10 @@ slow: $(VENV)/.ready ## run the tests marked slow
 
 sim: $(VENV)/.ready ## run thousands of random networks with faults
 	$(BIN)/pytest -m "slow and sim" -s
+
+# One round again: .venv/bin/python -m tests.chaos --seed N --rounds 1
+chaos: $(VENV)/.ready ## kill, stop and starve real brokers for 200 rounds and count what arrives: an hour
+	$(BIN)/python -m tests.chaos $(CHAOS)
 
 pythons: ## try each of Python 3.11 to 3.13 that is here, in an environment of its own
 	@$(PYTHON) .ci/pythons.py
