@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+FRAMES ?= 1000000
+
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow sim demo lint format bench bench-net bench-pipeline reproduce docs clean
+.PHONY: help setup test slow sim fuzz demo lint format bench bench-net bench-pipeline reproduce docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +25,9 @@ slow: $(VENV)/.ready ## run the tests marked slow
 
 sim: $(VENV)/.ready ## run thousands of random networks with faults
 	$(BIN)/pytest -m "slow and sim" -s
+
+fuzz: $(VENV)/.ready ## attack live brokers with FRAMES hostile frames: half an hour
+	$(BIN)/python -m tests.hostile.fuzz --frames $(FRAMES)
 
 demo: $(VENV)/.ready ## show byway at work: live, simulated, analysed by Spark
 	$(BIN)/byway demo

@@ -15,8 +15,9 @@ from byway.model.errors import FrameError
 from byway.model.messages import Acknowledge, Goodbye
 from byway.wire import FRAME_BYTES_MAX, FrameReader, encode
 from tests.hostile.scripts import Script
+from tests.hostile.shapes import PARTING
 
-STAYING_MAX: Final = 150
+STAYING_MAX: Final = 600
 """Connections that stay; beyond, the oldest goes."""
 ANSWER_S: Final = 5.0
 """How long a connection waits for the broker to take what it says, or to hear it out."""
@@ -180,10 +181,10 @@ class Attacker:
         tally, frames = self.tally, connection.sent.total()
         tally.scripts += 1
         tally.sent += connection.sent
-        if connection.reason is not None:
+        if connection.reason not in (None, PARTING):
             tally.refused += 1
             tally.frames_refused += frames
-            tally.reasons[SHOWN.sub("…", connection.reason)[:70]] += 1
+            tally.reasons[SHOWN.sub("…", connection.reason or "")[:70]] += 1
         elif connection.script.ending == "listen":
             tally.accepted += 1
             tally.frames_accepted += frames

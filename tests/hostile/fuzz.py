@@ -42,9 +42,10 @@ async def _replay(paths: list[Path]) -> int:
     for path in paths:
         case = corpus.read(path)
         scripts = list(corpus.replayed(case))
-        out = await one_round(1, 0, scripts)
+        out = await one_round(1, 0, scripts, workers=1)
         failed += bool(out.fault)
-        print(f"{'FAILED' if out.fault else 'passed'} {path.stem}: {case.description}")
+        verdict = "FAILED" if out.fault else "passed"
+        print(f"{verdict} {path.stem}: {case.description}, {out.seconds:.0f} s", flush=True)
         if out.fault:
             print(f"  {out.fault}\n{out.logs}")
     print(f"{len(paths) - failed} passed, {failed} failed")

@@ -163,6 +163,11 @@ class Honest:
                 await asyncio.gather(*(c.close() for c in self.clients), return_exceptions=True)
 
 
+def _short(line: str) -> str:
+    """A line without its middle: a traceback in one line ends with what matters."""
+    return line if len(line) < 420 else f"{line[:100]} … {line[-300:]}"
+
+
 def _difference(numbers: list[int], count: int) -> str:
     missing = sorted(set(range(count)) - set(numbers))
     twice = sorted({n for n in numbers if numbers.count(n) > 1})
@@ -216,7 +221,7 @@ class Overlay:
             seen, self._looked[pid] = self._looked.get(pid, 0), len(broker.lines)
             for line in broker.lines[seen:]:
                 if _BAD_LINES.search(line):
-                    raise FoundError(f"broker {name} says: {line[:300]}")
+                    raise FoundError(f"broker {name} says: {_short(line)}")
             size = rss_bytes(broker)
             if size > RSS_BYTES_MAX:
                 raise FoundError(f"broker {name} takes {size >> 20} MiB")

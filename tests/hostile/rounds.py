@@ -21,6 +21,8 @@ LOOK_EVERY: Final = 50
 """Scripts between two looks at the brokers; a fault is one of the last so many."""
 HEALTH_EVERY: Final = 10
 """Looks between two questions to the operations ports."""
+WORKERS: Final = 4
+"""Conversations at a time; recorded ones are held one after the other."""
 ROUND_S: Final = 400.0
 RECORDED: Final = tuple(bytes(encode(frame)) for frame in EXAMPLES.values())
 """One frame of each kind, which the byte-level fuzzing starts from."""
@@ -70,14 +72,19 @@ async def attack(
 
 
 async def play(
-    seed: int, overlay: Overlay, given: Sequence[Script] | None, frames: int, out: Outcome
+    seed: int,
+    overlay: Overlay,
+    given: Sequence[Script] | None,
+    frames: int,
+    out: Outcome,
+    workers: int = WORKERS,
 ) -> None:
     """An attack on a network that runs, and a restart of the broker under attack."""
     roles = roles_of(seed)
     if given is None:
         facts: Facts = await overlay.facts("broker" in roles)
         given = list(scripts(seed, facts, frames, roles, RECORDED))
-    attacker = Attacker("127.0.0.1", overlay.target.port)
+    attacker = Attacker("127.0.0.1", overlay.target.port, workers)
     try:
         await attack(overlay, attacker, given, out)
     finally:
@@ -88,7 +95,11 @@ async def play(
 
 
 async def one_round(
-    seed: int, frames: int, given: Sequence[Script] | None = None, neighbours_too: bool = True
+    seed: int,
+    frames: int,
+    given: Sequence[Script] | None = None,
+    neighbours_too: bool = True,
+    workers: int = WORKERS,
 ) -> Outcome:
     """A whole round in a network of its own."""
     out, began = Outcome(seed), time.monotonic()
@@ -97,7 +108,7 @@ async def one_round(
         try:
             async with asyncio.timeout(ROUND_S):
                 await overlay.start()
-                await play(seed, overlay, given, frames, out)
+                await play(seed, overlay, given, frames, out, workers)
                 if neighbours_too:
                     await overlay.restart(*NEIGHBOURS)
         except FoundError as fault:

@@ -430,16 +430,20 @@ def large(rng: Random, facts: Facts, role: Role) -> Script:
         peer.sync()
     draw = rng.random()
     size = pick(rng, (1, 4, 15, 31, 60, 63))
-    if draw < 0.4:
-        wide = values.wide_filter(size)
-        peer.why = f"a filter of {size} × 64 KiB"
+    if draw < 0.5:
+        if draw < 0.1:
+            wide = values.slow_filter(below(rng, values.SLOW_KINDS))
+            peer.why = "a filter that is slow to check"
+        else:
+            wide = values.wide_filter(size)
+            peer.why = f"a filter of {size} × 64 KiB"
         if role == "broker":
             tag = MESSAGES[pick(rng, (Advertise, Subscribe))].tag
             peer.tell_exactly(Lane.CONTROL, [tag, peer.maker.entry_id(1.0), wide])
         else:
             tag = REQUESTS[pick(rng, (AdvertiseRequest, SubscribeRequest))].tag
             peer.say([FRAMES[Requests].tag, [[tag, "wide", wide]]], str(tag))
-    elif draw < 0.7:
+    elif draw < 0.75:
         body = pick(rng, values.large_bodies())
         peer.why = f"a body of {len(body)} bytes"
         if role == "broker":

@@ -58,6 +58,8 @@ class Facts(msgspec.Struct, frozen=True):
     """Of the broker under test."""
 
 
+PARTING: Final = "so be it"
+"""The reason that hostile peers give when they leave in good order."""
 HOSTILE_BROKERS: Final = tuple(f"V{i:02d}" for i in range(12))
 HOSTILE_CLIENTS: Final = tuple(f"h{i:03d}" for i in range(300))
 
@@ -265,9 +267,11 @@ class Maker:
             return self._open(pick(self.rng, values.filters()))
         if draw < 0.95:
             return values.filter_of(below(self.rng, 20), below(self.rng, 20))
-        if draw < 0.97:
+        if draw < 0.975:
             return pick(self.rng, values.limit_filters())
-        return self.struct(_FILTER, open=draw > 0.995)
+        if draw < 0.99:
+            return self._open(values.filter_of(below(self.rng, 20), below(self.rng, 20)))
+        return self.struct(_FILTER, open=draw > 0.999)
 
     def _open(self, value: Any) -> Any:
         """A copy, every place of which may be spoiled."""
@@ -321,6 +325,9 @@ class Maker:
 
     def for_version(self) -> Any:
         return PROTOCOL_VERSION if self.role == "broker" else CLIENT_VERSION
+
+    def for_reason(self) -> Any:
+        return PARTING
 
     def for_role(self) -> Any:
         return self.role

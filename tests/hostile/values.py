@@ -12,8 +12,17 @@ from typing import Any
 import msgspec
 
 from byway.model import ANY, FALSE, TRUE, Filter, parse
-from byway.model.constraints import PARTS_MAX, SET_SIZE_MAX, one_of, string_pattern
-from byway.model.filters import ALTERNATIVES_MAX, TERMS_MAX
+from byway.model.constraints import (
+    PARTS_MAX,
+    SET_SIZE_MAX,
+    Constraint,
+    NumberRange,
+    NumberSet,
+    StringPattern,
+    one_of,
+    string_pattern,
+)
+from byway.model.filters import ALTERNATIVES_MAX, TERMS_MAX, Conjunction
 from byway.model.messages import Body
 from byway.model.values import ATTRIBUTES_MAX, STRING_LENGTH_MAX
 from byway.wire.codec import BODY_BYTES_MAX, NAME_LENGTH_MAX
@@ -93,6 +102,25 @@ def wide_filter(texts: int, length: int = STRING_LENGTH_MAX) -> Any:
     """A valid filter of about so many texts of so many bytes each, all together up to a frame."""
     values = tuple(f"{i:04d}".ljust(length, "x") for i in range(texts))
     return plain(Filter.where({"s": one_of(values)}))
+
+
+@cache
+def slow_filter(kind: int, size: int = SET_SIZE_MAX) -> Any:
+    """A filter that takes long to check or compare: alternatives that nearly cover each other."""
+    alternatives = []
+    for i in range(ALTERNATIVES_MAX):
+        if kind == 0:
+            wide: Constraint = NumberSet(tuple(range(1_000, 1_000 + size - i)))
+        elif kind == 1:
+            wide = NumberRange(excluded=tuple(range(1_000, 1_000 + size - i)))
+        else:
+            parts = tuple(sorted("ab" * (size // 32) + f"{k:02x}" for k in range(32 - i // 4)))
+            wide = StringPattern(not_contains=parts)
+        alternatives.append(Conjunction((("a", wide), ("z", NumberSet((i,))))))
+    return plain(Filter(tuple(sorted(alternatives, key=encode))))
+
+
+SLOW_KINDS = 3
 
 
 @cache
