@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import secrets
+import signal
 import sys
 from pathlib import Path
 
@@ -32,6 +33,8 @@ def main() -> int:
     parser.add_argument("--save", type=Path, help="where a minimised attack is recorded")
     parser.add_argument("--stop", action="store_true", help="end with the first round that fails")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # brokers end with this process
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if given.replay is not None:
         return asyncio.run(_replay(given.replay or sorted(corpus.DIRECTORY.glob("*.json"))))
     return asyncio.run(_fuzz(given))

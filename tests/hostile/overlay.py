@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +39,8 @@ WAIT_S: Final = 45.0
 """How long honest traffic may take to arrive, a broker that is busy with hostile peers included."""
 CONTENT: Final = "kind = 'honest' AND n >= 0"
 LOG_LINES: Final = 25
+FAULT_LINES: Final = 130
+"""Of a fault; a traceback at the start of a process is long."""
 POLICIES: Final = ("none", "active", "lazy", "packing", "incremental", "selective")
 _BAD_LINES: Final = re.compile(
     r"Traceback|faults? of this program|set aside|link to [LMR] is closed|"
@@ -106,8 +109,8 @@ class Honest:
     async def _publish_on(self, client: byway.Client) -> None:
         while True:
             await self._publishing.wait()
-            self.publish(client, 2)
-            await asyncio.sleep(0.05)
+            self.publish(client, 1)
+            await asyncio.sleep(0.1)
 
     def publish(self, client: byway.Client, count: int) -> None:
         """Publish some more."""
@@ -263,9 +266,17 @@ class Overlay:
         try:
             await self.star.restart(*names)
         except AssertionError:
-            raise FoundError(f"{words} did not start again from --data") from None
+            last = [f"{name}: {self._last_line(name)}" for name in names]
+            raise FoundError(f"{words} did not start again from --data: {last}") from None
         self.restarts += len(names)
         await self.traffic(what=f"after a restart of {words}")
+
+    def _last_line(self, name: str) -> str:
+        """What a broker said last, after a moment for it to be read."""
+        broker = self.star.brokers[name]
+        with suppress(subprocess.TimeoutExpired):
+            broker.process.wait(2)
+        return _short(next((line for line in reversed(broker.lines) if line.strip()), ""))
 
     def logs(self) -> str:
         """The last lines of every broker, and the first fault that it tells of."""
@@ -274,9 +285,8 @@ class Overlay:
             lines = broker.lines
             at = next((i for i, line in enumerate(lines) if _BAD_LINES.search(line)), None)
             if at is not None:
-                told.append(
-                    f"--- {name}, its first fault\n" + "\n".join(lines[max(at - 3, 0) : at + 45])
-                )
+                found = "\n".join(lines[max(at - 3, 0) : at + FAULT_LINES])
+                told.append(f"--- {name}, its first fault\n{found}")
             told.append(f"--- {name}, the end of its log\n" + "\n".join(lines[-LOG_LINES:]))
         return "\n".join(told)
 
