@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -44,6 +44,7 @@ FAULT_LINES: Final = 130
 POLICIES: Final = ("none", "active", "lazy", "packing", "incremental", "selective")
 _BAD_LINES: Final = re.compile(
     r"Traceback|faults? of this program|set aside|link to [LMR] is closed|"
+    r"link to [LMR] is down: bad frame|broker [LMR] says goodbye: bad frame|"
     r"client honest-\S+ is slow|AssertionError"
 )
 
@@ -136,12 +137,14 @@ class Honest:
                     found.setdefault(name, {})[publisher] = _difference(numbers, count)
         return found
 
-    async def arrives(self, confirmed: bool, what: str) -> None:
-        """Everything that was published arrives, once and in order; and is confirmed."""
+    async def arrives(self, confirmed: bool, what: str, look: Callable[[], None]) -> None:
+        """Everything that was published arrives, once and in order; and is confirmed. `look`
+        raises when there is no use in waiting."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S):
                 while self.missing():
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(0.05)
+                    look()
         if missing := self.missing():
             raise FoundError(
                 f"{what}: honest publications did not arrive once and in order: {missing}"
@@ -256,7 +259,7 @@ class Overlay:
         self._hostile_neighbours |= not honest
         if confirmed is None:
             confirmed = not self._hostile_neighbours
-        await self.honest.arrives(confirmed, what)
+        await self.honest.arrives(confirmed, what, self.look)
         await self.health()
 
     async def restart(self, *names: str) -> None:

@@ -127,6 +127,7 @@ SLOW_KINDS = 3
 def bodies() -> tuple[bytes, ...]:
     """What a publication may say, and what is no body at all; the first ones are valid."""
     valid = (
+        Body({"n": 1, "kind": "honest"}),  # honest clients want this
         Body({"n": 1, "kind": "hostile"}),
         Body({"n": -5, "price": 19.5, "symbol": "YHOO", "flag": True}, b"data"),
         Body({"s": "abc", "x": 1, "y": 9, "z": "a"}),
@@ -149,7 +150,7 @@ def bodies() -> tuple[bytes, ...]:
     return (*(encode(b) for b in valid), *(encode(b) for b in wrong), *raw)
 
 
-VALID_BODIES = 6
+VALID_BODIES = 7
 """So many of `bodies` are valid, from the first on."""
 
 
