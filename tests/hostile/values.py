@@ -98,10 +98,11 @@ def limit_filters() -> tuple[Any, ...]:
 
 
 @cache
-def wide_filter(texts: int, length: int = STRING_LENGTH_MAX) -> Any:
-    """A valid filter of about so many texts of so many bytes each, all together up to a frame."""
-    values = tuple(f"{i:04d}".ljust(length, "x") for i in range(texts))
-    return plain(Filter.where({"s": one_of(values)}))
+def wide_filter(texts: int, less: int = 0) -> Any:
+    """A valid filter of so many texts of the largest size; the last one is a little shorter."""
+    values = [f"{i:04d}".ljust(STRING_LENGTH_MAX, "x") for i in range(texts)]
+    values[-1] = values[-1][: STRING_LENGTH_MAX - less]
+    return plain(Filter.where({"s": one_of(tuple(values))}))
 
 
 @cache
