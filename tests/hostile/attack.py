@@ -21,6 +21,8 @@ STAYING_MAX: Final = 600
 """Connections that stay; beyond, the oldest goes."""
 ANSWER_S: Final = 5.0
 """How long a connection waits for the broker to take what it says, or to hear it out."""
+SAYING_S: Final = 20.0
+"""How long one that stays may take to say everything; the broker may read slowly, or no more."""
 SHOWN: Final = re.compile(r"-?\d+(\.\d+)?|'[^']*'|\b[hV]\d+\b")
 
 _batch = msgspec.msgpack.Decoder(tuple[str, int, int, list[msgspec.Raw]]).decode
@@ -83,7 +85,7 @@ class _Connection:
         listening = None if stays else asyncio.create_task(self._listen())
         try:
             with suppress(TimeoutError, ConnectionError):
-                async with asyncio.timeout(ANSWER_S):
+                async with asyncio.timeout(SAYING_S if stays else ANSWER_S):
                     await self._say()
             if listening is not None and self.script.ending == "listen":
                 with suppress(OSError, RuntimeError):

@@ -58,6 +58,8 @@ class Case(msgspec.Struct, frozen=True):
     versions: dict[str, int]
     """Of the protocol, when it was recorded."""
     scripts: tuple[Recorded, ...]
+    heavy: bool = False
+    """Left out of the default suite: it takes long, though nothing may break."""
 
 
 def read(path: Path) -> Case:
@@ -65,12 +67,14 @@ def read(path: Path) -> Case:
     return msgspec.json.decode(path.read_bytes(), type=Case)
 
 
-def write(path: Path, description: str, scripts: Iterable[Script], times: int = 1) -> None:
+def write(
+    path: Path, description: str, scripts: Iterable[Script], times: int = 1, heavy: bool = False
+) -> None:
     """Record scripts, each to be played so many times."""
     recorded = tuple(
         Recorded(s.role, _pieces(s), s.writing, s.ending, times, s.why) for s in scripts
     )
-    case = Case(description, VERSIONS, recorded)
+    case = Case(description, VERSIONS, recorded, heavy)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(case), indent=1) + b"\n")
 
@@ -156,6 +160,7 @@ def _today(kind: str, data: bytes, role: str, versions: dict[str, int]) -> bytes
     return framed(msgspec.msgpack.encode(said))
 
 
-def cases() -> dict[str, Case]:
-    """All files, by name."""
-    return {path.stem: read(path) for path in sorted(DIRECTORY.glob("*.json"))}
+def cases(heavy: bool = True) -> dict[str, Case]:
+    """All files, by name; without those that take long, if they are not wanted."""
+    found = {path.stem: read(path) for path in sorted(DIRECTORY.glob("*.json"))}
+    return {name: case for name, case in found.items() if heavy or not case.heavy}

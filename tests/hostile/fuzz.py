@@ -13,10 +13,14 @@ import secrets
 import signal
 import sys
 from pathlib import Path
+from typing import Final
 
 from tests.hostile import corpus
 from tests.hostile.attack import Tally
 from tests.hostile.rounds import Outcome, minimise, one_round
+
+CORPUS: Final = -1
+"""In the place of a seed: the round of the recorded attacks."""
 
 
 def main() -> int:
@@ -62,7 +66,11 @@ async def _fuzz(given: argparse.Namespace) -> int:
     print(f"{len(seeds)} rounds of {given.round_frames} frames, seeds {seeds[0]} to {seeds[-1]}")
     total, restarts, seconds = Tally(), 0, 0.0
     failed: list[Outcome] = []
+    if given.seed is None:
+        restarts += await _corpus_first(failed)
+    played = int(given.seed is None)
     for number, seed in enumerate(seeds, 1):
+        played += 1
         out = await one_round(seed, given.round_frames)
         total.add(out.tally)
         restarts += out.restarts
@@ -84,11 +92,24 @@ async def _fuzz(given: argparse.Namespace) -> int:
     _summary(total, restarts, seconds)
     for out in failed:
         print(f"failed: seed {out.seed}: {out.fault[:160]}\n  {_again(out, given.round_frames)}")
-    print(f"{number - len(failed)} passed, {len(failed)} failed")
+    print(f"{played - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 
 
+async def _corpus_first(failed: list[Outcome]) -> int:
+    """All recorded attacks on one network; the restarts."""
+    cases = corpus.cases()
+    out = await one_round(CORPUS, 0, cases=cases)
+    verdict = f"FAILED: {out.fault}\n{out.logs}" if out.fault else "passed"
+    print(f"[0] {len(cases)} recorded attacks, {out.seconds:.0f} s: {verdict}", flush=True)
+    if out.fault:
+        failed.append(out)
+    return out.restarts
+
+
 def _again(out: Outcome, frames: int) -> str:
+    if out.seed == CORPUS:
+        return "again: python -m tests.hostile.fuzz --replay"
     return f"again: python -m tests.hostile.fuzz --seed {out.seed} --round-frames {frames}"
 
 

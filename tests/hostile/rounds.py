@@ -11,6 +11,7 @@ from typing import Final
 
 from byway.wire import encode
 from tests.hostile.attack import Attacker, BrokerGoneError, Tally
+from tests.hostile.corpus import Case, replayed
 from tests.hostile.overlay import NEIGHBOURS, TARGET, FoundError, Overlay, settings_of
 from tests.hostile.scripts import Role, Script, scripts
 from tests.hostile.shapes import Facts
@@ -100,15 +101,19 @@ async def one_round(
     given: Sequence[Script] | None = None,
     neighbours_too: bool = True,
     workers: int = WORKERS,
+    cases: dict[str, Case] | None = None,
 ) -> Outcome:
-    """A whole round in a network of its own."""
+    """A whole round in a network of its own: scripts of a seed, given ones, or recorded cases."""
     out, began = Outcome(seed), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="byway-fuzz-") as directory, brokers() as started:
         overlay = Overlay(started, Path(directory), settings_of(seed))
         try:
             async with asyncio.timeout(ROUND_S):
                 await overlay.start()
-                await play(seed, overlay, given, frames, out, workers)
+                if cases is not None:
+                    await replay_all(overlay, cases, out)
+                else:
+                    await play(seed, overlay, given, frames, out, workers)
                 if neighbours_too:
                     await overlay.restart(*NEIGHBOURS)
         except FoundError as fault:
@@ -120,6 +125,27 @@ async def one_round(
             out.restarts = overlay.restarts
             out.seconds = time.monotonic() - began
     return out
+
+
+async def replay_all(overlay: Overlay, cases: dict[str, Case], out: Outcome) -> None:
+    """Recorded attacks one after the other on a network that runs, and one restart. A fault names
+    the attack; one that only the restart shows may be of any."""
+    alone = "each alone: python -m tests.hostile.fuzz --replay"
+    name = ""
+    try:
+        for case_name, case in cases.items():
+            name = f"{case_name} ({case.description})"
+            attacker = Attacker("127.0.0.1", overlay.target.port, workers=1)
+            try:
+                await attack(overlay, attacker, list(replayed(case)), out)
+            finally:
+                overlay.honest.go_on(False)
+                attacker.leave()
+                out.tally.add(attacker.tally)
+        name = f"one of {', '.join(cases)} ({alone})"
+        await overlay.restart(TARGET)
+    except FoundError as found:
+        raise FoundError(f"recorded attack: {name}: {found}") from None
 
 
 async def minimise(out: Outcome, tries: int) -> list[Script]:

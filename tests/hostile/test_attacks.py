@@ -15,7 +15,7 @@ from byway.model.messages import Lane, Parting, SubscribeRequest
 from tests.hostile import corpus
 from tests.hostile.attack import Attacker
 from tests.hostile.overlay import NEIGHBOURS, FoundError, Overlay
-from tests.hostile.rounds import Outcome, attack, play
+from tests.hostile.rounds import Outcome, play, replay_all
 from tests.hostile.scripts import Role, Script, Speaker
 from tests.hostile.shapes import MESSAGES, PARTING
 from tests.integration.processes import brokers
@@ -25,53 +25,49 @@ FRAMES = 1_200
 """Of each seed."""
 SETTINGS = ("--set", "core.covering=active", "--set", "core.load_interval_us=200000")
 ROLES: Final[tuple[Role, ...]] = ("client", "broker")
-ALONE = "each alone: python -m tests.hostile.fuzz --replay"
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
-@pytest.fixture
-def fresh_seed() -> int:
-    seed = secrets.randbelow(2**31)
-    print(f"fresh seed {seed}: python -m tests.hostile.fuzz --seed {seed} --round-frames {FRAMES}")
-    return seed
-
-
-def test_hostile_peers_break_nothing(tmp_path: Path, fresh_seed: int) -> None:
+def test_hostile_peers_break_nothing(tmp_path: Path) -> None:
     """Honest traffic flows, nothing is lost or doubled, and every broker starts again."""
+    fresh = secrets.randbelow(2**31)
+    print(
+        f"fresh seed {fresh}: python -m tests.hostile.fuzz --seed {fresh} --round-frames {FRAMES}"
+    )
+    _attack(tmp_path, corpus.cases(heavy=False), (*SEEDS, fresh))
+
+
+@pytest.mark.slow
+def test_attacks_that_take_long_break_nothing(tmp_path: Path) -> None:
+    """Those of the corpus that send gigabytes, or thousands of names."""
+    _attack(tmp_path, {n: c for n, c in corpus.cases().items() if c.heavy}, ())
+
+
+def _attack(directory: Path, cases: dict[str, corpus.Case], seeds: tuple[int, ...]) -> None:
     with brokers() as started:
-        overlay = Overlay(started, tmp_path, SETTINGS)
-        phases: list[str] = []
+        overlay = Overlay(started, directory, SETTINGS)
         try:
-            asyncio.run(_attack_all(overlay, fresh_seed, phases))
+            asyncio.run(_attack_all(overlay, cases, seeds))
         except FoundError as found:
-            pytest.fail(f"{phases[-1]}: {found}\n{overlay.logs()}", pytrace=False)
+            pytest.fail(f"{found}\n{overlay.logs()}", pytrace=False)
 
 
-async def _attack_all(overlay: Overlay, fresh_seed: int, phases: list[str]) -> None:
+async def _attack_all(
+    overlay: Overlay, cases: dict[str, corpus.Case], seeds: tuple[int, ...]
+) -> None:
     try:
-        phases.append("at the start")
         await overlay.start()
         await _is_understood(overlay)
-        await _replay_corpus(overlay, phases)
-        for seed in (*SEEDS, fresh_seed):
-            phases.append(f"seed {seed}")
-            await play(seed, overlay, None, FRAMES, Outcome(seed))
+        await replay_all(overlay, cases, Outcome(0))
+        for seed in seeds:
+            try:
+                await play(seed, overlay, None, FRAMES, Outcome(seed))
+            except FoundError as found:
+                raise FoundError(f"seed {seed}: {found}") from None
         await overlay.restart(*NEIGHBOURS)
     finally:
         await overlay.honest.aclose()
-
-
-async def _replay_corpus(overlay: Overlay, phases: list[str]) -> None:
-    """All of it, with a look after each; one restart for all, since most take nothing amiss."""
-    for name, case in corpus.cases().items():
-        phases.append(f"recorded attack {name!r} ({case.description}); {ALONE}")
-        attacker = Attacker("127.0.0.1", overlay.target.port, workers=1)
-        try:
-            await attack(overlay, attacker, list(corpus.replayed(case)), Outcome(0))
-        finally:
-            overlay.honest.go_on(False)
-            attacker.leave()
 
 
 async def _is_understood(overlay: Overlay) -> None:
