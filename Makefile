@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+FRAMES ?= 1000000
+
 .DEFAULT_GOAL := help
 .PHONY: help setup test slow sim chaos fuzz pythons demo lint format bench bench-net bench-pipeline reproduce docs clean
 
@@ -23,6 +25,9 @@ slow: $(VENV)/.ready ## run the tests marked slow
 
 sim: $(VENV)/.ready ## run thousands of random networks with faults
 	$(BIN)/pytest -m "slow and sim" -s
+
+fuzz: $(VENV)/.ready ## attack live brokers with FRAMES hostile frames: half an hour
+	$(BIN)/python -m tests.hostile.fuzz --frames $(FRAMES)
 
 # One round again: .venv/bin/python -m tests.chaos --seed N --rounds 1
 chaos: $(VENV)/.ready ## kill, stop and starve real brokers for 200 rounds and count what arrives: an hour
