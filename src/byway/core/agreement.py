@@ -168,8 +168,8 @@ class Agreement:
         """Who has not come by now is not waited for."""
         if self.restarting:
             return
-        self.given_up, missing = sorted(self.missing), self.missing
-        self.missing = {}
+        missing, self.missing = self.missing, {}
+        self.given_up = sorted({*self.given_up, *missing})
         self.released += sorted(missing)
         self.progressed = True
         for link in sorted(missing):
@@ -220,9 +220,9 @@ class Agreement:
         """A neighbour names its own, and takes data."""
         self.neighbours_of[link] = message.names
         self.telling[link].invited = True
-        self._open_if_ready(link)
         if message.restarting:
             self.was_here()
+        self._open_if_ready(link)
 
     def tell_names(self) -> None:
         """Tell everybody who has said what it holds that the names have changed."""
@@ -463,6 +463,8 @@ class Agreement:
         self._complete()
 
     def _is_here(self, link: str) -> None:
+        """A neighbour has told everything, or is none any more. If nobody is left who has not, and
+        was not merely given up, the broker is complete."""
         if link in self.missing:
             del self.missing[link]
             self.progressed = True
@@ -470,8 +472,8 @@ class Agreement:
             self._open_if_ready(link)
             if not self.missing:
                 self._context.out.do(CancelTimer(TIMER))
-                if not self.given_up:
-                    self.forgetful = self.restarting = False
+        if not self.missing and not self.given_up:
+            self.forgetful = self.restarting = False
 
     def _open_if_ready(self, link: str) -> None:
         """Send data to the peer, if it takes data, was told what that rests on, and has told what

@@ -606,7 +606,7 @@ class Broker:
             end = self.context.ends.get(link)
             if end is not None and link not in self.agreement.missing:
                 lanes = out.messages.get(link)
-                if lanes is not None:
+                if lanes is not None and not end.open:
                     end.post(DATA, lanes[DATA])  # of the same call of `handle`; not sent: not open
                     lanes[DATA].clear()
                 self.publications.drop_unwanted(link)
