@@ -54,7 +54,11 @@ TOLD = AdvertisementsTold(), SubscriptionsTold()
 class Lone:
     """Broker B; its neighbours have met it and agree with it, and each of the two has sent four
     messages by then. Every change of a link sets the timer of `reachability`, which is left out of
-    what B does unless a test asks for it (`all_timers`)."""
+    what B does unless a test asks for it (`all_timers`).
+
+    `restored`: before every input B is replaced by what is restored from its snapshot, so that a
+    test shows that a snapshot holds all that matters to it.
+    """
 
     def __init__(
         self,
@@ -64,9 +68,11 @@ class Lone:
         agreed: bool = True,
         restarting: bool = False,
         all_timers: bool = False,
+        restored: bool = False,
     ) -> None:
         self.broker = Broker("B", links, config, trace=trace, restarting=restarting)
         self.all_timers = all_timers
+        self.restored = restored
         self.now_us = 0
         self.sent = {link: [0, 0] for link in links}
         self.handle(Started())
@@ -74,8 +80,21 @@ class Lone:
             self.agree(link)
 
     def handle(self, *events: Input) -> list[Action]:
+        if self.restored:
+            self._restore()
         actions = self.broker.handle_batch(self.now_us, events)
         return actions if self.all_timers else without_reachability(actions)
+
+    def _restore(self) -> None:
+        """Another broker goes on from the snapshot; connections are as they were."""
+        old, context = self.broker, self.broker.context
+        stored = old.snapshot()
+        self.broker = Broker.restore(stored, context.config, trace=context.trace)
+        assert self.broker.snapshot() == stored
+        for link, end in context.ends.items():
+            self.broker.context.ends[link].up = end.up
+        for name, client in old.clients.all.items():
+            self.broker.clients.all[name].attached = client.attached
 
     # --- neighbours ----------------------------------------------------------------------------
 

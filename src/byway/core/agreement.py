@@ -170,9 +170,9 @@ class Agreement:
         """Who has not come by now is not waited for."""
         if self.restarting:
             return
-        self.given_up = sorted(self.missing)
-        self.missing = {}
-        self.sifting |= dict.fromkeys(self.given_up, 0)
+        missing, self.missing = self.missing, {}
+        self.given_up = sorted({*self.given_up, *missing})
+        self.sifting |= dict.fromkeys(missing, 0)
         self.progressed = True
         self._complete()
 
@@ -221,9 +221,9 @@ class Agreement:
         """A neighbour names its own, and takes data."""
         self.neighbours_of[link] = message.names
         self.telling[link].invited = True
-        self._open_if_ready(link)
         if message.restarting:
             self.was_here()
+        self._open_if_ready(link)
 
     def tell_names(self) -> None:
         """Tell everybody who has said what it holds that the names have changed."""
@@ -479,6 +479,8 @@ class Agreement:
         return False
 
     def _is_here(self, link: str) -> None:
+        """A neighbour has told everything, or is none any more. If nobody is left who has not, and
+        was not merely given up, the broker is complete."""
         if link in self.missing:
             del self.missing[link]
             self.progressed = True
@@ -486,7 +488,7 @@ class Agreement:
                 self.sifting[link] = 0
             if not self.missing:
                 self._context.out.do(CancelTimer(TIMER))
-        if not self.missing and not self.given_up and self.met:
+        if not self.missing and not self.given_up:
             self.forgetful = self.restarting = False
 
     def sifted(self, link: str) -> None:

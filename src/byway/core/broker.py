@@ -608,9 +608,9 @@ class Broker:
         a time."""
         sifting, room = self.agreement.sifting, SIFTED_MAX
         for link in sorted(sifting):
-            lanes = out.messages.get(link)
-            if lanes is not None:
-                self.context.ends[link].post(DATA, lanes[DATA])  # not sent: it is not open
+            lanes, end = out.messages.get(link), self.context.ends[link]
+            if lanes is not None and not end.open:
+                end.post(DATA, lanes[DATA])  # of the same call of `handle`; not sent: not open
                 lanes[DATA].clear()
             looked_at, sifting[link] = self.publications.sift(link, sifting[link], room)
             room -= looked_at

@@ -119,6 +119,7 @@ class Context:
         self.ends[link] = LinkEnd(self.name, link, self.incarnation)
         self.ends = dict(sorted(self.ends.items()))
         self.unconfirmed[link] = deque()
+        self.unconfirmed = dict(sorted(self.unconfirmed.items()))  # as after `restore`
 
     def subscription(self, id: EntryId) -> Entry | None:
         """What was forwarded under an id, preserved or not."""

@@ -212,7 +212,8 @@ class Publications:
         """A neighbour turns out to be missing: it may want what waits for others that are, too.
 
         All publications of one publisher came over one link, so each of these queues has all of
-        them, in order, or none.
+        them, in order, or none; or the latest, if its neighbour was given up in between, and has
+        confirmed some.
         """
         context = self._context
         found: dict[int, tuple[Publish, Pending]] = {}
@@ -223,7 +224,7 @@ class Publications:
                 for message, pending in zip(kept, context.unconfirmed[link], strict=True):
                     if isinstance(message, Publish) and pending.link != newcomer:
                         found.setdefault(id(pending), (message, pending))
-        for message, pending in found.values():
+        for message, pending in sorted(found.values(), key=_by_publisher):
             pending.left += 1
             context.unconfirmed[newcomer].append(pending)
             context.out.send_publication(newcomer, message)
@@ -317,6 +318,12 @@ class Publications:
     def drop(self, message: Publish, reason: DropReason, link: str | None) -> None:
         if self._context.trace.enabled:
             self._context.trace.dropped(self._context.now_us, reason, *_header(message), link=link)
+
+
+def _by_publisher(item: tuple[Publish, Pending]) -> tuple[str, int, int]:
+    """In order of their sequences, publisher by publisher."""
+    message, _ = item
+    return message.publisher, message.incarnation, message.sequence
 
 
 def _header(message: Publish) -> tuple[str, int, int, int, int, int, int]:
