@@ -101,7 +101,7 @@ def test_kill_9_with_data_is_no_loss(tmp_path: Path) -> None:
         assert first.metric("byway_internal_errors_total") == 0
 
         drains_before_it_stops(first, second, publisher)
-        assert sorted(p.name for p in (tmp_path / "one").iterdir()) == ["lock", "state"]
+        assert sorted(p.name for p in (tmp_path / "one").iterdir()) == ["lock", "state", "written"]
 
 
 def drains_before_it_stops(

@@ -20,93 +20,29 @@ from byway.core.config import BrokerConfig
 from byway.core.stand_ins import stand_ins
 from byway.model.errors import SnapshotError, StorageError
 from byway.runtime.driver import now_us
-from byway.runtime.records import (
-    DamagedError,
-    TornError,
-    decode_as,
-    decode_inputs,
-    read_records,
+from byway.runtime.records import DamagedError, TornError, decode_inputs
+from byway.runtime.state_files import (
+    STATE,
+    Journal,
+    State,
+    check_nothing_follows,
+    journal_numbers,
+    journal_path,
+    read_mark,
 )
-from byway.runtime.settings import Neighbour
 from byway.trace import TraceBuffer
 
-STATE: Final = "state"
-JOURNAL: Final = "journal"
 PRESERVING: Final = ("incremental", "selective")
 """Policies that know what to do with preserved subscriptions."""
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-class State(msgspec.Struct, array_like=True):
-    """What the state file holds."""
-
-    id: str
-    journal: int
-    """Number of the journal that goes on from here."""
-    starts: int
-    """How often a broker has begun here."""
-    version: str
-    """Of the program. Another one may draw other conclusions from the same inputs."""
-    boot: str
-    """Names the machine's present run; empty if that cannot be told."""
-    complete: bool
-    """No journal follows: the broker stopped cleanly."""
-    synced: bool
-    """What was kept survives a loss of power."""
-    neighbours: list[Neighbour]
-    """Those that were listed."""
-    config: BrokerConfig
-    """What inputs must be replayed with."""
-    up: list[str]
-    """Links that were up."""
-    attached: list[str]
-    """Clients that were here."""
-    stale: bool
-    """The snapshot is older than what clients were told, and the broker has not begun yet."""
-    broker: bytes
-
-
-class Owner(msgspec.Struct, array_like=True):
-    """The first record of a journal: whose it is."""
-
-    id: str
-    number: int
-
-
-_decode_state: Final = msgspec.msgpack.Decoder(State)
-_decode_owner: Final = msgspec.msgpack.Decoder(Owner)
-
-
-def journal_path(directory: Path, number: int) -> Path:
-    """Where a journal lies."""
-    return directory / f"{JOURNAL}-{number:08}"
-
-
-def journal_numbers(directory: Path) -> list[int]:
-    """Numbers of the journals that are there."""
-    names = (path.name.removeprefix(f"{JOURNAL}-") for path in directory.iterdir())
-    return sorted(int(name) for name in names if name.isdecimal())
-
-
-def read_state(directory: Path) -> State | None:
-    """The state that was kept, if any. Raises `StorageError`."""
-    path = directory / STATE
-    if not path.exists():
-        if journal_numbers(directory):
-            raise StorageError(path, "is missing, but there are journals that go on from it")
-        return None
-    found = [decode_as(path, _decode_state, payload) for payload in read_records(path, STATE)]
-    if len(found) != 1:
-        raise StorageError(path, f"holds {len(found)} records, expected 1")
-    state: State = found[0]
-    return state
-
-
 class Replay:
     """The way back of one broker."""
 
-    def __init__(self, directory: Path, state: State) -> None:
+    def __init__(self, directory: Path, state: State, may_be_stale: bool = False) -> None:
         self.directory = directory
+        self._may_be_stale = may_be_stale
         self.state = state
         self.story = "it goes on where it stopped"
         """How the broker came to its state."""
@@ -116,6 +52,7 @@ class Replay:
         """The broker that was kept, with a configuration that may be new. Raises `StorageError`."""
         state = self.state
         if state.complete:
+            check_nothing_follows(self.directory, state)
             broker = self._restored(state.broker, state.stale, config, None, trace)
             self._check_covering(config, broker)
             return broker
@@ -183,32 +120,61 @@ class Replay:
         """
         state = self.state
         whole = state.synced or (state.boot != "" and state.boot == boot_id())
-        numbers = [n for n in journal_numbers(self.directory) if n >= state.journal]
         try:
-            for expected, number in enumerate(numbers, state.journal):
-                if number != expected:
-                    raise DamagedError(journal_path(self.directory, expected), "is missing")
-                self._replay_journal(number, broker)
-        except TornError as error:
-            if whole and error.path != str(journal_path(self.directory, numbers[-1])):
-                raise
-            return False
+            all_there = self._replay_all(broker)
         except DamagedError:
-            if whole:
+            if whole and not self._may_be_stale:
                 raise
             return False
-        return whole and state.version == __version__
+        return whole and all_there and state.version == __version__
 
-    def _replay_journal(self, number: int, broker: Broker) -> None:
-        path = journal_path(self.directory, number)
-        owner = Owner(self.state.id, number)
-        for count, payload in enumerate(read_records(path, JOURNAL)):
-            if count:
-                self._replay_record(path, count, payload, broker)
-                continue
-            found = decode_as(path, _decode_owner, payload)
-            if found != owner:
-                raise StorageError(path, f"is journal {found.number} of {found.id!r}")
+    def _replay_all(self, broker: Broker) -> bool:
+        """Hand in the journals; whether they hold everything that anything followed from."""
+        state, directory = self.state, self.directory
+        numbers = [n for n in journal_numbers(directory) if n >= state.journal]
+        last: Journal | None = None
+        torn = False
+        for expected, number in enumerate(numbers, state.journal):
+            if number != expected:
+                break
+            journal = self._opened(number)
+            if last is not None:
+                if journal.begins:
+                    check_nothing_follows(directory, msgspec.structs.replace(state, journal=number))
+                    break  # of a start that came to nothing
+                self._check_order(last, journal, torn)
+            torn = self._replay_journal(journal, broker)
+            last = journal
+        if last is None:
+            raise StorageError(journal_path(directory, state.journal), "is missing")
+        return self._is_all(last, torn)
+
+    def _opened(self, number: int) -> Journal:
+        return Journal(self.directory, self.state.id, number)
+
+    def _check_order(self, before: Journal, after: Journal, torn: bool) -> None:
+        """A journal that another one goes on from is whole."""
+        expected, found = after.owner.previous_bytes, before.file.whole_bytes
+        if torn or expected not in (None, found):
+            reason = f"is sound up to byte {found} only, and {after.path.name} goes on from "
+            raise DamagedError(before.path, f"{reason}byte {expected}" if expected else reason)
+
+    def _is_all(self, last: Journal, torn: bool) -> bool:
+        mark = read_mark(self.directory)
+        if mark is None:
+            return not torn
+        if mark.journal > last.number:
+            raise DamagedError(journal_path(self.directory, mark.journal), "is missing")
+        return mark.journal < last.number or mark.length <= last.file.whole_bytes
+
+    def _replay_journal(self, journal: Journal, broker: Broker) -> bool:
+        """Hand in a journal; whether it ends within a record."""
+        try:
+            for count, payload in enumerate(journal.file, 1):
+                self._replay_record(journal.path, count, payload, broker)
+        except TornError:
+            return True
+        return False
 
     def _replay_record(self, path: Path, count: int, payload: bytes, broker: Broker) -> None:
         try:

@@ -12,7 +12,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,18 +25,19 @@ from byway.core.inputs import Input
 from byway.model.errors import StorageError
 from byway.runtime.driver import now_us
 from byway.runtime.records import encode_inputs, record, title
-from byway.runtime.replay import (
+from byway.runtime.replay import Replay, boot_id
+from byway.runtime.settings import Neighbour, gone
+from byway.runtime.state_files import (
     JOURNAL,
     STATE,
+    WRITTEN,
     Owner,
-    Replay,
     State,
-    boot_id,
     journal_numbers,
     journal_path,
     read_state,
+    written_mark,
 )
-from byway.runtime.settings import Neighbour, gone
 from byway.trace import TraceBuffer
 
 Durability = Literal["process", "power"]
@@ -70,7 +71,7 @@ class Storage:
         self._broker: Broker | None = None
         self._neighbours: list[Neighbour] = []
         self._number = 0
-        self._file = -1
+        self._file = self._mark = -1
         self._writer = ThreadPoolExecutor(1, "byway-storage")
         self._installing: Future[None] | None = None
         self._failure: StorageError | None = None
@@ -110,7 +111,7 @@ class Storage:
         trace: TraceBuffer | None = None,
     ) -> Broker:
         """The broker that was kept here, or a new one. Raises `StorageError`."""
-        state = read_state(self.directory)
+        state = read_state(self.directory, id)
         if state is None:
             named = [n.id for n in neighbours if n.id]
             broker = Broker(id, named, config, now_us(), trace)
@@ -126,8 +127,9 @@ class Storage:
         self._broker, self._neighbours = broker, list(neighbours)
         self._number = max([self._number, *journal_numbers(self.directory)]) + 1
         with _writing(self.directory):
+            self._begin_journal(None)
             self._install(self._state(complete=False), self._number)
-            self._open_journal()
+            self._open_mark()
         return broker
 
     # --- keeping -------------------------------------------------------------------------------
@@ -151,11 +153,19 @@ class Storage:
         return self.journal_bytes > least
 
     def _append(self, payload: bytes) -> None:
+        """Write a record; if it cannot be written whole, nothing of it stays."""
         data = record(payload)
-        self.journal_bytes += len(data)
-        _write_all(self._file, data)
-        if self.synced:
-            os.fdatasync(self._file)
+        length = self.journal_bytes + len(data)
+        try:
+            _write_all(self._file, data)
+            if self.synced:
+                os.fdatasync(self._file)
+            os.pwrite(self._mark, written_mark(self._number, length), 0)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, self.journal_bytes)
+            raise
+        self.journal_bytes = length
 
     def _take_snapshot(self) -> None:
         """Inputs go to a new journal at once; the old one stays until the snapshot is safe."""
@@ -164,7 +174,7 @@ class Storage:
         self._number += 1
         state = self._state(complete=False)
         os.close(self._file)
-        self._open_journal()
+        self._begin_journal(self.journal_bytes)
         self._installing = self._writer.submit(self._install, state, self._number)
 
     def _state(self, complete: bool) -> bytes:
@@ -211,25 +221,43 @@ class Storage:
     def abandon(self) -> None:
         """Let go of the directory as it is."""
         self._writer.shutdown()
-        for file in (self._file, self._lock):
+        for file in (self._file, self._mark, self._lock):
             if file >= 0:
                 os.close(file)
-        self._file = self._lock = -1
+        self._file = self._mark = self._lock = -1
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _open_journal(self) -> None:
-        path = journal_path(self.directory, self._number)
-        owner = Owner(self._broker.name if self._broker else "", self._number)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        self.journal_bytes = 0
-        _write_all(self._file, title(JOURNAL))
-        self._append(_encode(owner))
+    def _begin_journal(self, previous_bytes: int | None) -> None:
+        """Inputs go to a new journal, which is there with its first record or not at all. It goes
+        on from the one before, or from a state that is still to be installed (None)."""
+        assert self._broker is not None
+        owner = Owner(self._broker.name, self._number, previous_bytes)
+        head = title(JOURNAL) + record(_encode(owner))
+        new = self.directory / f"{JOURNAL}.new"
+        self._file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        _write_all(self._file, head)
+        if self.synced:
+            os.fsync(self._file)
+        new.replace(journal_path(self.directory, self._number))
         if self.synced:
             self._sync_directory()
+        self.journal_bytes = len(head)
+
+    def _open_mark(self) -> None:
+        self._mark = os.open(self.directory / WRITTEN, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.ftruncate(self._mark, 0)
+        os.pwrite(self._mark, written_mark(self._number, self.journal_bytes), 0)
+        os.fsync(self._mark)
+        self._sync_directory()
 
     def _install(self, state: bytes, journal: int) -> None:
-        """Put a state in the place of the old one, all or nothing; older journals go."""
+        """Put a state in the place of the old one, all or nothing; older journals go. The journal
+        that it names is on the disk before."""
+        path = journal_path(self.directory, journal)
+        if path.exists():  # not after a clean stop
+            _sync(path)
+            self._sync_directory()
         new = self.directory / f"{STATE}.new"
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -244,11 +272,15 @@ class Storage:
                 journal_path(self.directory, number).unlink()
 
     def _sync_directory(self) -> None:
-        directory = os.open(self.directory, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        _sync(self.directory)
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 @contextmanager

@@ -1,12 +1,14 @@
-"""Made the directories `stopped` and `killed` beside it, with the program as it was at ba6ced5 (version 0.1.0, snapshot
-layout 4, file layout 1). It is kept to tell what is in them; a later program writes another layout.
+"""Made the directories `stopped` and `killed` beside it, with the program as it was at ba6ced5
+(version 0.1.0, snapshot layout 4, file layout 1). It is kept to tell what is in them; a later
+program writes another layout.
 
-Broker B between A and C, under `incremental`: an advertisement of A, clients `here` (attached) and `away` (its session is
-kept, with deliveries in it), subscriptions of both and of C, one that `here` took back and that is preserved at A,
-publications of A that C has not confirmed, and some of client `here` too. `stopped` ended cleanly. `killed` did not: its
-state is that of the start, and a journal of inputs follows. `facts.json` tells what either must give back.
+Broker B between A and C, under `incremental`: an advertisement of A, clients `here` (attached) and
+`away` (its session is kept, with deliveries in it), subscriptions of both and of C, one that `here`
+took back and that is preserved at A, publications of A that C has not confirmed, and some of client
+`here` too. `stopped` ended cleanly. `killed` did not: its state is that of the start, and a journal
+of inputs follows. `facts.json` tells what either must give back.
 
-    PYTHONPATH=src python testdata/state/layout-4/make.py
+    PYTHONPATH=src:. python testdata/state/layout-4/make.py
 """
 
 import json
@@ -31,7 +33,10 @@ from byway.runtime.settings import Address, Neighbour
 from tests.lone_broker import Lone, advertise, entry, publication, publish, subscribe
 
 HERE = Path(__file__).parent
-NEIGHBOURS = (Neighbour(Address("127.0.0.1", 7001), "A"), Neighbour(Address("127.0.0.1", 7003), "C"))
+NEIGHBOURS = (
+    Neighbour(Address("127.0.0.1", 7001), "A"),
+    Neighbour(Address("127.0.0.1", 7003), "C"),
+)
 CONFIG = BrokerConfig(covering="incremental", incremental_bursts=(1, 5_000), pruning_samples_min=2)
 SESSION_US = 3_600_000_000
 BEGAN_US = 1_700_000_000_000_000
@@ -61,7 +66,9 @@ def live(kept: Kept) -> None:
     kept.receive("A", advertise("a"))
     kept.attach("here", ttl_us=SESSION_US)
     kept.attach("away", ttl_us=SESSION_US)
-    kept.ask("here", AdvertiseRequest("mine", parse("x > 0")), SubscribeRequest("s", parse("p > 0")))
+    kept.ask(
+        "here", AdvertiseRequest("mine", parse("x > 0")), SubscribeRequest("s", parse("p > 0"))
+    )
     kept.ask("away", SubscribeRequest("t", parse("p > 3 AND q > 3")))
     kept.receive("C", subscribe("c", "p > 5"), subscribe("x", "x > 1"))
     kept.settle()

@@ -104,7 +104,7 @@ def test_a_broker_goes_on_where_it_stopped(kept, tmp_path):
     first = kept()
     first.begin()
     first.storage.stop()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "state"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "state", "written"]
     second = kept()
     assert second.broker.snapshot() == first.as_restored()
     assert second.storage.story == "it goes on where it stopped"
@@ -313,8 +313,8 @@ def flip(path: Path, at: int) -> None:
             lambda d: (d / "state").write_bytes(b"SQLite format 3\0"),
             "state: is no state of a byway",
         ),
-        (lambda d: (d / "state").write_bytes(b"byway state 2\n"), "layout version 2"),
-        (lambda d: (d / "state").write_bytes(b"byway state 1\n"), "holds 0 records"),
+        (lambda d: (d / "state").write_bytes(b"byway state 3\n"), "layout version 3"),
+        (lambda d: (d / "state").write_bytes(b"byway state 2\n"), "holds 0 records"),
         (lambda d: (d / "state").unlink(), "state: is missing"),
         (lambda d: flip(journals(d)[0], 60), "journal-00000001: is damaged"),
         (lambda d: journals(d)[0].write_bytes(b"else\n"), "journal-00000001: is no journal"),
