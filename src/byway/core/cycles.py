@@ -27,6 +27,10 @@ class Cycles:
         self._sent: dict[str, int] = {}
         """By link, the number of the last probe over it."""
 
+    def take_over(self, other: Cycles) -> None:
+        """Go on with another's probes."""
+        self._number, self._sent = other._number, dict(other._sent)
+
     def link_up(self, link: str) -> None:
         """See whether a link closes a cycle."""
         if self._context.config.probe_cycles:

@@ -112,6 +112,7 @@ class DropReason(StrEnum):
     LINK_LOST = "link_lost"
     CLIENT_GONE = "client_gone"
     HOP_LIMIT = "hop_limit"  # it travelled too far: the overlay has a cycle
+    DISCARDED = "discarded"  # it could not be handled, and an operator gave it up
 
 
 class Queue(StrEnum):

@@ -25,8 +25,10 @@ from byway.core.inputs import (
     LinkDown,
     LinkUp,
     LoadSampled,
+    MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    RequestDiscarded,
     Started,
     TimerFired,
 )
@@ -50,6 +52,8 @@ KINDS: Final[dict[str, type]] = {
     "load": LoadSampled,
     "added": NeighbourAdded,
     "removed": NeighbourRemoved,
+    "message-discarded": MessageDiscarded,
+    "request-discarded": RequestDiscarded,
 }
 """What an input is called in a journal. A name is never used for something else."""
 
@@ -81,6 +85,20 @@ def decode_inputs(data: bytes) -> tuple[int, list[Input]]:
     """What `encode_inputs` was given. Raises `msgspec.DecodeError` or `KeyError`."""
     at_us, named = _decode_group(data)
     return at_us, [_decoders[name].decode(raw) for name, raw in named]
+
+
+def decode_readable(data: bytes) -> tuple[int, list[Input], list[tuple[str, bytes, Exception]]]:
+    """The same as far as it can be read; and what cannot, by its name, as it is kept, and why not.
+    Raises `msgspec.DecodeError`."""
+    at_us, named = _decode_group(data)
+    inputs: list[Input] = []
+    unread: list[tuple[str, bytes, Exception]] = []
+    for name, raw in named:
+        try:
+            inputs.append(_decoders[name].decode(raw))
+        except (msgspec.DecodeError, KeyError) as error:
+            unread.append((name, _encode((at_us, [(name, raw)])), error))
+    return at_us, inputs, unread
 
 
 # --- files -------------------------------------------------------------------------------------

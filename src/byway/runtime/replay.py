@@ -2,7 +2,8 @@
 
 It decides whether what was found is the last state or an older one: the end of a journal may be
 missing after a loss of power, and another version of the program may draw other conclusions from
-the same inputs. Then the broker comes back under a new incarnation. It writes nothing.
+the same inputs. Then the broker comes back under a new incarnation. What raises is left out, and
+told. It writes nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
 from byway.core.stand_ins import stand_ins
 from byway.model.errors import SnapshotError, StorageError
+from byway.runtime.aside import SetAside
 from byway.runtime.driver import now_us
-from byway.runtime.records import DamagedError, TornError, decode_inputs
+from byway.runtime.handing_in import HandingIn, made_from
+from byway.runtime.records import DamagedError, TornError
 from byway.runtime.state_files import (
     STATE,
     Journal,
@@ -46,7 +49,11 @@ class Replay:
         self.state = state
         self.story = "it goes on where it stopped"
         """How the broker came to its state."""
+        self.set_aside: list[SetAside] = []
+        """Inputs that raise, or cannot be read; they are left out."""
         self._inputs = 0
+        self._early = False
+        """Whether anything followed one of them."""
 
     def broker(self, config: BrokerConfig, trace: TraceBuffer | None) -> Broker:
         """The broker that was kept, with a configuration that may be new. Raises `StorageError`."""
@@ -56,17 +63,41 @@ class Replay:
             broker = self._restored(state.broker, state.stale, config, None, trace)
             self._check_covering(config, broker)
             return broker
+        self._check_version()
         began = monotonic()
-        broker = self._as_it_was()
-        exact = self._replay(broker)
+        handing_in = HandingIn(self._as_it_was)
+        exact = self._replay(handing_in)
+        broker, self._inputs = handing_in.broker, handing_in.inputs
         self._check_covering(config, broker)
         incarnation = None if exact else max(now_us(), broker.context.incarnation + 1)
         spent = f"replayed in {monotonic() - began:.2f} s"
         self.story = f"it goes on after {self._inputs} inputs, {spent}"
+        if self.set_aside:
+            self.story += f"; {len(self.set_aside)} inputs were set aside"
         if not exact:
             self.story += "; that may not be the last state: tables are compared with neighbours'"
         stale = broker.clients.stale
         return self._restored(broker.snapshot(), stale, config, incarnation, trace)
+
+    def as_it_is(self) -> Broker:
+        """The broker after everything that was kept, its links up and its clients here as they are.
+        Raises `StorageError`, also if an input raises."""
+        handing_in = HandingIn(self._as_it_was)
+        self._replay_all(handing_in)
+        for entry in self.set_aside:
+            raise StorageError(self.directory, f"cannot be replayed: {entry.words}")
+        return handing_in.broker
+
+    def _check_version(self) -> None:
+        version = self.state.version
+        if version != __version__ and not self._may_be_stale:
+            raise StorageError(
+                self.directory / STATE,
+                f"was left by byway {version} without a clean stop, and this is byway "
+                f"{__version__}, which may draw other conclusions from the journal: start byway "
+                f"{version} and stop it cleanly; or give --stale, and it is replayed as far as it "
+                "goes, under a new incarnation: clients begin anew",
+            )
 
     def _check_covering(self, config: BrokerConfig, broker: Broker) -> None:
         """Whether what one policy sent and quenched is right under another, too."""
@@ -103,16 +134,14 @@ class Replay:
         return broker
 
     def _as_it_was(self) -> Broker:
-        """The broker of the snapshot, its links up and its clients here as they were."""
+        """The broker of the snapshot."""
         state = self.state
-        broker = self._restored(state.broker, state.stale, state.config)
-        for link in state.up:
-            broker.context.ends[link].up = True
-        for client in state.attached:
-            broker.clients.all[client].attached = True
-        return broker
+        try:
+            return made_from(state.broker, state.config, state.stale, state.up, state.attached)
+        except SnapshotError as error:
+            raise StorageError(self.directory / STATE, error.reason) from error
 
-    def _replay(self, broker: Broker) -> bool:
+    def _replay(self, handing_in: HandingIn) -> bool:
         """Hand in what was kept; whether that gives the last state.
 
         Without a sync at every write the machine's own restart may have lost the end of it, and
@@ -121,17 +150,21 @@ class Replay:
         state = self.state
         whole = state.synced or (state.boot != "" and state.boot == boot_id())
         try:
-            all_there = self._replay_all(broker)
+            all_there = self._replay_all(handing_in)
         except DamagedError:
             if whole and not self._may_be_stale:
                 raise
             return False
-        return whole and all_there and state.version == __version__
+        return whole and all_there and not self._early and state.version == __version__
 
-    def _replay_all(self, broker: Broker) -> bool:
+    def _replay_all(self, handing_in: HandingIn) -> bool:
         """Hand in the journals; whether they hold everything that anything followed from."""
         state, directory = self.state, self.directory
         numbers = [n for n in journal_numbers(directory) if n >= state.journal]
+        if not numbers or numbers[0] != state.journal:
+            lost = journal_path(directory, state.journal)
+            kind = DamagedError if self._may_be_stale else StorageError
+            raise kind(lost, "is missing")
         last: Journal | None = None
         torn = False
         for expected, number in enumerate(numbers, state.journal):
@@ -143,10 +176,9 @@ class Replay:
                     check_nothing_follows(directory, msgspec.structs.replace(state, journal=number))
                     break  # of a start that came to nothing
                 self._check_order(last, journal, torn)
-            torn = self._replay_journal(journal, broker)
+            torn = self._replay_journal(journal, handing_in)
             last = journal
-        if last is None:
-            raise StorageError(journal_path(directory, state.journal), "is missing")
+        assert last is not None
         return self._is_all(last, torn)
 
     def _opened(self, number: int) -> Journal:
@@ -167,22 +199,16 @@ class Replay:
             raise DamagedError(journal_path(self.directory, mark.journal), "is missing")
         return mark.journal < last.number or mark.length <= last.file.whole_bytes
 
-    def _replay_journal(self, journal: Journal, broker: Broker) -> bool:
+    def _replay_journal(self, journal: Journal, handing_in: HandingIn) -> bool:
         """Hand in a journal; whether it ends within a record."""
         try:
-            for count, payload in enumerate(journal.file, 1):
-                self._replay_record(journal.path, count, payload, broker)
+            for payload in journal.file:
+                # nobody was told of what raised, but of what came after it
+                self._early |= bool(self.set_aside)
+                self.set_aside += handing_in.hand_in(payload)
         except TornError:
             return True
         return False
-
-    def _replay_record(self, path: Path, count: int, payload: bytes, broker: Broker) -> None:
-        try:
-            at_us, inputs = decode_inputs(payload)
-            broker.handle_batch(at_us, inputs)
-        except Exception as error:
-            raise StorageError(path, f"record {count} cannot be replayed: {error!r}") from error
-        self._inputs += len(inputs)
 
 
 def boot_id() -> str:

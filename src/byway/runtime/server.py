@@ -50,8 +50,9 @@ from byway.model.messages import (
 )
 from byway.model.messages import Acknowledge as Acknowledgement
 from byway.runtime.connection import Connection
-from byway.runtime.driver import Driver, Journal, now_us
+from byway.runtime.driver import Driver, now_us
 from byway.runtime.inspection import status_of
+from byway.runtime.recovery import Journal
 from byway.runtime.settings import Address, BrokerSettings, Neighbour, gone
 from byway.runtime.status import encode_status
 from byway.wire import FRAME_BYTES_MAX
@@ -76,8 +77,8 @@ class BrokerServer:
     ) -> None:
         self.settings = settings
         named = [n.id for n in settings.neighbours if n.id]
-        self.broker = broker or Broker(settings.id, named, settings.core, now_us())
-        self.driver = Driver(self.broker, self, journal)
+        broker = broker or Broker(settings.id, named, settings.core, now_us())
+        self.driver = Driver(broker, self, journal)
         self.links: dict[str, Connection] = {}
         """By neighbour, the connection that speaks for it."""
         self.clients: dict[str, Connection] = {}
@@ -97,6 +98,11 @@ class BrokerServer:
         self._blocked: dict[str, None] = {}
         self._curious: dict[Connection, None] = {}
         """Those that ask how the broker is."""
+
+    @property
+    def broker(self) -> Broker:
+        """The broker; another one takes its place if it raises."""
+        return self.driver.broker
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -210,6 +216,9 @@ class BrokerServer:
             every_s = self.settings.limits.keepalive_ms / 1e3
             due = loop.time() + every_s
             await asyncio.sleep(every_s)
+            if self.driver.broken is not None:
+                self._abort_all()  # nobody should wait for it
+                return
             now = loop.time()
             self._look_after_connections(now, every_s, now - due)
             outputs = tuple((n, c.waiting_messages) for n, c in sorted(self.links.items()))
@@ -290,6 +299,11 @@ class BrokerServer:
             log.warning("%s is %s, not %s", connection.address, name, connection.expects)
             connection.close(f"broker {connection.expects} was expected")
             return
+        barred = self.driver.bars("link", name)
+        if barred:
+            connection.was_cut = True
+            connection.close(barred, for_good=True)
+            return
         old = self.links.get(name)
         if old is not None:
             reason = self._preferred(old, connection, peer) if old.open else ""
@@ -301,6 +315,8 @@ class BrokerServer:
         if name not in self.broker.context.ends:
             self.driver.now(NeighbourAdded(name))
             connection.is_new = True
+        if self.links.get(name) is not connection:
+            return  # that could not be handled
         connection.said = self.broker.hello(name)
         connection.send(connection.said)
 
@@ -373,6 +389,10 @@ class BrokerServer:
         if known is not None and known.incarnation > peer.incarnation:
             connection.close(f"a newer incarnation of client {name} was here", for_good=True)
             return
+        barred = self.driver.bars("client", name)
+        if barred:
+            connection.close(barred)
+            return
         if len(self.clients) >= self.settings.limits.clients:
             connection.close(f"{len(self.clients)} clients are connected, the most there may be")
             return
@@ -420,7 +440,8 @@ class BrokerServer:
     def _drop_link(self, name: str, reason: str) -> None:
         connection = self.links.pop(name)
         self.driver.forget_link(name)
-        came_to_nothing = connection.is_new and not self.broker.context.ends[name].open
+        end = self.broker.context.ends.get(name)
+        came_to_nothing = connection.is_new and end is not None and not end.open
         self.driver.now(LinkDown(name))
         connection.close(reason)
         if came_to_nothing:  # whoever that was: nobody is to wait for it
@@ -518,3 +539,12 @@ class BrokerServer:
             end = self.broker.context.ends.get(link)
             if connection.is_new and end is not None and not end.open:
                 self.driver.control(NeighbourRemoved(link))
+
+    def close_client(self, client: str, reason: str) -> None:
+        """A client asked for something that cannot be handled; it may come back."""
+        connection = self.clients.pop(client, None)
+        if connection is not None:
+            log.warning("client %s is closed: %s", client, reason)
+            self._unblock(client)
+            connection.close(reason)
+        self.driver.now(ClientDetached(client))

@@ -9,6 +9,7 @@ replaces a journal, and what is done when nothing can be written. `replay` reads
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,7 @@ from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
 from byway.core.inputs import Input
 from byway.model.errors import StorageError
+from byway.runtime.aside import AsideFiles
 from byway.runtime.driver import now_us
 from byway.runtime.records import encode_inputs, record, title
 from byway.runtime.replay import Replay, boot_id
@@ -39,6 +41,8 @@ from byway.runtime.state_files import (
     written_mark,
 )
 from byway.trace import TraceBuffer
+
+log = logging.getLogger("byway.storage")
 
 Durability = Literal["process", "power"]
 
@@ -75,7 +79,11 @@ class Storage:
         self._writer = ThreadPoolExecutor(1, "byway-storage")
         self._installing: Future[None] | None = None
         self._failure: StorageError | None = None
+        self._before: int | None = None
+        """How long the journal was before the last record, if that can be taken back."""
         self._lock = self._locked()
+        self.aside = AsideFiles(self.directory)
+        """Inputs that could not be handled."""
 
     def __repr__(self) -> str:
         return (
@@ -109,8 +117,13 @@ class Storage:
         config: BrokerConfig,
         neighbours: tuple[Neighbour, ...] = (),
         trace: TraceBuffer | None = None,
+        may_be_stale: bool = False,
     ) -> Broker:
-        """The broker that was kept here, or a new one. Raises `StorageError`."""
+        """The broker that was kept here, or a new one. Raises `StorageError`.
+
+        `may_be_stale`: a journal of another version, or one that is damaged, is replayed as far as
+        it goes instead of being refused; the broker comes back under a new incarnation then.
+        """
         state = read_state(self.directory, id)
         if state is None:
             named = [n.id for n in neighbours if n.id]
@@ -119,8 +132,11 @@ class Storage:
             if state.id != id:
                 reason = f"belongs to broker {state.id!r}, not to {id!r}"
                 raise StorageError(self.directory / STATE, reason)
-            replay = Replay(self.directory, state)
+            replay = Replay(self.directory, state, may_be_stale)
             broker, self.story = replay.broker(config, trace), replay.story
+            with _writing(self.directory):
+                for entry in replay.set_aside:
+                    self.aside.put(entry)
             self.removed = gone(state.neighbours, neighbours)
             self.starts, self._number = state.starts, state.journal
         self.starts += 1
@@ -139,14 +155,49 @@ class Storage:
         once did: what is not kept must not happen."""
         if self._failure is not None:
             raise self._failure
+        self._before = None
+        payload = encode_inputs(at_us, inputs)
         try:
             with _writing(self.directory):
                 if self._is_long():
                     self._take_snapshot()
-                self._append(encode_inputs(at_us, inputs))
+                before = self.journal_bytes
+                self._append(payload)
+                self._before = before
         except StorageError as error:
             self._failure = error
             raise
+
+    def take_back(self) -> None:
+        """The inputs that were kept last did not happen: the broker raised, and nobody was told
+        anything. Raises `StorageError`."""
+        if self._before is None:
+            return  # they were not written
+        with _writing(self.directory):
+            os.pwrite(self._mark, written_mark(self._number, self._before), 0)
+            os.ftruncate(self._file, self._before)
+            if self.synced:
+                os.fdatasync(self._file)
+        self.journal_bytes, self._before = self._before, None
+
+    def rebuild(self) -> Broker:
+        """Another broker in the place of one that raised, made from what is kept: the state and the
+        journal. Raises `StorageError`."""
+        broken = self._broker
+        assert broken is not None
+        with _writing(self.directory):
+            if self._installing is not None:
+                self._installing.result()
+        state = read_state(self.directory, broken.name)
+        assert state is not None
+        self._broker = broker = Replay(self.directory, state).as_it_is()
+        broker.take_over(broken)
+        return broker
+
+    def refresh(self) -> None:
+        """Take a snapshot now, so that the next way back is short. Raises `StorageError`."""
+        with _writing(self.directory):
+            self._take_snapshot()
 
     def _is_long(self) -> bool:
         least = max(self._journal_bytes_least, JOURNAL_SNAPSHOTS * self.snapshot_bytes)
@@ -172,7 +223,13 @@ class Storage:
         if self._installing is not None:
             self._installing.result()
         self._number += 1
-        state = self._state(complete=False)
+        try:
+            state = self._state(complete=False)
+        except Exception:  # the journal is as good, only longer
+            self._number -= 1
+            self._journal_bytes_least = 2 * self.journal_bytes
+            log.exception("no snapshot can be taken, the journal goes on")
+            return
         os.close(self._file)
         self._begin_journal(self.journal_bytes)
         self._installing = self._writer.submit(self._install, state, self._number)
@@ -214,9 +271,16 @@ class Storage:
                     if self._installing is not None:
                         self._installing.result()
                     self._number += 1
-                    self._install(self._state(complete=True), self._number)
+                    self._install(self._last_state(), self._number)
         finally:
             self.abandon()
+
+    def _last_state(self) -> bytes:
+        try:
+            return self._state(complete=True)
+        except Exception as error:
+            reason = f"has no last snapshot, the journal stays: {error!r}"
+            raise StorageError(self.directory, reason) from error
 
     def abandon(self) -> None:
         """Let go of the directory as it is."""

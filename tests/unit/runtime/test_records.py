@@ -17,8 +17,10 @@ from byway.core.inputs import (
     LinkDown,
     LinkUp,
     LoadSampled,
+    MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    RequestDiscarded,
     Started,
     TimerFired,
 )
@@ -97,6 +99,16 @@ GOLDEN = [
     (
         NeighbourRemoved("B3"),
         "92079192a772656d6f76656481a96e65696768626f7572a24233",
+    ),
+    (
+        MessageDiscarded("B2", Batch(Lane.DATA, 9, (Publish("p", 1, 5, 100, 1, 2, 3, b"body"),))),
+        "92079192b16d6573736167652d64697363617264656482a46c696e6ba24232a5626174636894a562"
+        "6174636801099199a3707562a170010564010203c404626f6479",
+    ),
+    (
+        RequestDiscarded("c", PublishRequest(1, b"body")),
+        "92079192b1726571756573742d64697363617264656482a6636c69656e74a163a772657175657374"
+        "93a5632d70756201c404626f6479",
     ),
 ]  # fmt: skip
 
