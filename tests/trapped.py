@@ -54,6 +54,10 @@ class Trapped(LoadExchange):
     def link_up(self, link: str) -> None:
         self._see("link up", link)
 
+    def link_down(self, link: str) -> None:
+        self._see("link down", link.replace("falls", "raises"))
+        super().link_down(link)
+
     def load_sampled(self, sample: LoadSampled) -> None:
         self._see("sample", "".join(name for name, _ in sample.outputs))
         super().load_sampled(sample)

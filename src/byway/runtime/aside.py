@@ -23,15 +23,12 @@ import msgspec
 from byway._version import __version__
 from byway.core.inputs import (
     ClientAttached,
-    ClientDetached,
     ClientRequested,
     FrameReceived,
     Input,
-    LinkDown,
     LinkUp,
     MessageDiscarded,
     NeighbourAdded,
-    NeighbourRemoved,
     RequestDiscarded,
 )
 from byway.model.errors import StorageError, shortened
@@ -115,17 +112,15 @@ def units(event: Input) -> Iterator[Input]:
 
 
 def origin_of(event: Input) -> Origin:
-    """Whose connection an input came over."""
+    """Whose connection an input came over. That one has ended came over none."""
     match event:
-        case FrameReceived(link=link) | LinkUp(link=link) | LinkDown(link=link):
+        case FrameReceived(link=link) | LinkUp(link=link) | MessageDiscarded(link=link):
             return Origin("link", link)
-        case MessageDiscarded(link=link):
+        case NeighbourAdded(neighbour=link):
             return Origin("link", link)
-        case NeighbourAdded(neighbour=link) | NeighbourRemoved(neighbour=link):
-            return Origin("link", link)
-        case ClientAttached(client=client) | ClientDetached(client=client):
+        case ClientAttached(client=client) | ClientRequested(client=client):
             return Origin("client", client)
-        case ClientRequested(client=client) | RequestDiscarded(client=client):
+        case RequestDiscarded(client=client):
             return Origin("client", client)
     return Origin("", "")
 

@@ -310,6 +310,24 @@ async def test_a_greeting_that_raises(driven):
 
 
 @run
+async def test_the_end_of_a_connection_that_raises(driven):
+    """It is over, whatever the broker makes of it: nobody is closed for it."""
+    b = await driven()
+    b.handle(NeighbourAdded("falls"), LinkUp("falls", Hello("falls", 1, 0, 0, 0, 0)))
+    for _ in range(2):
+        b.handle(LinkDown("falls"), b.frame("A", publication(len(b.delivered()) + 1, p=7)))
+    assert (b.delivered(), b.hands.closed) == ([1, 2], [])
+    assert (b.aside.total, b.aside.refused) == (1, 1)
+    b.sent["falls"] = [0, 0]
+    wrong = publication(1, publisher="z", text="raises")
+    b.receive("falls", wrong)  # its sender is closed, and that raises
+    assert [name for name, _ in b.hands.closed] == ["falls"]
+    b.receive("falls", wrong)
+    assert b.driver.bars("link", "falls")
+    assert len(b.driver.discard("all")) == 2
+
+
+@run
 async def test_an_input_that_cannot_even_be_written(driven):
     b = await driven()
     b.handle(ClientAttached("huge", 2**64), b.frame("A", publication(1, p=7)))
