@@ -42,6 +42,8 @@ if size := sys.argv.pop(1):
 from byway.cli.main import app
 app(prog_name="byway")
 """
+TRAPPED = f"from tests.trapped import trap_for_good\ntrap_for_good()\n{PROGRAM}"
+"""A broker that cannot bear some inputs."""
 READY = re.compile(r"ready (\S+) (\S+):(\d+) (.*)")
 
 
@@ -61,12 +63,14 @@ def eventually(happened: Callable[[], object], seconds: float = WAIT_S) -> None:
 class BrokerProcess:
     """`byway broker` with some arguments."""
 
-    def __init__(self, *arguments: str, file_bytes_max: int | None = None) -> None:
-        self.arguments = arguments
+    def __init__(
+        self, *arguments: str, file_bytes_max: int | None = None, program: str = PROGRAM
+    ) -> None:
+        self.arguments, self.program = arguments, program
         self.lines: list[str] = []
         """What it said on stderr."""
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(file_bytes_max or ""), "broker", *arguments],
+            [sys.executable, "-c", program, str(file_bytes_max or ""), "broker", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -167,7 +171,7 @@ class BrokerProcess:
         kept = list(self.arguments)
         if "--listen" in kept:
             kept[kept.index("--listen") + 1] = self.address
-        return BrokerProcess(*kept)
+        return BrokerProcess(*kept, program=self.program)
 
 
 class Brokers:
@@ -177,9 +181,12 @@ class Brokers:
         self._started: list[BrokerProcess] = []
         self._clients: list[RawClient] = []
 
-    def start(self, *arguments: str, file_bytes_max: int | None = None) -> BrokerProcess:
+    def start(
+        self, *arguments: str, file_bytes_max: int | None = None, program: str = PROGRAM
+    ) -> BrokerProcess:
         """Start one; it may not be ready yet."""
-        self._started.append(BrokerProcess(*arguments, file_bytes_max=file_bytes_max))
+        broker = BrokerProcess(*arguments, file_bytes_max=file_bytes_max, program=program)
+        self._started.append(broker)
         return self._started[-1]
 
     def again(self, broker: BrokerProcess) -> BrokerProcess:

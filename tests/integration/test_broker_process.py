@@ -1,6 +1,7 @@
 """Brokers as processes: they start, say so, survive kill -9 with a directory, reload and stop."""
 
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -101,7 +102,7 @@ def test_kill_9_with_data_is_no_loss(tmp_path: Path) -> None:
         assert first.metric("byway_internal_errors_total") == 0
 
         drains_before_it_stops(first, second, publisher)
-        assert sorted(p.name for p in (tmp_path / "one").iterdir()) == ["lock", "state"]
+        assert sorted(p.name for p in (tmp_path / "one").iterdir()) == ["lock", "state", "written"]
 
 
 def drains_before_it_stops(
@@ -253,6 +254,10 @@ def test_a_broker_that_cannot_keep_its_inputs_ends(tmp_path: Path) -> None:
         assert broker.log.endswith(f"critical {tmp_path}: cannot be written to: File too large")
         client.all_there_is()
         assert PublicationsConfirmed(8) not in client.told
+        broker = started.start(*arguments).ready()
+        assert "may not be the last state" not in broker.log  # what found no room is gone
+        client = started.client(broker, "p")
+        assert client.attached == Attached(resumed=True, published=7)
 
 
 def byway(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -278,6 +283,23 @@ def test_settings_that_cannot_be_used_are_told_at_once(tmp_path: Path) -> None:
         "packing, selective",
         f"{file}: id: missing; expected the name of this broker",
     ]
+
+
+def test_a_journal_of_another_version_needs_a_word(tmp_path: Path) -> None:
+    old = Path(__file__).parents[2] / "testdata/state/layout-4/killed"
+    shutil.copytree(old, tmp_path, dirs_exist_ok=True)
+    arguments = ("--id", "B", "--data", str(tmp_path), *ANYWHERE)
+    arguments += ("--set", "core.covering=incremental")
+    done = byway(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "left by byway 0.1.0 without a clean stop" in done.stderr
+    with brokers() as started:
+        broker = started.start(*arguments, "--stale").ready()
+        broker.logged("that may not be the last state")
+        broker.signal(signal.SIGTERM)
+        assert broker.wait() == 0
+        broker = started.start(*arguments).ready()
+        broker.logged("it goes on where it stopped")
 
 
 def test_a_directory_that_cannot_be_used_is_told(tmp_path: Path) -> None:

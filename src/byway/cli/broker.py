@@ -42,6 +42,13 @@ def broker(
     log: Annotated[
         str | None, typer.Option(metavar="FORM", help="The form of the log: human or json.")
     ] = None,
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale",
+            help="Go on from a journal of another version, or a damaged one, as far as it goes.",
+        ),
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,4 +78,4 @@ def broker(
         refuse(error)
     from byway.runtime.process import run  # after what can be refused at once
 
-    raise typer.Exit(run(reading, read))
+    raise typer.Exit(run(reading, read, stale))

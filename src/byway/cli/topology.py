@@ -16,7 +16,13 @@ from rich.tree import Tree
 from byway.cli.app import new_app
 from byway.cli.network import BROKER, BrokerOption, TimeoutOption, explained
 from byway.runtime import blocking
-from byway.runtime.status import BrokerLoad, BrokerStatus, LinkStatus, StandIn
+from byway.runtime.status import (
+    BrokerLoad,
+    BrokerStatus,
+    LinkStatus,
+    SetAsideStatus,
+    StandIn,
+)
 
 app = new_app(help="Look at the network through a broker.")
 
@@ -71,6 +77,10 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
         for load in link.behind:
             if load.hops > 1:
                 branch.add(_load(load))
+    for aside in status.inputs_set_aside:
+        tree.add(_set_aside(aside))
+    if status.set_aside > len(status.inputs_set_aside):
+        tree.add(f"{status.set_aside - len(status.inputs_set_aside):,} more are set aside")
     left_out = status.preserved + status.mergers - len(status.stand_ins)
     if preserved and left_out:
         tree.add(f"{left_out:,} more that stand for others are not listed")
@@ -100,6 +110,12 @@ def _stand_in(stand_in: StandIn) -> Text:
     came = f" from {stand_in.origin}" if stand_in.origin else ""
     name = (f"{stand_in.client}/{stand_in.name}", "bold")
     return Text.assemble(name, f"  {stand_in.state}{came}  {stand_in.filter}")
+
+
+def _set_aside(aside: SetAsideStatus) -> Text:
+    out = ", which stays out until it is given up" if aside.barred else ""
+    facts = f"  {aside.what} from {aside.origin}{out}: {aside.error}"
+    return Text.assemble((f"set aside {aside.digest}", "red"), facts)
 
 
 def _load(load: BrokerLoad) -> Text:

@@ -32,8 +32,10 @@ from byway.core.inputs import (
     LinkDown,
     LinkUp,
     LoadSampled,
+    MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    RequestDiscarded,
     Started,
     TimerFired,
 )
@@ -87,6 +89,7 @@ _DEFAULT = BrokerConfig()
 SIFTED_MAX: Final = 2_048
 """Publications kept for neighbours that had not told what they want, looked through at a time."""
 SIFTING_TIMER: Final = Timer("sifting")
+GIVEN_UP = "the broker could not handle it, and an operator gave it up"
 
 
 class Broker:
@@ -168,6 +171,12 @@ class Broker:
         """The whole state, versioned, as `restore` takes it."""
         return snapshot.take(self)
 
+    def take_over(self, other: Broker) -> None:
+        """Go on in the place of another one that had the same inputs, with its connections: what no
+        snapshot holds is as it was there."""
+        self.context.trace = other.context.trace
+        self.context.counters = other.context.counters
+
     # --- for the driver ------------------------------------------------------------------------
 
     def handle(self, now_us: int, event: Input) -> list[Action]:
@@ -244,6 +253,8 @@ class Broker:
             LoadSampled: self._on_load_sampled,
             NeighbourAdded: self._on_neighbour_added,
             NeighbourRemoved: self._on_neighbour_removed,
+            MessageDiscarded: self._on_message_discarded,
+            RequestDiscarded: self._on_request_discarded,
         }
 
     def _message_handlers(self) -> dict[type, Callable[[str, Any], None]]:
@@ -580,6 +591,39 @@ class Broker:
                 self.context.out.tell(event.client, Refused("", "not attached"))
                 return
             self._requests[type(request)](client, request)
+
+    # --- what is given up ----------------------------------------------------------------------
+
+    def _on_message_discarded(self, event: MessageDiscarded) -> None:
+        link, batch = event.link, event.batch
+        try:
+            end = self._end(link)
+            if not end.up:
+                return  # of a connection that was closed
+            first, messages = end.take(batch)
+        except RemoteProtocolError as error:
+            self._distrust(link, error)
+            return
+        self.context.out.touched[link] = None
+        for number, message in enumerate(messages, first):
+            if batch.lane is not DATA:
+                continue
+            if type(message) is Publish:
+                self.publications.drop(message, DropReason.DISCARDED, link)
+            self.context.finish(Pending(end.window, number, link, "", 1))
+
+    def _on_request_discarded(self, event: RequestDiscarded) -> None:
+        client, request = self.clients.all.get(event.client), event.request
+        if client is None:
+            self.context.out.tell(event.client, Refused("", "not attached"))
+        elif type(request) is PublishRequest:
+            self.publications.discard(client, request, GIVEN_UP)
+        elif isinstance(request, UnsubscribeRequest):
+            for name in request.names:
+                self.context.out.tell(client.name, Refused(name, GIVEN_UP))
+        elif not isinstance(request, DeliveriesReceived):
+            assert not isinstance(request, PublishRequest)
+            self.context.out.tell(client.name, Refused(request.name, GIVEN_UP))
 
     # --- what is to be done --------------------------------------------------------------------
 

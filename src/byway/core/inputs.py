@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from byway.core.actions import Timer
-from byway.model.messages import Frame, Hello, Request
+from byway.model.messages import Batch, Frame, Hello, Request
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -91,6 +91,22 @@ class NeighbourRemoved(msgspec.Struct, frozen=True):
     neighbour: str
 
 
+class MessageDiscarded(msgspec.Struct, frozen=True):
+    """An operator's command: messages that came over a link that is up, and that could not be
+    handled, are given up. Their numbers count as received, and finished; nothing else follows."""
+
+    link: str
+    batch: Batch
+
+
+class RequestDiscarded(msgspec.Struct, frozen=True):
+    """An operator's command: a client's request that could not be handled is given up. The client
+    is told that it is refused."""
+
+    client: str
+    request: Request
+
+
 Input = (
     Started
     | FrameReceived
@@ -103,4 +119,6 @@ Input = (
     | LoadSampled
     | NeighbourAdded
     | NeighbourRemoved
+    | MessageDiscarded
+    | RequestDiscarded
 )

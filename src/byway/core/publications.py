@@ -99,6 +99,21 @@ class Publications:
             self._route(message, attributes, None, pending)
         context.finish(pending)
 
+    def discard(self, client: Client, request: PublishRequest, reason: str) -> None:
+        """A publication of a local client is given up: it counts as published and as done."""
+        context = self._context
+        if request.sequence != client.sequence + 1:
+            return  # it was here before, or another one has to come first
+        client.sequence = request.sequence
+        context.out.confirming[client.name] = None
+        context.out.tell(client.name, Refused(str(request.sequence), reason))
+        message = Publish(
+            client.name, client.incarnation, request.sequence, context.now_us, 0, 0, 0,
+            request.body,
+        )  # fmt: skip
+        self.drop(message, DropReason.DISCARDED, None)
+        context.finish(Pending(client.window, request.sequence, None, client.name, 1))
+
     def _admissible(self, client: Client, body: bytes) -> tuple[str | None, Attributes]:
         """Why a publication is refused, if it is, and its attributes."""
         largest = self._context.config.body_bytes_max

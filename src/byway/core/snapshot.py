@@ -1,7 +1,8 @@
 """A broker's whole state as bytes, and back.
 
 Restored from it, a broker goes on as if nothing had happened: links resume by number, sessions and
-unconfirmed publications are there. The layout has a version; another one is refused, never guessed.
+unconfirmed publications are there. The layout has a version; older ones are converted (`layouts`),
+any other is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from byway.core import layouts
 from byway.core.agreement import Agreement, Missing, Telling
 from byway.core.clients import Client
 from byway.core.context import Context, Pending
@@ -316,12 +318,22 @@ def read(data: bytes) -> BrokerState:
         raise SnapshotError(f"it is no broker's state: {error}") from error
     if magic != _MAGIC:
         raise SnapshotError(f"it begins with {magic!r}, expected {_MAGIC!r}")
-    if version != VERSION:
-        raise SnapshotError(f"its layout has version {version}, expected {VERSION}")
+    if not layouts.OLDEST <= version <= VERSION:
+        expected = f"{layouts.OLDEST} to {VERSION}"
+        raise SnapshotError(f"its layout has version {version}, expected {expected}")
     try:
-        return _decode(raw)
+        return _decode(raw if version == VERSION else _converted(raw, version))
     except msgspec.DecodeError as error:
         raise SnapshotError(f"it is damaged: {error}") from error
+
+
+def _converted(raw: msgspec.Raw, version: int) -> bytes:
+    state = msgspec.msgpack.decode(raw)
+    try:
+        return _encode(layouts.converted(state, version, VERSION))
+    except (LookupError, TypeError, ValueError) as error:
+        reason = f"its layout {version} cannot be converted to {VERSION}: {error!r}"
+        raise SnapshotError(reason) from error
 
 
 def put(state: BrokerState, broker: Broker) -> None:

@@ -130,6 +130,16 @@ class StorageError(BywayError):
         super().__init__(f"{path}: {reason}")
 
 
+class BrokenError(BywayError):
+    """A broker cannot go on: handling an input failed, and there is nothing to go back to, or what
+    failed is an assertion about its own state."""
+
+    def __init__(self, broker: str, reason: str) -> None:
+        self.broker = broker
+        self.reason = reason
+        super().__init__(f"broker {broker} cannot go on: {reason}")
+
+
 class FrameError(BywayError):
     """Bytes on a connection that are no frame of byway's, or one that may not be."""
 

@@ -113,6 +113,7 @@ class DropReason(StrEnum):
     CLIENT_GONE = "client_gone"
     HOP_LIMIT = "hop_limit"  # it travelled too far: the overlay has a cycle
     UNWANTED = "unwanted"  # kept for a neighbour until that said that it does not want it
+    DISCARDED = "discarded"  # it could not be handled, and an operator gave it up
 
 
 class Queue(StrEnum):

@@ -2,12 +2,14 @@
 has done what the broker says.
 
 It decides when the broker works and on how much at a time: control before data, data only while
-there is room for its copies, a turn for everyone. It opens no connection itself.
+there is room for its copies, a turn for everyone. If the broker raises it goes on with one that was
+made again (`recovery`). It opens no connection itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Container
 from time import monotonic_ns, time_ns
@@ -24,9 +26,14 @@ from byway.core.actions import (
     Timer,
 )
 from byway.core.broker import Broker
-from byway.core.inputs import FrameReceived, Input, TimerFired
+from byway.core.inputs import FrameReceived, Input, LinkDown, TimerFired
+from byway.model.errors import BrokenError, StorageError
 from byway.model.messages import Frame, Reply, Request
+from byway.runtime.aside import AsideFiles, SetAside
+from byway.runtime.recovery import Journal, recognise, recover
 from byway.runtime.requests import RequestQueues
+
+log = logging.getLogger("byway.driver")
 
 TURN_MESSAGES: Final = 1_024
 """Data messages taken in one turn, and what requests may cost in it; then connections are
@@ -58,12 +65,8 @@ class Hands(Protocol):
     def taken_from(self, client: str) -> None:
         """Some of what a client asked for was handed in."""
 
-
-class Journal(Protocol):
-    """Where inputs are kept before anything is done about them."""
-
-    def keep(self, at_us: int, inputs: list[Input]) -> None:
-        """Keep inputs that are handed in together."""
+    def close_client(self, client: str, reason: str) -> None:
+        """Drop a client's connection; it may come back."""
 
 
 class Driver:
@@ -80,6 +83,8 @@ class Driver:
         """No publications are taken any more: the broker is about to stop."""
         self._hands = hands
         self._journal = journal
+        self.aside = None if journal is None else journal.aside
+        """Inputs that could not be handled, if there is a place to set them aside."""
         self._loop = asyncio.get_running_loop()
         self._control: list[Input] = []
         self._data: dict[str, deque[FrameReceived]] = {}
@@ -90,6 +95,8 @@ class Driver:
         self._waiting = 0
         """Messages of data frames that wait."""
         self._scheduled = self._stopped = False
+        self.broken: BrokenError | None = None
+        """Why the broker does nothing any more, if it cannot go on."""
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._doers: dict[type, Callable[[Any], None]] = {
             Send: lambda action: hands.send(action.link, action.frame),
@@ -220,13 +227,82 @@ class Driver:
     def _handle(self, events: list[Input]) -> None:
         if not events or self._stopped:
             return
+        if self.aside is not None and self.aside.entries:
+            self._recognise(self.aside, events)
+        else:
+            self._hand_in(events)
+
+    def _hand_in(self, events: list[Input]) -> None:
         at_us = now_us()
-        if self._journal is not None:
-            self._journal.keep(at_us, events)
-        began_ns = monotonic_ns()
-        actions = self.broker.handle_batch(at_us, events)
-        self.busy_ns += monotonic_ns() - began_ns
+        raised: list[SetAside] = []
+        try:
+            if self._journal is not None:
+                self._journal.keep(at_us, events)
+            began_ns = monotonic_ns()
+            actions = self.broker.handle_batch(at_us, events)
+            self.busy_ns += monotonic_ns() - began_ns
+        except StorageError:
+            self.stop()
+            raise
+        except Exception as error:
+            try:
+                recovered = recover(self._journal, self.broker, at_us, events, error)
+            except BrokenError as broken:
+                self.broken = broken
+                self.stop()
+                raise
+            self.broker, actions, raised = recovered
         self.do(actions)
+        for entry in raised:
+            self._close(entry, "it cannot be handled here and was set aside")
+
+    def _recognise(self, aside: AsideFiles, events: list[Input]) -> None:
+        """Hand in what was not set aside before."""
+        known = recognise(aside, events)
+        if known.events:
+            self._hand_in(known.events)
+        for entry in known.done:
+            if entry.digest in aside.entries:
+                aside.remove(entry.digest)
+        for entry in known.again:
+            aside.bar(entry)
+            self._close(entry, "it was set aside before, and an operator has to give it up")
+
+    def _close(self, entry: SetAside, reason: str) -> None:
+        """Whoever sent something that raises is closed, and may come back."""
+        words = f"{entry.what}: {reason} ({entry.digest})"
+        if entry.role == "link":
+            self.forget_link(entry.name)
+            self._handle([LinkDown(entry.name)])
+            self._hands.close_link(entry.name, words)
+        elif entry.role == "client":
+            self.forget_client(entry.name)
+            self._hands.close_client(entry.name, words)
+
+    def bars(self, role: str, name: str) -> str:
+        """Why a `link` or `client` must stay out until an operator has given something up, or
+        nothing."""
+        return "" if self.aside is None else self.aside.bars(role, name)
+
+    def discard(self, which: str) -> list[str]:
+        """An operator's command: give up an input that was set aside, by its digest (or the
+        beginning of it), or `all` of them. What is lost by that, one line each; none if nothing is
+        set aside under that name.
+
+        Whoever sent it may come back at once. A message or request that comes again counts as
+        handled then: of a neighbour it is acknowledged and confirmed, a client is told that it is
+        refused. Nothing else follows from it, here or further on. Raises `StorageError`.
+        """
+        if self.aside is None:
+            return []
+        try:
+            chosen = self.aside.discard(which)
+        except OSError as error:
+            reason = f"cannot be written to: {error.strerror}"
+            raise StorageError(self.aside.directory, reason) from error
+        for entry in chosen:
+            log.warning("given up, and lost: %s", entry.words)
+        return [entry.words for entry in chosen]
 
     def do(self, actions: list[Action]) -> None:
         """Have actions done, in their order."""

@@ -11,13 +11,22 @@ from byway.core.behaviours import LoadExchange
 from byway.core.stand_ins import by_link, stand_ins
 from byway.core.tables import Entry, Table
 from byway.model.errors import shortened
-from byway.runtime.status import BrokerLoad, BrokerStatus, LinkStatus, StandIn
+from byway.runtime.aside import AsideFiles
+from byway.runtime.status import (
+    BrokerLoad,
+    BrokerStatus,
+    LinkStatus,
+    SetAsideStatus,
+    StandIn,
+)
 
 if TYPE_CHECKING:
     from byway.runtime.server import BrokerServer
 
 STAND_INS_MAX: Final = 200
 """Preserved subscriptions and mergers that are listed."""
+SET_ASIDE_MAX: Final = 100
+"""Inputs that were set aside that are listed."""
 FILTER_LENGTH_MAX: Final = 1_000
 """Characters of a filter that are told."""
 
@@ -27,6 +36,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
     broker = server.broker
     statistics = broker.policy.statistics
     preserved, mergers = stand_ins(broker)
+    aside = server.driver.aside
     return BrokerStatus(
         broker=broker.name,
         version=__version__,
@@ -43,7 +53,24 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         mergers=len(mergers),
         statistics=0 if statistics is None else len(statistics),
         stand_ins=[_stand_in(entry) for entry in islice(broker.preserved, STAND_INS_MAX)],
+        set_aside=0 if aside is None else len(aside.waiting),
+        inputs_set_aside=[] if aside is None else _set_aside(aside),
     )
+
+
+def _set_aside(aside: AsideFiles) -> list[SetAsideStatus]:
+    barred = {entry.digest for entry in aside.barred.values()}
+    return [
+        SetAsideStatus(
+            digest=entry.digest,
+            origin=str(entry.origin),
+            what=entry.what,
+            error=entry.error,
+            at_us=entry.at_us,
+            barred=entry.digest in barred,
+        )
+        for entry in aside.waiting[:SET_ASIDE_MAX]
+    ]
 
 
 def _stand_in(entry: Entry) -> StandIn:

@@ -220,6 +220,13 @@ class StorageCollector(Collector):
         yield _counter("byway_snapshots", "Snapshots taken by this process.", storage.snapshots)
         restarts = "Times a broker has gone on from this directory."
         yield _counter("byway_restarts", restarts, storage.starts - 1)
+        aside = storage.aside
+        words = "Inputs that could not be handled and wait for an operator."
+        yield _gauge("byway_set_aside", words, len(aside.waiting))
+        words = "Inputs that could not be handled and were set aside."
+        yield _counter("byway_inputs_set_aside", words, aside.total)
+        words = "Times that one came again and was refused."
+        yield _counter("byway_inputs_refused", words, aside.refused)
 
 
 class ErrorCollector(Collector):

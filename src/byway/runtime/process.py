@@ -20,7 +20,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from byway.core.broker import Broker
 from byway.core.inputs import NeighbourRemoved
-from byway.model.errors import StorageError
+from byway.model.errors import BrokenError, StorageError
 from byway.runtime import logs
 from byway.runtime.config import Reading, SettingsError, changed_keys
 from byway.runtime.driver import now_us
@@ -47,14 +47,15 @@ class StartError(Exception):
     """A broker cannot start, for a reason that its operator can remove."""
 
 
-def run(reading: Reading, reread: Reread) -> int:
-    """Be a broker until a signal ends it; the exit code."""
+def run(reading: Reading, reread: Reread, may_be_stale: bool = False) -> int:
+    """Be a broker until a signal ends it; the exit code. `may_be_stale`: go on from a journal of
+    another version, or a damaged one, as far as it goes."""
     settings = reading.settings
     logs.set_up(settings.log, settings.log_level, settings.id)
     for note in reading.notes:
         log.warning("%s", note)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(BrokerProcess(settings, reread).live())
+        return runner.run(BrokerProcess(settings, reread, may_be_stale).live())
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -69,8 +70,11 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 class BrokerProcess:
     """Everything that makes up one broker process."""
 
-    def __init__(self, settings: BrokerSettings, reread: Reread) -> None:
+    def __init__(
+        self, settings: BrokerSettings, reread: Reread, may_be_stale: bool = False
+    ) -> None:
         self.settings = settings
+        self._may_be_stale = may_be_stale
         self._reread = reread
         self._storage: Storage | None = None
         self._tracer: Tracer | None = None
@@ -91,8 +95,9 @@ class BrokerProcess:
             await self._start()
             await self._end
             await self._stop()
-        except (StartError, StorageError) as error:
-            log.critical("%s", error)
+        except (StartError, StorageError, BrokenError) as error:
+            is_fault = isinstance(error, BrokenError)
+            log.critical("%s", error, exc_info=error.__cause__ if is_fault else None)
             await self._give_up()
             return 1
         log.info("stopped")
@@ -139,7 +144,9 @@ class BrokerProcess:
         if self._storage is None:
             named = [n.id for n in settings.neighbours if n.id]
             return Broker(settings.id, named, settings.core, now_us(), trace)
-        broker = self._storage.restore(settings.id, settings.core, settings.neighbours, trace)
+        broker = self._storage.restore(
+            settings.id, settings.core, settings.neighbours, trace, self._may_be_stale
+        )
         log.info("state is kept in %s: %s", settings.data, self._storage.story)
         return broker
 
@@ -181,10 +188,10 @@ class BrokerProcess:
         log.info("reloaded: %s", ", ".join(taken) or "nothing has changed")
 
     def _fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An error reached the event loop: what cannot be kept ends the process."""
+        """An error reached the event loop; where the broker cannot go on, the process ends."""
         del loop
         error = context.get("exception")
-        if isinstance(error, StorageError):
+        if isinstance(error, StorageError | BrokenError):
             if self._end is not None and not self._end.done():
                 self._end.set_exception(error)
             return

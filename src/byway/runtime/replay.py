@@ -2,7 +2,8 @@
 
 It decides whether what was found is the last state or an older one: the end of a journal may be
 missing after a loss of power, and another version of the program may draw other conclusions from
-the same inputs. Then the broker comes back under a new incarnation. It writes nothing.
+the same inputs. Then the broker comes back under a new incarnation. What raises is left out, and
+told. It writes nothing.
 """
 
 from __future__ import annotations
@@ -19,117 +20,84 @@ from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
 from byway.core.stand_ins import stand_ins
 from byway.model.errors import SnapshotError, StorageError
+from byway.runtime.aside import SetAside
 from byway.runtime.driver import now_us
-from byway.runtime.records import (
-    DamagedError,
-    TornError,
-    decode_as,
-    decode_inputs,
-    read_records,
+from byway.runtime.handing_in import HandingIn, made_from
+from byway.runtime.records import DamagedError, TornError
+from byway.runtime.state_files import (
+    STATE,
+    Journal,
+    State,
+    check_nothing_follows,
+    journal_numbers,
+    journal_path,
+    read_mark,
 )
-from byway.runtime.settings import Neighbour
 from byway.trace import TraceBuffer
 
-STATE: Final = "state"
-JOURNAL: Final = "journal"
 PRESERVING: Final = ("incremental", "selective")
 """Policies that know what to do with preserved subscriptions."""
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
-class State(msgspec.Struct, array_like=True):
-    """What the state file holds."""
-
-    id: str
-    journal: int
-    """Number of the journal that goes on from here."""
-    starts: int
-    """How often a broker has begun here."""
-    version: str
-    """Of the program. Another one may draw other conclusions from the same inputs."""
-    boot: str
-    """Names the machine's present run; empty if that cannot be told."""
-    complete: bool
-    """No journal follows: the broker stopped cleanly."""
-    synced: bool
-    """What was kept survives a loss of power."""
-    neighbours: list[Neighbour]
-    """Those that were listed."""
-    config: BrokerConfig
-    """What inputs must be replayed with."""
-    up: list[str]
-    """Links that were up."""
-    attached: list[str]
-    """Clients that were here."""
-    stale: bool
-    """The snapshot is older than what clients were told, and the broker has not begun yet."""
-    broker: bytes
-
-
-class Owner(msgspec.Struct, array_like=True):
-    """The first record of a journal: whose it is."""
-
-    id: str
-    number: int
-
-
-_decode_state: Final = msgspec.msgpack.Decoder(State)
-_decode_owner: Final = msgspec.msgpack.Decoder(Owner)
-
-
-def journal_path(directory: Path, number: int) -> Path:
-    """Where a journal lies."""
-    return directory / f"{JOURNAL}-{number:08}"
-
-
-def journal_numbers(directory: Path) -> list[int]:
-    """Numbers of the journals that are there."""
-    names = (path.name.removeprefix(f"{JOURNAL}-") for path in directory.iterdir())
-    return sorted(int(name) for name in names if name.isdecimal())
-
-
-def read_state(directory: Path) -> State | None:
-    """The state that was kept, if any. Raises `StorageError`."""
-    path = directory / STATE
-    if not path.exists():
-        if journal_numbers(directory):
-            raise StorageError(path, "is missing, but there are journals that go on from it")
-        return None
-    found = [decode_as(path, _decode_state, payload) for payload in read_records(path, STATE)]
-    if len(found) != 1:
-        raise StorageError(path, f"holds {len(found)} records, expected 1")
-    state: State = found[0]
-    return state
-
-
 class Replay:
     """The way back of one broker."""
 
-    def __init__(self, directory: Path, state: State) -> None:
+    def __init__(self, directory: Path, state: State, may_be_stale: bool = False) -> None:
         self.directory = directory
+        self._may_be_stale = may_be_stale
         self.state = state
         self.story = "it goes on where it stopped"
         """How the broker came to its state."""
+        self.set_aside: list[SetAside] = []
+        """Inputs that raise, or cannot be read; they are left out."""
         self._inputs = 0
+        self._early = False
+        """Whether anything followed one of them."""
 
     def broker(self, config: BrokerConfig, trace: TraceBuffer | None) -> Broker:
         """The broker that was kept, with a configuration that may be new. Raises `StorageError`."""
         state = self.state
         if state.complete:
+            check_nothing_follows(self.directory, state)
             broker = self._restored(state.broker, state.stale, config, None, trace)
             self._check_covering(config, broker)
             return broker
+        self._check_version()
         began = monotonic()
-        broker = self._as_it_was()
-        exact = self._replay(broker)
+        handing_in = HandingIn(self._as_it_was)
+        exact = self._replay(handing_in)
+        broker, self._inputs = handing_in.broker, handing_in.inputs
         self._check_covering(config, broker)
         incarnation = None if exact else max(now_us(), broker.context.incarnation + 1)
         spent = f"replayed in {monotonic() - began:.2f} s"
         self.story = f"it goes on after {self._inputs} inputs, {spent}"
+        if self.set_aside:
+            self.story += f"; {len(self.set_aside)} inputs were set aside"
         if not exact:
             self.story += "; that may not be the last state: tables are compared with neighbours'"
         stale = broker.clients.stale
         return self._restored(broker.snapshot(), stale, config, incarnation, trace)
+
+    def as_it_is(self) -> Broker:
+        """The broker after everything that was kept, its links up and its clients here as they are.
+        Raises `StorageError`, also if an input raises."""
+        handing_in = HandingIn(self._as_it_was)
+        self._replay_all(handing_in)
+        for entry in self.set_aside:
+            raise StorageError(self.directory, f"cannot be replayed: {entry.words}")
+        return handing_in.broker
+
+    def _check_version(self) -> None:
+        version = self.state.version
+        if version != __version__ and not self._may_be_stale:
+            raise StorageError(
+                self.directory / STATE,
+                f"was left by byway {version} without a clean stop, and this is byway "
+                f"{__version__}, which may draw other conclusions from the journal: start byway "
+                f"{version} and stop it cleanly; or give --stale, and it is replayed as far as it "
+                "goes, under a new incarnation: clients begin anew",
+            )
 
     def _check_covering(self, config: BrokerConfig, broker: Broker) -> None:
         """Whether what one policy sent and quenched is right under another, too."""
@@ -166,16 +134,14 @@ class Replay:
         return broker
 
     def _as_it_was(self) -> Broker:
-        """The broker of the snapshot, its links up and its clients here as they were."""
+        """The broker of the snapshot."""
         state = self.state
-        broker = self._restored(state.broker, state.stale, state.config)
-        for link in state.up:
-            broker.context.ends[link].up = True
-        for client in state.attached:
-            broker.clients.all[client].attached = True
-        return broker
+        try:
+            return made_from(state.broker, state.config, state.stale, state.up, state.attached)
+        except SnapshotError as error:
+            raise StorageError(self.directory / STATE, error.reason) from error
 
-    def _replay(self, broker: Broker) -> bool:
+    def _replay(self, handing_in: HandingIn) -> bool:
         """Hand in what was kept; whether that gives the last state.
 
         Without a sync at every write the machine's own restart may have lost the end of it, and
@@ -183,40 +149,66 @@ class Replay:
         """
         state = self.state
         whole = state.synced or (state.boot != "" and state.boot == boot_id())
-        numbers = [n for n in journal_numbers(self.directory) if n >= state.journal]
         try:
-            for expected, number in enumerate(numbers, state.journal):
-                if number != expected:
-                    raise DamagedError(journal_path(self.directory, expected), "is missing")
-                self._replay_journal(number, broker)
-        except TornError as error:
-            if whole and error.path != str(journal_path(self.directory, numbers[-1])):
-                raise
-            return False
+            all_there = self._replay_all(handing_in)
         except DamagedError:
-            if whole:
+            if whole and not self._may_be_stale:
                 raise
             return False
-        return whole and state.version == __version__
+        return whole and all_there and not self._early and state.version == __version__
 
-    def _replay_journal(self, number: int, broker: Broker) -> None:
-        path = journal_path(self.directory, number)
-        owner = Owner(self.state.id, number)
-        for count, payload in enumerate(read_records(path, JOURNAL)):
-            if count:
-                self._replay_record(path, count, payload, broker)
-                continue
-            found = decode_as(path, _decode_owner, payload)
-            if found != owner:
-                raise StorageError(path, f"is journal {found.number} of {found.id!r}")
+    def _replay_all(self, handing_in: HandingIn) -> bool:
+        """Hand in the journals; whether they hold everything that anything followed from."""
+        state, directory = self.state, self.directory
+        numbers = [n for n in journal_numbers(directory) if n >= state.journal]
+        if not numbers or numbers[0] != state.journal:
+            lost = journal_path(directory, state.journal)
+            kind = DamagedError if self._may_be_stale else StorageError
+            raise kind(lost, "is missing")
+        last: Journal | None = None
+        torn = False
+        for expected, number in enumerate(numbers, state.journal):
+            if number != expected:
+                break
+            journal = self._opened(number)
+            if last is not None:
+                if journal.begins:
+                    check_nothing_follows(directory, msgspec.structs.replace(state, journal=number))
+                    break  # of a start that came to nothing
+                self._check_order(last, journal, torn)
+            torn = self._replay_journal(journal, handing_in)
+            last = journal
+        assert last is not None
+        return self._is_all(last, torn)
 
-    def _replay_record(self, path: Path, count: int, payload: bytes, broker: Broker) -> None:
+    def _opened(self, number: int) -> Journal:
+        return Journal(self.directory, self.state.id, number)
+
+    def _check_order(self, before: Journal, after: Journal, torn: bool) -> None:
+        """A journal that another one goes on from is whole."""
+        expected, found = after.owner.previous_bytes, before.file.whole_bytes
+        if torn or expected not in (None, found):
+            reason = f"is sound up to byte {found} only, and {after.path.name} goes on from "
+            raise DamagedError(before.path, f"{reason}byte {expected}" if expected else reason)
+
+    def _is_all(self, last: Journal, torn: bool) -> bool:
+        mark = read_mark(self.directory)
+        if mark is None:
+            return not torn
+        if mark.journal > last.number:
+            raise DamagedError(journal_path(self.directory, mark.journal), "is missing")
+        return mark.journal < last.number or mark.length <= last.file.whole_bytes
+
+    def _replay_journal(self, journal: Journal, handing_in: HandingIn) -> bool:
+        """Hand in a journal; whether it ends within a record."""
         try:
-            at_us, inputs = decode_inputs(payload)
-            broker.handle_batch(at_us, inputs)
-        except Exception as error:
-            raise StorageError(path, f"record {count} cannot be replayed: {error!r}") from error
-        self._inputs += len(inputs)
+            for payload in journal.file:
+                # nobody was told of what raised, but of what came after it
+                self._early |= bool(self.set_aside)
+                self.set_aside += handing_in.hand_in(payload)
+        except TornError:
+            return True
+        return False
 
 
 def boot_id() -> str:

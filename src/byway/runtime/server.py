@@ -54,9 +54,10 @@ from byway.model.messages import Acknowledge as Acknowledgement
 from byway.runtime.acceptance import Acceptance
 from byway.runtime.backpressure import Backpressure
 from byway.runtime.connection import Connection
-from byway.runtime.driver import Driver, Journal, now_us
+from byway.runtime.driver import Driver, now_us
 from byway.runtime.inspection import status_of
 from byway.runtime.intake import Intake
+from byway.runtime.recovery import Journal
 from byway.runtime.settings import Address, BrokerSettings, Neighbour, gone
 from byway.runtime.status import encode_status
 from byway.wire import FRAME_BYTES_MAX
@@ -82,8 +83,8 @@ class BrokerServer:
         self.settings = settings
         self.acceptance = Acceptance(settings)
         named = [n.id for n in settings.neighbours if n.id]
-        self.broker = broker or Broker(settings.id, named, settings.core, now_us())
-        self.driver = Driver(self.broker, self, journal)
+        broker = broker or Broker(settings.id, named, settings.core, now_us())
+        self.driver = Driver(broker, self, journal)
         self.links: dict[str, Connection] = {}
         """By neighbour, the connection that speaks for it."""
         self.clients: dict[str, Connection] = {}
@@ -106,6 +107,11 @@ class BrokerServer:
         self._status_delay_s = STATUS_DELAY_S
         self.intake = Intake(settings.limits.partial_bytes)
         self.backpressure = Backpressure(self.driver, self.clients, settings.limits, self._slow)
+
+    @property
+    def broker(self) -> Broker:
+        """The broker; another one takes its place if it raises."""
+        return self.driver.broker
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -223,6 +229,9 @@ class BrokerServer:
             every_s = self.settings.limits.keepalive_ms / 1e3
             due = loop.time() + every_s
             await asyncio.sleep(every_s)
+            if self.driver.broken is not None:
+                self._abort_all()  # nobody should wait for it
+                return
             now = loop.time()
             self._look_after_connections(now, every_s, now - due)
             up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
@@ -306,6 +315,11 @@ class BrokerServer:
         if connection.expects not in ("", name):
             log.warning("%s is %s, not %s", connection.address, name, connection.expects)
             connection.close(f"broker {connection.expects} was expected")
+            return
+        barred = self.driver.bars("link", name)
+        if barred:
+            connection.was_cut = True
+            connection.close(barred, for_good=True)
             return
         if connection.dialled:
             self.acceptance.learn(self._dialled[connection], name)
@@ -424,6 +438,10 @@ class BrokerServer:
         known = self.broker.clients.all.get(name)
         if known is not None and known.incarnation > peer.incarnation:
             connection.close(f"a newer incarnation of client {name} was here", for_good=True)
+            return
+        barred = self.driver.bars("client", name)
+        if barred:
+            connection.close(barred)
             return
         if len(self.clients) >= self.settings.limits.clients:
             connection.close(f"{len(self.clients)} clients are connected, the most there may be")
@@ -599,3 +617,12 @@ class BrokerServer:
             connection.close(reason, for_good=True)
             if self._came_to_nothing(connection, link):
                 self.driver.control(NeighbourRemoved(link))
+
+    def close_client(self, client: str, reason: str) -> None:
+        """A client asked for something that cannot be handled; it may come back."""
+        connection = self.clients.pop(client, None)
+        if connection is not None:
+            log.warning("client %s is closed: %s", client, reason)
+            self._unblock(client)
+            connection.close(reason)
+        self.driver.now(ClientDetached(client))

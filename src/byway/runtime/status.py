@@ -67,6 +67,20 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers behind it, nearest first, if loads are exchanged."""
 
 
+class SetAsideStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An input that could not be handled and waits for an operator."""
+
+    digest: str
+    """Its name, for `discard`."""
+    origin: str
+    """Who sent it: `link B2`, `client c`, or the broker itself."""
+    what: str
+    error: str
+    at_us: int
+    barred: bool = False
+    """It came again; its sender stays out until it is given up."""
+
+
 class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A broker."""
 
@@ -93,6 +107,10 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Rows about what local subscriptions received."""
     stand_ins: list[StandIn] = []
     """Preserved subscriptions and mergers, the oldest first; not all, if they are many."""
+    set_aside: int = 0
+    """Inputs that could not be handled and wait for an operator."""
+    inputs_set_aside: list[SetAsideStatus] = []
+    """They, the oldest first; not all, if they are many."""
 
 
 def encode_status(status: BrokerStatus) -> bytes:

@@ -9,10 +9,11 @@ replaces a journal, and what is done when nothing can be written. `replay` reads
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,21 +24,25 @@ from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
 from byway.core.inputs import Input
 from byway.model.errors import StorageError
+from byway.runtime.aside import AsideFiles
 from byway.runtime.driver import now_us
 from byway.runtime.records import encode_inputs, record, title
-from byway.runtime.replay import (
+from byway.runtime.replay import Replay, boot_id
+from byway.runtime.settings import Neighbour, gone
+from byway.runtime.state_files import (
     JOURNAL,
     STATE,
+    WRITTEN,
     Owner,
-    Replay,
     State,
-    boot_id,
     journal_numbers,
     journal_path,
     read_state,
+    written_mark,
 )
-from byway.runtime.settings import Neighbour, gone
 from byway.trace import TraceBuffer
+
+log = logging.getLogger("byway.storage")
 
 Durability = Literal["process", "power"]
 
@@ -70,11 +75,15 @@ class Storage:
         self._broker: Broker | None = None
         self._neighbours: list[Neighbour] = []
         self._number = 0
-        self._file = -1
+        self._file = self._mark = -1
         self._writer = ThreadPoolExecutor(1, "byway-storage")
         self._installing: Future[None] | None = None
         self._failure: StorageError | None = None
+        self._before: int | None = None
+        """How long the journal was before the last record, if that can be taken back."""
         self._lock = self._locked()
+        self.aside = AsideFiles(self.directory)
+        """Inputs that could not be handled."""
 
     def __repr__(self) -> str:
         return (
@@ -108,9 +117,14 @@ class Storage:
         config: BrokerConfig,
         neighbours: tuple[Neighbour, ...] = (),
         trace: TraceBuffer | None = None,
+        may_be_stale: bool = False,
     ) -> Broker:
-        """The broker that was kept here, or a new one. Raises `StorageError`."""
-        state = read_state(self.directory)
+        """The broker that was kept here, or a new one. Raises `StorageError`.
+
+        `may_be_stale`: a journal of another version, or one that is damaged, is replayed as far as
+        it goes instead of being refused; the broker comes back under a new incarnation then.
+        """
+        state = read_state(self.directory, id)
         if state is None:
             named = [n.id for n in neighbours if n.id]
             broker = Broker(id, named, config, now_us(), trace)
@@ -118,16 +132,20 @@ class Storage:
             if state.id != id:
                 reason = f"belongs to broker {state.id!r}, not to {id!r}"
                 raise StorageError(self.directory / STATE, reason)
-            replay = Replay(self.directory, state)
+            replay = Replay(self.directory, state, may_be_stale)
             broker, self.story = replay.broker(config, trace), replay.story
+            with _writing(self.directory):
+                for entry in replay.set_aside:
+                    self.aside.put(entry)
             self.removed = gone(state.neighbours, neighbours)
             self.starts, self._number = state.starts, state.journal
         self.starts += 1
         self._broker, self._neighbours = broker, list(neighbours)
         self._number = max([self._number, *journal_numbers(self.directory)]) + 1
         with _writing(self.directory):
+            self._begin_journal(None)
             self._install(self._state(complete=False), self._number)
-            self._open_journal()
+            self._open_mark()
         return broker
 
     # --- keeping -------------------------------------------------------------------------------
@@ -137,34 +155,83 @@ class Storage:
         once did: what is not kept must not happen."""
         if self._failure is not None:
             raise self._failure
+        self._before = None
+        payload = encode_inputs(at_us, inputs)
         try:
             with _writing(self.directory):
                 if self._is_long():
                     self._take_snapshot()
-                self._append(encode_inputs(at_us, inputs))
+                before = self.journal_bytes
+                self._append(payload)
+                self._before = before
         except StorageError as error:
             self._failure = error
             raise
+
+    def take_back(self) -> None:
+        """The inputs that were kept last did not happen: the broker raised, and nobody was told
+        anything. Raises `StorageError`."""
+        if self._before is None:
+            return  # they were not written
+        with _writing(self.directory):
+            os.pwrite(self._mark, written_mark(self._number, self._before), 0)
+            os.ftruncate(self._file, self._before)
+            if self.synced:
+                os.fdatasync(self._file)
+        self.journal_bytes, self._before = self._before, None
+
+    def rebuild(self) -> Broker:
+        """Another broker in the place of one that raised, made from what is kept: the state and the
+        journal. Raises `StorageError`."""
+        broken = self._broker
+        assert broken is not None
+        with _writing(self.directory):
+            if self._installing is not None:
+                self._installing.result()
+        state = read_state(self.directory, broken.name)
+        assert state is not None
+        self._broker = broker = Replay(self.directory, state).as_it_is()
+        broker.take_over(broken)
+        return broker
+
+    def refresh(self) -> None:
+        """Take a snapshot now, so that the next way back is short. Raises `StorageError`."""
+        with _writing(self.directory):
+            self._take_snapshot()
 
     def _is_long(self) -> bool:
         least = max(self._journal_bytes_least, JOURNAL_SNAPSHOTS * self.snapshot_bytes)
         return self.journal_bytes > least
 
     def _append(self, payload: bytes) -> None:
+        """Write a record; if it cannot be written whole, nothing of it stays."""
         data = record(payload)
-        self.journal_bytes += len(data)
-        _write_all(self._file, data)
-        if self.synced:
-            os.fdatasync(self._file)
+        length = self.journal_bytes + len(data)
+        try:
+            _write_all(self._file, data)
+            if self.synced:
+                os.fdatasync(self._file)
+            os.pwrite(self._mark, written_mark(self._number, length), 0)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, self.journal_bytes)
+            raise
+        self.journal_bytes = length
 
     def _take_snapshot(self) -> None:
         """Inputs go to a new journal at once; the old one stays until the snapshot is safe."""
         if self._installing is not None:
             self._installing.result()
         self._number += 1
-        state = self._state(complete=False)
+        try:
+            state = self._state(complete=False)
+        except Exception:  # the journal is as good, only longer
+            self._number -= 1
+            self._journal_bytes_least = 2 * self.journal_bytes
+            log.exception("no snapshot can be taken, the journal goes on")
+            return
         os.close(self._file)
-        self._open_journal()
+        self._begin_journal(self.journal_bytes)
         self._installing = self._writer.submit(self._install, state, self._number)
 
     def _state(self, complete: bool) -> bytes:
@@ -204,32 +271,57 @@ class Storage:
                     if self._installing is not None:
                         self._installing.result()
                     self._number += 1
-                    self._install(self._state(complete=True), self._number)
+                    self._install(self._last_state(), self._number)
         finally:
             self.abandon()
+
+    def _last_state(self) -> bytes:
+        try:
+            return self._state(complete=True)
+        except Exception as error:
+            reason = f"has no last snapshot, the journal stays: {error!r}"
+            raise StorageError(self.directory, reason) from error
 
     def abandon(self) -> None:
         """Let go of the directory as it is."""
         self._writer.shutdown()
-        for file in (self._file, self._lock):
+        for file in (self._file, self._mark, self._lock):
             if file >= 0:
                 os.close(file)
-        self._file = self._lock = -1
+        self._file = self._mark = self._lock = -1
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _open_journal(self) -> None:
-        path = journal_path(self.directory, self._number)
-        owner = Owner(self._broker.name if self._broker else "", self._number)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        self.journal_bytes = 0
-        _write_all(self._file, title(JOURNAL))
-        self._append(_encode(owner))
+    def _begin_journal(self, previous_bytes: int | None) -> None:
+        """Inputs go to a new journal, which is there with its first record or not at all. It goes
+        on from the one before, or from a state that is still to be installed (None)."""
+        assert self._broker is not None
+        owner = Owner(self._broker.name, self._number, previous_bytes)
+        head = title(JOURNAL) + record(_encode(owner))
+        new = self.directory / f"{JOURNAL}.new"
+        self._file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        _write_all(self._file, head)
+        if self.synced:
+            os.fsync(self._file)
+        new.replace(journal_path(self.directory, self._number))
         if self.synced:
             self._sync_directory()
+        self.journal_bytes = len(head)
+
+    def _open_mark(self) -> None:
+        self._mark = os.open(self.directory / WRITTEN, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.ftruncate(self._mark, 0)
+        os.pwrite(self._mark, written_mark(self._number, self.journal_bytes), 0)
+        os.fsync(self._mark)
+        self._sync_directory()
 
     def _install(self, state: bytes, journal: int) -> None:
-        """Put a state in the place of the old one, all or nothing; older journals go."""
+        """Put a state in the place of the old one, all or nothing; older journals go. The journal
+        that it names is on the disk before."""
+        path = journal_path(self.directory, journal)
+        if path.exists():  # not after a clean stop
+            _sync(path)
+            self._sync_directory()
         new = self.directory / f"{STATE}.new"
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -244,11 +336,15 @@ class Storage:
                 journal_path(self.directory, number).unlink()
 
     def _sync_directory(self) -> None:
-        directory = os.open(self.directory, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        _sync(self.directory)
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 @contextmanager

@@ -3,6 +3,7 @@ other bytes are refused, with words for what is wrong."""
 
 from pathlib import Path
 from typing import get_args
+from zlib import crc32
 
 import pytest
 
@@ -16,8 +17,10 @@ from byway.core.inputs import (
     LinkDown,
     LinkUp,
     LoadSampled,
+    MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    RequestDiscarded,
     Started,
     TimerFired,
 )
@@ -97,6 +100,16 @@ GOLDEN = [
         NeighbourRemoved("B3"),
         "92079192a772656d6f76656481a96e65696768626f7572a24233",
     ),
+    (
+        MessageDiscarded("B2", Batch(Lane.DATA, 9, (Publish("p", 1, 5, 100, 1, 2, 3, b"body"),))),
+        "92079192b16d6573736167652d64697363617264656482a46c696e6ba24232a5626174636894a562"
+        "6174636801099199a3707562a170010564010203c404626f6479",
+    ),
+    (
+        RequestDiscarded("c", PublishRequest(1, b"body")),
+        "92079192b1726571756573742d64697363617264656482a6636c69656e74a163a772657175657374"
+        "93a5632d70756201c404626f6479",
+    ),
 ]  # fmt: skip
 
 
@@ -134,12 +147,14 @@ def test_records_are_read_in_order(tmp_path: Path) -> None:
         (b"SQLite format 3\0" + bytes(100), StorageError, "is no journal of a byway broker"),
         (title("state") + FIRST, StorageError, "is no journal of a byway broker"),
         (b"byway journal x\n", StorageError, "is no journal of a byway broker"),
-        (b"byway journal 2\n", StorageError, "has layout version 2, this byway reads version 1"),
-        (SOUND[:-1] + b"?", DamagedError, "checksum at byte 29 does not fit"),
-        (SOUND + bytes(64), DamagedError, f"checksum at byte {len(SOUND)} does not fit"),
+        (b"byway journal 3\n", StorageError, "layout version 3, this byway reads versions 1 to 2"),
+        (SOUND[:-1] + b"?", DamagedError, "checksum at byte 33 does not fit"),
+        (SOUND + b"?" * 64, DamagedError, f"length at byte {len(SOUND)} does not fit its checksum"),
+        (SOUND + bytes(64), TornError, f"nothing but zeros from byte {len(SOUND)} on"),
+        (bytes(64), TornError, "ends within its first line"),
         (b"", TornError, "ends within its first line"),
         (b"byway jour", TornError, "ends within its first line"),
-        (SOUND[:-1], TornError, "ends within the record at byte 29"),
+        (SOUND[:-1], TornError, "ends within the record at byte 33"),
         (SOUND + FIRST[:3], TornError, f"ends within the record at byte {len(SOUND)}"),
     ],
 )
@@ -169,3 +184,31 @@ def test_a_cut_anywhere_is_told_or_is_between_records(tmp_path: Path) -> None:
         else:
             with pytest.raises(TornError):
                 list(read_records(file, "journal"))
+
+
+def test_a_length_that_was_spoilt_is_no_end(tmp_path: Path) -> None:
+    """Or all that follows would be taken for a record that was never written whole."""
+    file = tmp_path / "file"
+    first = len(title("journal"))
+    for at in range(first, first + 4):
+        data = bytearray(SOUND)
+        data[at] ^= 0x80
+        file.write_bytes(data)
+        with pytest.raises(DamagedError, match=f"length at byte {first} ") as caught:
+            list(read_records(file, "journal"))
+        assert type(caught.value) is DamagedError
+
+
+def test_layout_1_is_read(tmp_path: Path) -> None:
+    """It had no checksum of the length."""
+    file = tmp_path / "file"
+    old = b"".join(
+        len(payload).to_bytes(4) + crc32(payload).to_bytes(4) + payload
+        for payload in (b"first", b"second")
+    )
+    file.write_bytes(b"byway journal 1\n" + old)
+    assert list(read_records(file, "journal")) == [b"first", b"second"]
+    for spoilt, kind in ((old[:-1], TornError), (old[:-1] + b"?", DamagedError)):
+        file.write_bytes(b"byway journal 1\n" + spoilt)
+        with pytest.raises(kind):
+            list(read_records(file, "journal"))

@@ -27,9 +27,10 @@ class Kept:
 
     def __init__(self, directory: Path, config: BrokerConfig = CONFIG, **options: object) -> None:
         neighbours, start = options.pop("neighbours", ()), options.pop("start", True)
+        may_be_stale = options.pop("may_be_stale", False)
         self.storage = Storage(str(directory), **options)
         try:
-            self.broker = self.storage.restore("B1", config, neighbours)
+            self.broker = self.storage.restore("B1", config, neighbours, may_be_stale=may_be_stale)
         except StorageError:
             self.storage.abandon()
             raise
@@ -104,7 +105,7 @@ def test_a_broker_goes_on_where_it_stopped(kept, tmp_path):
     first = kept()
     first.begin()
     first.storage.stop()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "state"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "state", "written"]
     second = kept()
     assert second.broker.snapshot() == first.as_restored()
     assert second.storage.story == "it goes on where it stopped"
@@ -246,7 +247,9 @@ def test_what_another_version_did_is_not_taken_for_the_last_state(kept, monkeypa
     first.storage.abandon()
     for module in (replay, storage_module):
         monkeypatch.setattr(module, "__version__", "another")
-    second = kept(start=False)
+    with pytest.raises(StorageError, match="give --stale"):
+        kept()
+    second = kept(start=False, may_be_stale=True)
     assert second.incarnation > first.incarnation
     assert len(second.broker.subscriptions) == 1
     second.storage.stop()
@@ -313,8 +316,8 @@ def flip(path: Path, at: int) -> None:
             lambda d: (d / "state").write_bytes(b"SQLite format 3\0"),
             "state: is no state of a byway",
         ),
-        (lambda d: (d / "state").write_bytes(b"byway state 2\n"), "layout version 2"),
-        (lambda d: (d / "state").write_bytes(b"byway state 1\n"), "holds 0 records"),
+        (lambda d: (d / "state").write_bytes(b"byway state 3\n"), "layout version 3"),
+        (lambda d: (d / "state").write_bytes(b"byway state 2\n"), "holds 0 records"),
         (lambda d: (d / "state").unlink(), "state: is missing"),
         (lambda d: flip(journals(d)[0], 60), "journal-00000001: is damaged"),
         (lambda d: journals(d)[0].write_bytes(b"else\n"), "journal-00000001: is no journal"),
@@ -337,12 +340,42 @@ def test_spoilt_files_are_named(kept, tmp_path, spoil, reason):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == spoilt, before
 
 
-def test_inputs_that_cannot_be_replayed_are_named(kept):
+def test_inputs_that_cannot_be_read_are_set_aside(kept):
     first = kept()
+    first.begin()
     first.storage._append(b"\x92\x01\x91\x92\xa4what\x80")
+    first.storage._append(b"no record of ours")
+    first.publish(2)
     first.storage.abandon()
-    with pytest.raises(StorageError, match=r"journal-00000001: record 2 .*KeyError\('what'\)"):
+    second = kept(start=False)
+    assert second.broker.clients.all[CLIENT].sequence == 2
+    assert second.incarnation > first.incarnation  # something followed
+    assert [entry.what for entry in second.storage.aside.waiting] == [
+        "an input of kind 'what' that cannot be read",
+        "inputs that cannot be read",
+    ]
+    assert "2 inputs were set aside" in second.storage.story
+    second.storage.abandon()
+    third = kept()
+    assert len(third.storage.aside.waiting) == 2
+    assert third.incarnation == second.incarnation
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["damaged", "missing"])
+def test_what_is_damaged_is_used_up_to_there_if_one_says_so(kept, tmp_path, missing):
+    first = kept()
+    first.begin()
+    first.storage.abandon()
+    (journal,) = journals(tmp_path)
+    if missing:
+        journal.unlink()
+    else:
+        flip(journal, -1)
+    with pytest.raises(StorageError):
         kept()
+    second = kept(start=False, may_be_stale=True)
+    assert second.incarnation > first.incarnation
+    assert len(second.broker.clients.all) == (0 if missing else 1)
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])

@@ -25,7 +25,7 @@ class KeptNet(Net):
     def __init__(self, edges, config, directory, rng):
         self.directory, self.rng = directory, rng
         self.storages, self.dead = {}, []
-        self.dying = self.snapshots = 0
+        self.dying = self.snapshots = self.rebuilding = self.rebuilt = 0
         super().__init__(edges, config)
 
     def do(self, broker, event):
@@ -36,6 +36,8 @@ class KeptNet(Net):
         self.now_us += self.rng.randrange(1_000)
         self.storages[broker].keep(self.now_us, [event])
         actions = self.brokers[broker].handle(self.now_us, event)
+        if self.rng.random() < self.rebuilding:
+            self.rebuild(broker)
         if self.rng.random() < self.dying:
             self.dead.append(broker)
             return
@@ -46,6 +48,20 @@ class KeptNet(Net):
         kept = self.storages[broker] = Storage(self.directory / broker, journal_bytes=JOURNAL_BYTES)
         neighbours = tuple(Neighbour(Address("", 1), name) for name in self.neighbours[broker])
         return kept.restore(broker, self.configs[broker], neighbours)
+
+    def rebuild(self, broker):
+        """Another one takes its place, and nobody notices."""
+        original = self.brokers[broker]
+        self.brokers[broker] = rebuilt = self.storages[broker].rebuild()
+        assert rebuilt is not original
+        assert rebuilt.snapshot() == original.snapshot()
+        for link, end in original.context.ends.items():
+            assert rebuilt.context.ends[link].up == end.up
+            assert rebuilt.context.ends[link].hello() == end.hello()
+        for name, client in original.clients.all.items():
+            assert rebuilt.clients.all[name].attached == client.attached
+        assert rebuilt.counters is original.counters
+        self.rebuilt += 1
 
     def return_from_death(self, broker, up):
         """A new process; it is what the old one was, its connections apart."""
@@ -105,6 +121,31 @@ class DeadlyWorld(World):
         brokers = self.net.brokers
         preserving = sorted(name for name in brokers if len(brokers[name].preserved))
         self.net.dead.append(self.rng.choice(preserving or sorted(brokers)))
+
+
+@pytest.mark.parametrize(
+    ("policies", "merging"), [(POLICIES, False), (PRUNING, True)], ids=["mixed", "merging"]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_broker_made_again_goes_on_with_its_connections(
+    seed, policies, merging, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(storage, "JOURNAL_SNAPSHOTS", 0)
+    rng = random.Random(f"rebuilt {seed}")
+    world = DeadlyWorld(rng, tmp_path, monkeypatch, policies, merging)
+    world.net.rebuilding = 0.3
+    for _ in range(60):
+        world.step()
+    for edge in world.down:
+        world.net.connect(*edge)
+    world.down = []
+    world.calm_down()
+    routing.check_deliveries(world, calm=False)
+    routing.check_tables(world)
+    routing.check_nothing_is_left(world)
+    assert world.net.rebuilt > 10
+    for kept in world.net.storages.values():
+        kept.abandon()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""Snapshots of older layouts, made into the present one step by step.
+
+A layout is what `snapshot.VERSION` counts. Structs travel as arrays, so a converter sees lists in
+the order of the fields of the structs of its time: it changes them in place, or returns others. A
+field that was added at the end of a struct, with a default, needs none of that, only its layout's
+number and an empty converter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from byway.model.bounds import DELIVERED_NAMES_MAX
+
+Plain = list[Any]
+"""A `BrokerState` as lists, dicts, texts, bytes and numbers."""
+Converter = Callable[[Plain], Plain]
+
+OLDEST: Final = 4
+"""Layouts before this one are refused."""
+
+
+def _from_4(state: Plain) -> Plain:
+    """Layout 5 knows what a broker that lost its state waits for, which deliveries are unconfirmed
+    for want of room, which brokers are out of reach, and the last probes for cycles."""
+    *most, missing, behaviours = state
+    links, clients = most[3], most[8]
+    for link in links:
+        telling = link[-1]
+        telling["peer_told"] = telling.get("invited", False)
+    for client in clients:
+        for delivery in client[10]:
+            delivery[3] = delivery[3][:DELIVERED_NAMES_MAX]  # a client of so many was rare
+        client.append([])
+    missing.pop("", None)  # neighbours that might have come without being listed
+    peers = [link[0] for link in links]
+    agreement = [missing, bool(missing), False, [], peers, {}, {}]
+    return [*most, agreement, behaviours, False, [[], {}, {}], [0, {}]]
+
+
+CONVERTERS: Final[dict[int, Converter]] = {4: _from_4}
+"""By layout, what makes a state of it one of the next."""
+
+
+def converted(state: Plain, layout: int, present: int) -> Plain:
+    """A state of an older layout in the present one. Whatever a converter trips over is raised."""
+    for step in range(layout, present):
+        state = CONVERTERS[step](state)
+    return state

@@ -1,0 +1,74 @@
+"""A behaviour that raises where a test wants it to: an input that nobody foresaw.
+
+`trap` plugs it in, in the place of load exchange, which every broker has whose configuration gives
+it an interval, also one that is made again from a snapshot.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from byway.core import broker as broker_module
+from byway.core.behaviours import LoadExchange
+from byway.core.config import BrokerConfig
+from byway.core.inputs import LoadSampled
+from byway.model.messages import Publish
+
+CONFIG = BrokerConfig(load_interval_us=60_000_000)
+RAISES, ASSERTS = b"raises", b"asserts"
+
+
+class TrappedError(Exception):
+    pass
+
+
+class Trapped(LoadExchange):
+    """Load exchange that cannot bear some inputs."""
+
+    handled: ClassVar[list[str]] = []
+    """What it saw and did not raise at; of all brokers."""
+
+    def _see(self, what: str, text: str | bytes) -> None:
+        text = text.encode() if isinstance(text, str) else text
+        if RAISES in text:
+            self.surroundings._context.adverts.claims["half"] = "changed"  # type: ignore[index]
+            raise TrappedError(f"at {what}")
+        assert ASSERTS not in text, f"at {what}"
+        self.handled.append(what)
+
+    def publication_received(self, publication: Publish, link: str | None) -> None:
+        self._see("publication", publication.body)
+        super().publication_received(publication, link)
+
+    def publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
+        self._see("copy", publication.body)
+        super().publication_forwarded(publication, links)
+
+    def message_received(self, link: str, message: Any) -> None:
+        self._see("report", "".join(load.broker for load in message.loads))
+        super().message_received(link, message)
+
+    def timer_fired(self, detail: str) -> None:
+        self._see("timer", detail)
+        super().timer_fired(detail)
+
+    def link_up(self, link: str) -> None:
+        self._see("link up", link)
+
+    def link_down(self, link: str) -> None:
+        self._see("link down", link.replace("falls", "raises"))
+        super().link_down(link)
+
+    def load_sampled(self, sample: LoadSampled) -> None:
+        self._see("sample", "".join(name for name, _ in sample.outputs))
+        super().load_sampled(sample)
+
+
+def trap(monkeypatch: Any) -> None:
+    """From now on brokers with `CONFIG` have it."""
+    monkeypatch.setattr(Trapped, "handled", [])
+    monkeypatch.setattr(broker_module, "LoadExchange", Trapped)
+
+
+def trap_for_good() -> None:
+    """The same for the rest of this process."""
+    broker_module.LoadExchange = Trapped  # type: ignore[misc]
