@@ -60,6 +60,9 @@ class Lone:
     test shows that a snapshot holds all that matters to it.
     """
 
+    all_timers = False
+    restored = False
+
     def __init__(
         self,
         *links: str,

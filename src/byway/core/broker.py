@@ -297,6 +297,7 @@ class Broker:
     def _on_started(self, event: Started) -> None:
         del event
         self.agreement.started()
+        self.reachability.started()
         self.clients.started()
         self._subscriptions.policy.started()
         if self.advertisements.taken_back or self.subscriptions.taken_back:

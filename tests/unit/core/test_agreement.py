@@ -341,9 +341,7 @@ def test_a_peer_that_holds_nothing_is_told_everything_without_asking():
     lone = with_tables()
     lone.meet("A", incarnation=2)
     told = lone.receive("A", NOTHING)
-    assert told[0] == control(
-        "A", 2, TO_A, MINE, WANTED, AdvertisementsTold(), SubscriptionsTold()
-    )
+    assert told[0] == control("A", 2, TO_A, MINE, WANTED, AdvertisementsTold(), SubscriptionsTold())
 
 
 def test_only_the_difference_is_told():
@@ -431,9 +429,7 @@ def test_changes_before_the_comparison_are_seen_by_it():
     assert lone.ask("c", SubscribeRequest("new", TRUE)) == []
     told = lone.receive("A", NOTHING)
     fresh = Subscribe(EntryId("c", "new", 1, 3), TRUE)
-    assert told[0] == control(
-        "A", 2, TO_A, MINE, fresh, AdvertisementsTold(), SubscriptionsTold()
-    )
+    assert told[0] == control("A", 2, TO_A, MINE, fresh, AdvertisementsTold(), SubscriptionsTold())
 
 
 def test_changes_while_names_are_on_their_way_are_told_after_them():
