@@ -27,10 +27,10 @@ copies wait, unconfirmed, for what it has to tell. Narrower rules lose what was 
 a subscription that is told anew hides one that is not. (Twenty thousand runs of a model.)
 
 A broker that starts for the first time waits no longer than `sync_wait_us`. One that is
-*restarting* waits until each neighbour that it has or had has told everything, or is forgotten by an
-operator. It is restarting if it knows so when it starts, if a neighbour holds something from it that
-it never told, if a client comes back to a session, or if a neighbour is restarting itself; whenever
-it learns that. Neighbours that it was not told of by its operator are named by the others.
+*restarting* waits until each neighbour that it has or had has told everything, or is forgotten by
+an operator. It is restarting if it knows so when it starts, if a neighbour holds something from it
+that it never told, if a client comes back to a session, or if a neighbour is restarting itself;
+whenever it learns that. Neighbours that it was not told of by its operator are named by the others.
 """
 
 from __future__ import annotations
