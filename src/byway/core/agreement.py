@@ -148,6 +148,9 @@ class Agreement:
         """What turned out to be settled behind a link; the tables' rules take it from here."""
         self.progressed = False
         """Whether a neighbour is no longer missing; subscriptions may have waited for it."""
+        self.returned: list[str] = []
+        """Neighbours that were given up and are missing again: the broker copies for them what
+        waits for others."""
         self.released: list[str] = []
         """Neighbours that are no longer missing: what was kept for them in case they want it is
         looked through by the broker."""
@@ -195,6 +198,7 @@ class Agreement:
         for link in self.given_up:
             if link in self.telling and not self.telling[link].peer_told:
                 self.missing[link] = Missing.ALL
+                self.returned.append(link)
         self.given_up = []
         self.tell_names()
 
