@@ -150,6 +150,9 @@ class Agreement:
         """What turned out to be settled behind a link; the tables' rules take it from here."""
         self.progressed = False
         """Whether a neighbour is no longer missing; subscriptions may have waited for it."""
+        self.returned: list[str] = []
+        """Neighbours that were given up and are missing again: the broker copies for them what
+        waits for others."""
         self.sifting: dict[str, int] = {}
         """Neighbours that are no longer missing: what was kept for them in case they want it is
         looked through by the broker, and so many have been; then data is sent."""
@@ -195,6 +198,7 @@ class Agreement:
         self.missing |= dict.fromkeys(self.given_up, Missing.ALL)
         for link in self.given_up:
             self.sifting.pop(link, None)
+            self.returned.append(link)
         self.given_up = []
         self.tell_names()
         self._complete()

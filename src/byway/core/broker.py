@@ -274,7 +274,7 @@ class Broker:
             Unsubscribe: self._subscriptions.on_unsubscribe,
             Retire: self._subscriptions.on_retire,
             TablesHeld: self._on_tables_held,
-            NeighbourNames: self.agreement.on_neighbour_names,
+            NeighbourNames: self._on_neighbour_names,
             BrokersUnreachable: self.reachability.on_unreachable,
             NamesAsked: self.agreement.on_asked,
             NamesHeld: self.agreement.on_names,
@@ -311,6 +311,7 @@ class Broker:
     def _on_started(self, event: Started) -> None:
         del event
         self.agreement.started()
+        self.reachability.started()
         self.clients.started()
         self._subscriptions.policy.started()
         if self.advertisements.taken_back or self.subscriptions.taken_back:
@@ -377,10 +378,22 @@ class Broker:
 
     def _on_tables_held(self, link: str, message: TablesHeld) -> None:
         self.agreement.check_held(link, message)
-        for name in self.agreement.unknown_names(link, message):
+        unknown = self.agreement.unknown_names(link, message)
+        self._copy_for_returned()
+        for name in unknown:
             if name != self.name:
                 self._learn_link(name)
         self.agreement.on_held(link, message)
+
+    def _on_neighbour_names(self, link: str, message: NeighbourNames) -> None:
+        self.agreement.on_neighbour_names(link, message)
+        self._copy_for_returned()
+
+    def _copy_for_returned(self) -> None:
+        """Neighbours may be missing again: they may want what waits for others."""
+        returned, self.agreement.returned = self.agreement.returned, []
+        for link in returned:
+            self.publications.copy_to(link)
 
     def _on_neighbour_removed(self, event: NeighbourRemoved) -> None:
         if event.neighbour in self.context.ends:
@@ -582,6 +595,7 @@ class Broker:
     def _on_client_attached(self, event: ClientAttached) -> None:
         if event.resumes and event.client not in self.clients.all:
             self.agreement.was_here()
+            self._copy_for_returned()
         self.clients.attach(event.client, event.incarnation, event.session_ttl_us, event.received)
 
     def _on_client_requested(self, event: ClientRequested) -> None:

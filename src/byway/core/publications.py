@@ -231,13 +231,16 @@ class Publications:
         confirmed some.
         """
         context = self._context
+        has = {id(pending) for pending in context.unconfirmed[newcomer]}
         found: dict[int, tuple[Publish, Pending]] = {}
         for link in sorted(self._agreement.missing):
             if link != newcomer:
                 waiting = context.out.messages.get(link, ((), ()))[1]
                 kept = (*context.ends[link].sent[1].kept, *waiting)
                 for message, pending in zip(kept, context.unconfirmed[link], strict=True):
-                    if isinstance(message, Publish) and pending.link != newcomer:
+                    if not isinstance(message, Publish) or pending.link == newcomer:
+                        continue
+                    if id(pending) not in has:
                         found.setdefault(id(pending), (message, pending))
         for message, pending in sorted(found.values(), key=_by_publisher):
             pending.left += 1

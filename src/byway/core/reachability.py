@@ -17,6 +17,7 @@ DELAY_US: Final = 2_000_000
 """A link that is down for less is not worth a word."""
 NAMES_MAX: Final = 64
 """Brokers that are named; with more, the first of them by name."""
+_Names = dict[str, tuple[str, ...]]
 
 
 class Reachability:
@@ -26,6 +27,8 @@ class Reachability:
         self._context = context
         self._down: set[str] = set()
         """Neighbours that have been away for a while."""
+        self._changed: dict[str, int] = {}
+        """When links came up or went down that have not stayed so for a while."""
         self._behind: dict[str, tuple[str, ...]] = {}
         """By neighbour, brokers behind it that it cannot reach."""
         self._said: dict[str, tuple[str, ...]] = {}
@@ -49,25 +52,42 @@ class Reachability:
             self._said.pop(link, None)
         if link not in self._context.ends or anew:
             self._behind.pop(link, None)
-        self._context.out.do(SetTimer(TIMER, self._context.now_us + DELAY_US))
+        self._changed[link] = self._context.now_us
+        self._wait()
 
-    def snapshot(self) -> tuple[list[str], dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-        """Neighbours that are down, what is behind others, and what each was told."""
-        return sorted(self._down), self._behind, self._said
+    def _wait(self) -> None:
+        """Look again when the first of the links that changed has stayed so for a while, whatever
+        others do."""
+        if self._changed:
+            at_us = max(min(self._changed.values()) + DELAY_US, self._context.now_us)
+            self._context.out.do(SetTimer(TIMER, at_us))
+
+    def started(self) -> None:
+        """The broker begins: neighbours have a while to come."""
+        self._changed = dict.fromkeys(self._context.ends, self._context.now_us)
+
+    def snapshot(self) -> tuple[list[str], dict[str, int], _Names, _Names]:
+        """Neighbours that are down, links that changed, what is behind others, and what each was
+        told."""
+        return sorted(self._down), self._changed, self._behind, self._said
 
     def restore(
-        self,
-        down: list[str],
-        behind: dict[str, tuple[str, ...]],
-        said: dict[str, tuple[str, ...]],
+        self, down: list[str], changed: dict[str, int], behind: _Names, said: _Names
     ) -> None:
         """Go on from a snapshot."""
-        self._down, self._behind, self._said = set(down), behind, said
+        self._down, self._changed, self._behind, self._said = set(down), changed, behind, said
 
     def waited_enough(self) -> None:
-        """Links that are down now have been so for a while, or flap."""
-        self._down = {link for link, end in self._context.ends.items() if not end.up}
+        """Links are judged that have not changed for a while; of others that was said stands."""
+        since_us = self._context.now_us - DELAY_US
+        self._changed = {link: at for link, at in self._changed.items() if at > since_us}
+        self._down = {
+            link
+            for link, end in self._context.ends.items()
+            if (link in self._down if link in self._changed else not end.up)
+        }
         self._tell()
+        self._wait()
 
     def on_unreachable(self, link: str, message: BrokersUnreachable) -> None:
         """A neighbour tells of brokers behind it."""
@@ -88,11 +108,11 @@ class Reachability:
 
     def _beyond(self, link: str) -> tuple[str, ...]:
         found: set[str] = set()
-        for other, end in self._context.ends.items():
+        for other in self._context.ends:
             if other == link:
                 continue
-            if not end.up:
-                found |= {other} & self._down
+            if other in self._down:
+                found.add(other)
             else:
                 found.update(self._behind.get(other, ()))
         return tuple(sorted(found)[:NAMES_MAX])

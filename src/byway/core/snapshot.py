@@ -131,6 +131,7 @@ class ReachabilityState(_State, array_like=True):
     """A `Reachability`."""
 
     down: list[str]
+    changed: dict[str, int]
     behind: dict[str, tuple[str, ...]]
     said: dict[str, tuple[str, ...]]
 
@@ -368,7 +369,9 @@ def put(state: BrokerState, broker: Broker) -> None:
     broker.publications.seen.old = {(p, i): last for p, i, last in old}
     _put_agreement(state.agreement, broker.agreement)
     reachability = state.reachability
-    broker.reachability.restore(reachability.down, reachability.behind, reachability.said)
+    broker.reachability.restore(
+        reachability.down, reachability.changed, reachability.behind, reachability.said
+    )
     broker.cycles.restore(*state.probes)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:

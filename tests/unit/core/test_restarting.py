@@ -318,6 +318,33 @@ def test_those_given_up_at_different_times_are_all_missing_again(make):
     assert is_told(lone, "N") == [acknowledged("A", 4, data=1, confirmed=1)]
 
 
+def test_what_waits_for_another_gets_a_copy_for_those_missing_again(make):
+    """N is given up, D comes, and then it shows that B was here before."""
+    lone = make("A", "N")
+    lone.agree("A")
+    lone.handle(TimerFired(TIMER))
+    lone.handle(NeighbourAdded("D"))
+    assert lone.receive("A", FIRST) == []
+    learns_by_client(lone)
+    assert is_told(lone, "D") == []
+    assert comes(lone, "N", subscribe("s")) == [data("N", 1, onward(FIRST))]
+    assert on_data(lone.acknowledge("N", 1)) == [acknowledged("A", 4, data=1, confirmed=1)]
+
+
+def test_those_missing_again_get_one_copy(make):
+    """N takes data since it was given up, and has this one already."""
+    lone = make("A", "N")
+    lone.agree("A")
+    lone.handle(TimerFired(TIMER))
+    lone.meet("N")
+    lone.receive("N", NOTHING, NAMES, subscribe("s"))
+    lone.handle(NeighbourAdded("D"))
+    assert lone.receive("A", FIRST) == [data("N", 1, onward(FIRST))]
+    assert on_data(learns_by_client(lone)) == [
+        Tell("back", (Attached(resumed=False, published=0),))
+    ]
+
+
 def test_who_was_given_up_and_has_told_after_all_is_not_missing_again(make):
     lone = make("A", "D", "N")
     lone.agree("A")

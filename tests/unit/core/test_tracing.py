@@ -9,6 +9,7 @@ from byway.core.inputs import ClientDetached, LinkDown, LinkUp, NeighbourRemoved
 from byway.model import ANY, TRUE
 from byway.model.messages import (
     AdvertisementSettled,
+    AdvertisementsTold,
     AdvertiseRequest,
     EntryId,
     Hello,
@@ -16,12 +17,14 @@ from byway.model.messages import (
     Subscribe,
     SubscribeRequest,
     SubscriptionsSettled,
+    SubscriptionsTold,
     UnadvertiseRequest,
     Unsubscribe,
 )
 from byway.model.trace import COLUMNS, FILLED, Event
 from byway.trace import TraceBuffer
 from tests.lone_broker import (
+    NAMES,
     NOTHING,
     Lone,
     advertise,
@@ -253,3 +256,32 @@ def test_rows_fill_what_the_schema_says(event):
     assert found
     for each in found:
         assert all(each[name] is not None for name in FILLED[event].required)
+
+
+def test_copies_for_a_neighbour_that_does_not_want_them_are_dropped():
+    trace = TraceBuffer("B")
+    lone = Lone("A", "N", agreed=False, restarting=True, trace=trace)
+    lone.agree("A")
+    lone.receive("A", publication(1, p=1), publication(2, p=2))
+    lone.meet("N")
+    lone.receive("N", NOTHING, NAMES, subscribe("s", "p = 2"), AdvertisementsTold())
+    trace.drain()
+    lone.receive("N", SubscriptionsTold())
+    dropped = [row for row in rows(trace) if row["event"] is Event.DROPPED]
+    assert [(row["kind"], row["link"], row["sequence"]) for row in dropped] == [
+        ("unwanted", "N", 1)
+    ]
+
+
+def test_copies_for_a_missing_neighbour_that_is_forgotten_are_dropped():
+    trace = TraceBuffer("B")
+    lone = Lone("A", "N", agreed=False, restarting=True, trace=trace)
+    lone.agree("A")
+    lone.receive("A", publication(1, p=1), publication(2, p=2))
+    trace.drain()
+    lone.handle(NeighbourRemoved("N"))
+    dropped = [row for row in rows(trace) if row["event"] is Event.DROPPED]
+    assert [(row["kind"], row["link"], row["sequence"]) for row in dropped] == [
+        ("link_lost", "N", 1),
+        ("link_lost", "N", 2),
+    ]

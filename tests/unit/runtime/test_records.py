@@ -69,9 +69,9 @@ GOLDEN = [
         "92079192a96c696e6b2d646f776e81a46c696e6ba24232",
     ),
     (
-        ClientAttached("c", 2, 3, 4),
-        "92079192a8617474616368656484a6636c69656e74a163ab696e6361726e6174696f6e02ae736573"
-        "73696f6e5f74746c5f757303a8726563656976656404",
+        ClientAttached("c", 2, 3, 4, resumes=True),
+        "92079192a8617474616368656485a6636c69656e74a163ab696e6361726e6174696f6e02ae736573"
+        "73696f6e5f74746c5f757303a8726563656976656404a7726573756d6573c3",
     ),
     (
         ClientDetached("c", True),
@@ -117,6 +117,15 @@ GOLDEN = [
 def test_golden_bytes(event: Input, data: str) -> None:
     assert encode_inputs(7, [event]).hex() == data
     assert decode_inputs(bytes.fromhex(data)) == (7, [event])
+
+
+def test_what_an_earlier_version_wrote_is_read() -> None:
+    """It did not tell whether a client resumes."""
+    data = (
+        "92079192a8617474616368656484a6636c69656e74a163ab696e6361726e6174696f6e02ae736573"
+        "73696f6e5f74746c5f757303a8726563656976656404"
+    )
+    assert decode_inputs(bytes.fromhex(data)) == (7, [ClientAttached("c", 2, 3, 4)])
 
 
 def test_every_input_has_golden_bytes() -> None:

@@ -58,8 +58,10 @@ class Kept:
         return self.broker.context.incarnation
 
     def as_restored(self) -> bytes:
-        """The state that a restart must give."""
-        return Broker.restore(self.broker.snapshot(), self.broker.context.config).snapshot()
+        """The state that a restart must give; clients have time to come back then."""
+        restored = Broker.restore(self.broker.snapshot(), self.broker.context.config)
+        restored.handle(1, Started())
+        return restored.snapshot()
 
 
 @pytest.fixture
