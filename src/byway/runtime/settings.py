@@ -60,7 +60,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     clients: int = 10_000
     """Connections of clients; one more is refused."""
-    strangers: int = 1_024
+    strangers: int = 4_096
     """Connections whose peer has not said who it is and what it wants; with one more, the one that
     has taken longest is closed."""
     partial_bytes: int = 67_108_864
