@@ -24,7 +24,7 @@ from byway.core.tables import Entry
 from byway.matching import Encoded
 from byway.model import conforms
 from byway.model.errors import BywayError, RemoteProtocolError
-from byway.model.messages import Publish, PublishRequest, Refused
+from byway.model.messages import DATA, Message, Publish, PublishRequest, Refused
 from byway.model.trace import DropReason
 from byway.model.values import Attributes, check_attributes
 
@@ -242,10 +242,35 @@ class Publications:
                         continue
                     if id(pending) not in has:
                         found.setdefault(id(pending), (message, pending))
-        for message, pending in sorted(found.values(), key=_by_publisher):
+        for _, pending in found.values():
             pending.left += 1
-            context.unconfirmed[newcomer].append(pending)
-            context.out.send_publication(newcomer, message)
+        if found:
+            self._put_in_order(newcomer, list(found.values()))
+
+    def _put_in_order(self, link: str, more: list[tuple[Publish, Pending]]) -> None:
+        """Add copies to what waits for a neighbour, so that each publisher's are in order. What it
+        was sent already came too early for that."""
+        context = self._context
+        end, lanes = context.ends[link], context.out.messages.get(link)
+        if end.open:
+            for message, pending in sorted(more, key=_by_publisher):
+                context.unconfirmed[link].append(pending)
+                context.out.send_publication(link, message)
+            return
+        if lanes is not None:
+            end.post(DATA, lanes[DATA])  # kept: the link is not open
+            lanes[DATA].clear()
+        publications = list(more)
+        others: list[tuple[Message, Pending]] = []
+        for message, pending in zip(end.sent[DATA].kept, context.unconfirmed[link], strict=True):
+            if isinstance(message, Publish):
+                publications.append((message, pending))
+            else:  # an Unadvertise may come late, but not early
+                others.append((message, pending))
+        queue = [*sorted(publications, key=_by_publisher), *others]
+        end.sent[DATA].kept = deque(message for message, _ in queue)
+        end.sent[DATA].renumber()
+        context.unconfirmed[link] = deque(pending for _, pending in queue)
 
     def sift(self, link: str, position: int, room: int) -> tuple[int, int]:
         """A neighbour has told everything: what was kept for it in vain is dropped and confirmed.

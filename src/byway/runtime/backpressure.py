@@ -49,12 +49,15 @@ class Backpressure:
 
     def asked(self, client: str, connection: Connection) -> None:
         """A client asks for something: nothing more is read from it if too much waits."""
-        count, size = self._driver.waiting_from(client)
-        limits = self.limits
+        limits, waiting = self.limits, self._driver.requests
+        size_max = min(limits.client_request_bytes, limits.request_bytes)
+        if waiting.count <= limits.client_requests and waiting.bytes <= size_max:
+            return  # all together are within the bounds of one
+        count, size = waiting.waiting_from(client)
         if (
             count > limits.client_requests
             or size > limits.client_request_bytes
-            or self._driver.request_bytes > limits.request_bytes
+            or waiting.bytes > limits.request_bytes
         ):
             connection.pause_reading(BUSY)
 
@@ -64,7 +67,7 @@ class Backpressure:
         limits = self.limits
         if count > limits.client_requests // 2 or size > limits.client_request_bytes // 2:
             return
-        if not count or self._driver.request_bytes <= limits.request_bytes:
+        if not count or self._driver.requests.bytes <= limits.request_bytes:
             connection.resume_reading(BUSY)
 
     # --- what they are told -----------------------------------------------------------------------

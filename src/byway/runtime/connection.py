@@ -53,6 +53,7 @@ STRANGER_BYTES_MAX: Final = 4_096
 short."""
 GREETING_BYTES_MAX: Final = 65_536
 """The longest frame of a peer that says it is a broker and has not been taken in."""
+_PUBLICATIONS: Final = {PublishRequest}
 _DEFERRED: Final = "more has come than is taken at a time"
 CLOSE_S: Final = 2.0
 """How long what was written may take to go out when a connection is closed."""
@@ -137,6 +138,8 @@ class Connection(asyncio.Protocol):
         self.counted_bytes = 0
         """What its owner counts as not read by the peer."""
         self._intake = intake
+        self._partial_bytes = 0
+        """What the intake knows to be kept here of a frame that is not complete."""
         is_stranger = intake is not None and not dialled
         self._reader = FrameReader(STRANGER_BYTES_MAX if is_stranger else own.frame_bytes_max)
         self._unchecked: Requests | None = None
@@ -205,8 +208,9 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             self.close(str(error))
             return
-        if self._intake is not None:
-            kept = 0 if self._reader.has_more else self._reader.waiting_bytes
+        kept = 0 if self._silencers else self._reader.waiting_bytes
+        if (kept or self._partial_bytes) and self._intake is not None:
+            self._partial_bytes = kept
             self._intake.keeps(self, kept, is_new=self.frames_in > before)
 
     def _take_payload(self, payload: memoryview) -> bool:
@@ -224,6 +228,9 @@ class Connection(asyncio.Protocol):
         if type(frame) is not Requests:
             self._take(frame)
             return True
+        if set(map(type, frame.requests)) == _PUBLICATIONS:  # nothing is checked in them
+            self.owner.received(self, frame)
+            return True
         self._unchecked, self._checked = frame, 0
         return self._check()
 
@@ -235,12 +242,11 @@ class Connection(asyncio.Protocol):
         requests = frame.requests
         while self._checked < len(requests):
             request = requests[self._checked]
-            if type(request) is not PublishRequest:
-                if not intake.has_room:
-                    self._defer()
-                    return False
-                intake.spend(cost_of(request))
-                check_requests((request,))
+            if not intake.has_room:
+                self._defer()
+                return False
+            intake.spend(cost_of(request))
+            check_requests((request,))
             self._checked += 1
         self._unchecked = None
         self._take(frame)

@@ -89,7 +89,8 @@ class Driver:
         self._control: list[Input] = []
         self._data: dict[str, deque[FrameReceived]] = {}
         """By neighbour, data frames that wait for their turn."""
-        self._requests = RequestQueues()
+        self.requests = RequestQueues()
+        """What clients ask for and is not handed in yet."""
         self.deaf: Container[str] = ()
         """Clients that do not read their answers: nothing that they ask for is handed in."""
         self._waiting = 0
@@ -110,21 +111,16 @@ class Driver:
     @property
     def waiting(self) -> int:
         """Messages that wait for their turn."""
-        return self._waiting + self._requests.count + len(self._control)
+        return self._waiting + self.requests.count + len(self._control)
 
     @property
     def has_control(self) -> bool:
         """Whether something waits that is taken though the broker is about to stop."""
-        return bool(self._control) or self._requests.has_overtaking
+        return bool(self._control) or self.requests.has_overtaking
 
     def waiting_from(self, client: str) -> tuple[int, int]:
         """Requests of a client that wait for their turn, and the bytes of their frames."""
-        return self._requests.waiting_from(client)
-
-    @property
-    def request_bytes(self) -> int:
-        """Bytes of the frames of all clients' requests that wait."""
-        return self._requests.bytes
+        return self.requests.waiting_from(client)
 
     # --- inputs --------------------------------------------------------------------------------
 
@@ -146,7 +142,7 @@ class Driver:
     def request(self, client: str, requests: tuple[Request, ...], bytes: int = 0) -> None:
         """Requests of a client, and the bytes of their frame. They keep their order, but for what
         may overtake publications."""
-        self._requests.put(client, requests, bytes)
+        self.requests.put(client, requests, bytes)
         self._schedule()
 
     def forget_link(self, link: str) -> None:
@@ -159,7 +155,7 @@ class Driver:
 
     def forget_client(self, client: str) -> None:
         """A client's connection is gone."""
-        self._requests.drop(client)
+        self.requests.drop(client)
 
     # --- work ----------------------------------------------------------------------------------
 
@@ -174,7 +170,7 @@ class Driver:
         if events:
             self._handle(events)
             self.turns += 1
-            if self._waiting or self._requests:
+            if self._waiting or self.requests:
                 self._schedule()
 
     def resume(self) -> None:
@@ -192,7 +188,7 @@ class Driver:
 
     def _take_data(self) -> list[Input]:
         """What may be read now, a share from everyone."""
-        if not self._waiting and not self._requests:
+        if not self._waiting and not self.requests:
             return []
         if self.holding or self.draining:
             return self._take_requests(False)
@@ -204,9 +200,9 @@ class Driver:
         return taken
 
     def _take_requests(self, reads: bool) -> list[Input]:
-        if not self._requests:
+        if not self.requests:
             return []
-        taken, clients = self._requests.take(TURN_MESSAGES, reads, self.deaf)
+        taken, clients = self.requests.take(TURN_MESSAGES, reads, self.deaf)
         for client in clients:
             self._hands.taken_from(client)
         return taken

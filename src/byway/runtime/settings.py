@@ -73,7 +73,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Connections of clients; one more is refused."""
     neighbours: int = 64
     """Neighbours that dialled in without being listed; one more is refused."""
-    strangers: int = 1_024
+    strangers: int = 4_096
     """Connections whose peer has not said who it is and what it wants; with one more, the one that
     has taken longest is closed."""
     partial_bytes: int = 67_108_864

@@ -41,7 +41,7 @@ class FrameReader:
     def put(self, data: bytes | memoryview) -> None:
         """Something arrived; `next` tells what is complete."""
         if self._view is not None:
-            self._kept = bytearray(self._view[self._at :])
+            self._kept = bytearray(self._view[self._at :])  # not all was asked for
         if self._kept:
             self._kept += data
             if self._view is None and len(self._kept) < self._needed():
@@ -56,7 +56,11 @@ class FrameReader:
         view, at = self._view, self._at
         if view is None:
             return None
-        if len(view) - at >= HEADER_BYTES:
+        left = len(view) - at
+        if not left:
+            self._view = None
+            return None
+        if left >= HEADER_BYTES:
             (length,) = LENGTH.unpack_from(view, at)
             if not 0 < length <= self.bytes_max:
                 raise FrameError(f"a frame of {length} bytes: expected 1 to {self.bytes_max}")
