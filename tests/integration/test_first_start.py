@@ -20,12 +20,12 @@ import pytest
 import byway
 from tests.installed import ROOT, WRITES, WRITES_NOTHING, Installed, as_a_user, environment
 
-START_S = 500
+START_S = 900
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(START_S + 100)]
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 BLOCKING = """
-import byway.blocking
+import byway
 with (
     byway.blocking.LocalOverlay("chain:2") as net,
     net.connect("B1") as publisher,
@@ -210,6 +210,10 @@ def test_a_broker_that_compiles_answers_its_operations_port(
             process.kill()
 
 
+# --- slow ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
 def test_an_overlay_that_is_not_wanted_any_more_stops_compiling(
     installed: Installed, tmp_path: Path
 ) -> None:
@@ -218,9 +222,6 @@ def test_an_overlay_that_is_not_wanted_any_more_stops_compiling(
     done = run([str(installed.python), "-c", CANCELLED, str(kept)], variables)
     assert (done.returncode, done.stdout, done.stderr) == (0, "cancelled\n", "")
     assert not list(kept.rglob("entry.relate_query*.nbc"))  # the last one
-
-
-# --- slow ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

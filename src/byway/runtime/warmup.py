@@ -24,7 +24,7 @@ def warm_up(is_wanted: Callable[[], bool] = lambda: True) -> None:
     """Return when all kernels are loaded; only the first call in a process has anything to do.
 
     It may be called in any thread. It returns early once it is not wanted any more, which it asks
-    between two kernels.
+    after each use of an index; the first one needs many kernels.
     """
     global _is_warm
     with _lock:
