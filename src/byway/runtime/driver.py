@@ -73,6 +73,8 @@ class Driver:
         """No publications are taken: someone is too slow, and must not lose anything."""
         self.draining = False
         """No publications are taken any more: the broker is about to stop."""
+        self.before_acting: Callable[[], None] | None = None
+        """Called after the broker has taken inputs, before anything is done about them."""
         self._hands = hands
         self._journal = journal
         self._loop = asyncio.get_running_loop()
@@ -225,6 +227,8 @@ class Driver:
         began_ns = monotonic_ns()
         actions = self.broker.handle_batch(at_us, events)
         self.busy_ns += monotonic_ns() - began_ns
+        if self.before_acting is not None:
+            self.before_acting()
         self.do(actions)
 
     def do(self, actions: list[Action]) -> None:

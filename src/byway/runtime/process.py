@@ -26,6 +26,7 @@ from byway.runtime.config import Reading, SettingsError, changed_keys
 from byway.runtime.driver import now_us
 from byway.runtime.metrics import Metrics
 from byway.runtime.operations import Answer, Operations, said
+from byway.runtime.remembering import Memory
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings
 from byway.runtime.storage import Storage
@@ -73,6 +74,7 @@ class BrokerProcess:
         self.settings = settings
         self._reread = reread
         self._storage: Storage | None = None
+        self._memory: Memory | None = None
         self._tracer: Tracer | None = None
         self._operations: Operations | None = None
         self._server: BrokerServer | None = None
@@ -110,12 +112,16 @@ class BrokerProcess:
         trace = self._open_trace()
         if settings.data is not None:
             self._storage = Storage(settings.data, settings.durability)
+        if settings.state_dir is not None:
+            self._memory = Memory(settings.state_dir, settings.id)
         broker = self._broker(trace)
         warm_up()
         gc.collect()
         gc.freeze()  # what is here now stays; the collector need not look at it again
         self._server = server = BrokerServer(settings, broker, self._storage)
         self._metrics = Metrics(server, self._storage)
+        if self._memory is not None:
+            self._memory.follow(server)
         await _listening("listen", settings.listen, server.start)
         self._part_with_removed(server)
         if self._tracer is not None:
@@ -135,12 +141,22 @@ class BrokerProcess:
         return buffer
 
     def _broker(self, trace: TraceBuffer) -> Broker:
-        settings = self.settings
+        settings, memory = self.settings, self._memory
+        remembered = [] if memory is None else memory.names(settings.neighbours)
+        restarting = memory is not None and memory.was_here
         if self._storage is None:
-            named = [n.id for n in settings.neighbours if n.id]
-            return Broker(settings.id, named, settings.core, now_us(), trace)
-        broker = self._storage.restore(settings.id, settings.core, settings.neighbours, trace)
-        log.info("state is kept in %s: %s", settings.data, self._storage.story)
+            named = {*remembered, *(n.id for n in settings.neighbours if n.id)}
+            broker = Broker(
+                settings.id, named, settings.core, now_us(), trace, restarting=restarting
+            )
+        else:
+            broker = self._storage.restore(
+                settings.id, settings.core, settings.neighbours, trace, remembered, restarting
+            )
+            log.info("state is kept in %s: %s", settings.data, self._storage.story)
+        if broker.agreement.restarting:
+            names = ", ".join(sorted(broker.agreement.missing)) or "neighbours that come"
+            log.info("it was here before, without its last state: it waits for %s", names)
         return broker
 
     def _part_with_removed(self, server: BrokerServer) -> None:
@@ -178,6 +194,8 @@ class BrokerProcess:
         self._server.reload(settings)
         if self._storage is not None:
             self._storage.listed(settings.neighbours)
+        if self._memory is not None:
+            self._memory.look()
         log.info("reloaded: %s", ", ".join(taken) or "nothing has changed")
 
     def _fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +21,7 @@ import msgspec
 from byway._version import __version__
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
-from byway.core.inputs import Input
+from byway.core.inputs import Input, NeighbourAdded
 from byway.model.errors import StorageError
 from byway.runtime.driver import now_us
 from byway.runtime.records import encode_inputs, record, title
@@ -108,12 +108,16 @@ class Storage:
         config: BrokerConfig,
         neighbours: tuple[Neighbour, ...] = (),
         trace: TraceBuffer | None = None,
+        remembered: Iterable[str] = (),
+        restarting: bool = False,
     ) -> Broker:
-        """The broker that was kept here, or a new one. Raises `StorageError`."""
+        """The broker that was kept here, or a new one, which may be `restarting`. Neighbours that
+        are `remembered` elsewhere count where nothing was kept, or not the last state. Raises
+        `StorageError`."""
         state = read_state(self.directory)
         if state is None:
-            named = [n.id for n in neighbours if n.id]
-            broker = Broker(id, named, config, now_us(), trace)
+            named = {*remembered, *(n.id for n in neighbours if n.id)}
+            broker = Broker(id, named, config, now_us(), trace, restarting=restarting)
         else:
             if state.id != id:
                 reason = f"belongs to broker {state.id!r}, not to {id!r}"
@@ -122,6 +126,9 @@ class Storage:
             broker, self.story = replay.broker(config, trace), replay.story
             self.removed = gone(state.neighbours, neighbours)
             self.starts, self._number = state.starts, state.journal
+            if broker.clients.stale:
+                for name in remembered:  # links are opened when it begins
+                    broker.handle(now_us(), NeighbourAdded(name))
         self.starts += 1
         self._broker, self._neighbours = broker, list(neighbours)
         self._number = max([self._number, *journal_numbers(self.directory)]) + 1
