@@ -22,6 +22,7 @@ from byway.core.broker import Broker
 from byway.core.inputs import NeighbourRemoved
 from byway.model.errors import StorageError
 from byway.runtime import logs
+from byway.runtime.commands import OperatorCommands
 from byway.runtime.config import Reading, SettingsError, changed_keys
 from byway.runtime.driver import now_us
 from byway.runtime.metrics import Metrics
@@ -106,7 +107,8 @@ class BrokerProcess:
         settings = self.settings
         await _try_listening("listen", settings.listen)  # before anything that takes long
         if settings.http is not None:
-            self._operations = Operations(settings.http, self._paths())
+            commands = OperatorCommands(lambda: self._server, self._leave)
+            self._operations = Operations(settings.http, self._paths(), commands.table())
             await _listening("http", settings.http, self._operations.start)
             log.info("operations at http://%s", self._operations.address)
         trace = self._open_trace()
@@ -246,6 +248,18 @@ class BrokerProcess:
             os._exit(128 + number)
         log.info("%s: stopping", number.name)
         self._end.set_result(None)
+
+    def _leave(self) -> None:
+        """The broker has left for good."""
+        assert self._end is not None
+        if self._end.done():
+            return
+        try:
+            if self._memory is not None:
+                self._memory.forget()
+            self._end.set_result(None)
+        except StorageError as error:
+            self._end.set_exception(error)
 
     async def _stop(self) -> None:
         assert self._server is not None

@@ -131,7 +131,7 @@ class Memory:
         new = self.path.with_suffix(".new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(new, "wb", opener=_private) as file:  # noqa: PTH123  (a Path has no opener)
+            with open(new, "wb", opener=_private) as file:
                 file.write(msgspec.json.encode(whole) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
