@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import byway
-from tests.integration.loops import in_loop, until
+from tests.integration.loops import until
 from tests.integration.network import ANYWHERE, RETRY
 from tests.integration.processes import (
     WAIT_S,
@@ -249,65 +249,71 @@ def test_nothing_is_set_aside() -> None:
             assert command(hub, "discard", *arguments).returncode == 2
         nobody = topology("forget", "x", "--http", "127.0.0.1:1")
         assert nobody.returncode == 1
-        assert "the operations port 127.0.0.1:1 cannot be asked: Connection refused" in nobody.stderr
+        assert (
+            "the operations port 127.0.0.1:1 cannot be asked: Connection refused" in nobody.stderr
+        )
 
 
-# --- brokers that forgot everything, and know that they were here ----------------------------------
+# --- brokers that forgot everything, and know that they were here ------------------------------
 
 
-@in_loop
-async def test_two_inner_brokers_that_forgot_lose_nothing(tmp_path: Path) -> None:
+def test_two_inner_brokers_that_forgot_lose_nothing(tmp_path: Path) -> None:
     """They are neighbours, no link is listed where it is needed, and nobody is there who could name
     it: only the files do. Who publishes is at one of them."""
     with brokers() as started:
-        kept = [("--state-dir", str(tmp_path / name)) for name in ("hub", "mid")]
-        hub = await asyncio.to_thread(start, started, "hub", more=kept[0])
-        mid = await asyncio.to_thread(start, started, "mid", hub, more=kept[1])
-        far = await asyncio.to_thread(start, started, "far", mid)
-        await asyncio.to_thread(linked, (hub, "mid"), (far, "mid"))
-        got: list[int] = []
-        async with (
-            connect(far, name="s", session_ttl=60) as subscriber,
-            connect(hub, name="p", session_ttl=60, settle_wait=0.1) as publisher,
-            subscriber.subscribe("n >= 0") as subscription,
-        ):
-            await publisher.advertise("ANY")
-            taker = asyncio.create_task(take(subscription, got))
-            await publisher.publish_all({"n": n} for n in range(100))
-            await publisher.confirmed()
-            await until(lambda: len(got) == 100)
+        hub = start(started, "hub", more=("--state-dir", str(tmp_path / "hub")))
+        mid = start(started, "mid", hub, more=("--state-dir", str(tmp_path / "mid")))
+        far = start(started, "far", mid)
+        linked((hub, "mid"), (far, "mid"))
+        asyncio.run(asyncio.wait_for(outlive(started, hub, mid, far), 120))
 
-            for broker in (hub, mid):
-                broker.signal(signal.SIGKILL)
-            for broker in (hub, mid):
-                await asyncio.to_thread(broker.kill)
-            hub = await asyncio.to_thread(started.again(hub).ready)
-            await until(lambda: publisher.is_attached)
-            assert "it was here before, without its last state: it waits for mid" in hub.log
-            await publisher.publish_all({"n": n} for n in range(100, 300))
-            with pytest.raises(byway.NotConfirmedError):
-                await publisher.confirmed(timeout=2.0)
-            await until(lambda: "waits for the tables of mid" in hub.log)
-            status = await publisher.broker_status()
-            assert (status.restarting, [m.broker for m in status.missing]) == (True, ["mid"])
-            assert [(link.missing, link.unconfirmed) for link in status.links] == [(True, 200)]
-            assert hub.metric("byway_sync_missing", link="mid") == 1
-            assert hub.metric("byway_sync_restarting") == 1
-            url = f"byway://{hub.address}"
-            shown = await asyncio.to_thread(topology, "show", "--broker", url)
-            assert re.search(r"waits for the tables of mid \(since 20\S+Z, until it", shown.stdout)
 
-            mid = await asyncio.to_thread(started.again(mid).ready)
-            await publisher.confirmed()
-            await until(lambda: len(got) == 300)
-            assert got == list(range(300))
-            await until(lambda: "waits for nobody any more" in hub.log)
-            taker.cancel()
+async def outlive(
+    started: Brokers, hub: BrokerProcess, mid: BrokerProcess, far: BrokerProcess
+) -> None:
+    got: list[int] = []
+    async with (
+        connect(far, name="s", session_ttl=60) as subscriber,
+        connect(hub, name="p", session_ttl=60, settle_wait=0.1) as publisher,
+        subscriber.subscribe("n >= 0") as subscription,
+    ):
+        await publisher.advertise("ANY")
+        taker = asyncio.create_task(take(subscription, got))
+        await publisher.publish_all({"n": n} for n in range(100))
+        await publisher.confirmed()
+        await until(lambda: len(got) == 100, WAIT_S)
+
+        for broker in (hub, mid):
+            broker.signal(signal.SIGKILL)
+        for broker in (hub, mid):
+            await asyncio.to_thread(broker.kill)
+        hub = await asyncio.to_thread(started.again(hub).ready)
+        await until(lambda: publisher.is_attached, WAIT_S)
+        await publisher.publish_all({"n": n} for n in range(100, 300))
+        with pytest.raises(byway.NotConfirmedError):
+            await publisher.confirmed(timeout=2.0)
+        assert "it was here before, without its last state: it waits for mid" in hub.log
+        await until(lambda: "waits for the tables of mid" in hub.log, WAIT_S)
+        status = await publisher.broker_status()
+        assert (status.restarting, [m.broker for m in status.missing]) == (True, ["mid"])
+        assert [(link.missing, link.unconfirmed) for link in status.links] == [(True, 200)]
+        assert hub.metric("byway_sync_missing", link="mid") == 1
+        assert hub.metric("byway_sync_restarting") == 1
+        url = f"byway://{hub.address}"
+        shown = await asyncio.to_thread(topology, "show", "--broker", url)
+        assert re.search(r"waits for the tables of mid \(since 20\S+Z, until it", shown.stdout)
+
+        mid = await asyncio.to_thread(started.again(mid).ready)
+        await publisher.confirmed()
+        await until(lambda: len(got) == 300, WAIT_S)
+        assert got == list(range(300))
+        await until(lambda: "waits for nobody any more" in hub.log, WAIT_S)
+        taker.cancel()
 
 
 async def take(subscription: byway.Subscription, got: list[int]) -> None:
-    async for event in subscription:
-        got.append(event.attributes["n"])  # type: ignore[arg-type]
+    while True:
+        got.append((await subscription.next()).attributes["n"])  # type: ignore[arg-type]
 
 
 def test_a_file_of_another_broker_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,159 @@
+"""Commands of an operator as a broker process does them, without the way they come."""
+
+import asyncio
+from http import HTTPStatus
+
+import msgspec
+import pytest
+
+from byway.model.messages import Publish
+from byway.runtime.commands import DISCARD, FORGET, LEAVE, Discard, OperatorCommands
+from byway.runtime.operations import Answer
+from byway.runtime.server import BrokerServer
+from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+
+ANYWHERE = Address("127.0.0.1", 0)
+HASTY = Limits(drain_ms=50)
+
+
+async def eventually(happened) -> None:
+    async with asyncio.timeout(10):
+        while not happened():
+            await asyncio.sleep(0.005)
+
+
+async def started(id: str, *neighbours: Neighbour) -> BrokerServer:
+    settings = BrokerSettings(id=id, listen=ANYWHERE, neighbours=neighbours, limits=HASTY)
+    server = BrokerServer(settings)
+    await server.start()
+    return server
+
+
+class Operator:
+    """Tells one broker."""
+
+    def __init__(self, server: BrokerServer | None, discard: Discard | None = None) -> None:
+        self.ends = 0
+        self._table = OperatorCommands(lambda: server, self._end, lambda: discard).table()
+
+    def _end(self) -> None:
+        self.ends += 1
+
+    async def tell(self, path: str, **facts: object) -> tuple[HTTPStatus, object]:
+        answer: Answer = await self._table[path](facts)
+        if answer.status is HTTPStatus.OK:
+            return answer.status, msgspec.json.decode(answer.body)
+        return answer.status, answer.body.decode().rstrip("\n")
+
+
+def in_loop(test):
+    def run():
+        asyncio.run(asyncio.wait_for(test(), 30))
+
+    return run
+
+
+@in_loop
+async def test_commands_need_a_broker_that_runs():
+    unavailable = HTTPStatus.SERVICE_UNAVAILABLE
+    for path in (FORGET, DISCARD, LEAVE):
+        assert await Operator(None).tell(path) == (unavailable, "the broker is starting")
+    server = await started("B1")
+    await server.stop()
+    assert await Operator(server).tell(LEAVE) == (unavailable, "the broker stops")
+
+
+@pytest.mark.parametrize(
+    ("path", "key"), [(FORGET, "neighbour"), (DISCARD, "which")], ids=["forget", "discard"]
+)
+@pytest.mark.parametrize("facts", [{}, {"value": 3}, {"value": ""}], ids=["no", "number", "empty"])
+def test_what_is_told_is_checked(path, key, facts):
+    async def main() -> None:
+        server = await started("B1")
+        named = {key: value for value in facts.values()}
+        status, reason = await Operator(server).tell(path, **named)
+        assert status is HTTPStatus.BAD_REQUEST
+        assert reason.startswith(f"expected a text as '{key}', found ")
+        await server.stop()
+
+    asyncio.run(main())
+
+
+@in_loop
+async def test_a_leaf_with_work_does_not_leave_and_goes_on():
+    hub = await started("hub")
+    leaf = await started("leaf", Neighbour(hub.address, "hub"))
+    await eventually(lambda: "hub" in leaf.links and leaf.broker.context.ends["hub"].open)
+    operator = Operator(leaf)
+    work = leaf.broker.context.unconfirmed["hub"]
+    work.append(object())  # a publication that hub does not confirm
+    status, reason = await operator.tell(LEAVE)
+    assert (status, operator.ends) == (HTTPStatus.CONFLICT, 0)
+    assert reason == (
+        "1 publications are not confirmed by hub within 0.05 s (limits.drain_ms): nothing has "
+        "changed, try again"
+    )
+    assert not leaf.driver.draining
+    work.clear()
+    assert await operator.tell(LEAVE) == (
+        HTTPStatus.OK,
+        {
+            "broker": "leaf",
+            "neighbour": "hub",
+            "confirmed": True,
+            "clients": 0,
+            "sessions": 0,
+            "deliveries": 0,
+        },
+    )
+    assert operator.ends == 1
+    assert not hub.broker.context.ends
+    for server in (hub, leaf):
+        await server.stop()
+
+
+@in_loop
+async def test_who_has_no_neighbour_just_ends():
+    server = await started("B1")
+    operator = Operator(server)
+    status, report = await operator.tell(LEAVE)
+    assert (status, report["neighbour"], report["confirmed"]) == (HTTPStatus.OK, "", True)
+    assert operator.ends == 1
+    await server.stop()
+
+
+@in_loop
+async def test_what_is_set_aside_is_discarded_by_whoever_can():
+    asked: list[str] = []
+
+    def discard(which: str) -> list[str]:
+        asked.append(which)
+        if which == "none":
+            raise LookupError("none is not set aside: 4f1c is")
+        return ["4f1c"]
+
+    server = await started("B1")
+    operator = Operator(server, discard)
+    expected = {"broker": "B1", "discarded": ["4f1c"]}
+    assert await operator.tell(DISCARD, which="all") == (HTTPStatus.OK, expected)
+    status, reason = await operator.tell(DISCARD, which="none")
+    assert (status, reason) == (HTTPStatus.NOT_FOUND, "none is not set aside: 4f1c is")
+    assert asked == ["all", "none"]
+    await server.stop()
+
+
+@in_loop
+async def test_publishers_of_what_is_dropped_are_named_up_to_a_bound():
+    server = await started("B1", Neighbour(Address("127.0.0.1", 1), "B2"))
+    end = server.broker.context.ends["B2"]
+    for number in range(150):
+        copies = 2 if number == 7 else 1
+        end.sent[1].kept.extend(
+            Publish(f"p{number}", 1, sequence, 0, 0, 0, 0, b"") for sequence in range(copies)
+        )
+    status, report = await Operator(server).tell(FORGET, neighbour="B2")
+    assert (status, report["publications"], report["listed"]) == (HTTPStatus.OK, 151, True)
+    assert len(report["by_publisher"]) == 100
+    assert next(iter(report["by_publisher"].items())) == ("p7", 2)
+    assert "B2" not in server.broker.context.ends
+    await server.stop()
