@@ -36,8 +36,13 @@ def start(started: Brokers, name: str, *others: BrokerProcess, more: tuple[str, 
 
 def topology(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`byway topology`, done."""
+    return run("topology", *arguments)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`byway`, done."""
     return subprocess.run(
-        [sys.executable, "-m", "byway", "topology", *arguments],
+        [sys.executable, "-m", "byway", *arguments],
         capture_output=True, text=True, timeout=60, check=False, env=environment(),
     )  # fmt: skip
 
@@ -86,6 +91,8 @@ def test_a_leaf_that_is_gone_is_named_and_forgotten(tmp_path: Path) -> None:
         assert leaf.wait() == 0
         asyncio.run(does_not_settle(hub, "leaf"))
         asyncio.run(does_not_settle(far, "leaf"))
+
+        gives_up("pub", '{"n": 1}', far)
 
         hub.kill()
         hub = started.again(hub).ready()  # it knows the leaf still
@@ -142,6 +149,13 @@ async def pending_publication(hub: BrokerProcess, far: BrokerProcess) -> None:
     await until(lambda: "waits for nobody any more" in hub.log)
 
 
+def gives_up(verb: str, argument: str, broker: BrokerProcess) -> None:
+    """A command of a user names who has not answered."""
+    done = run(verb, argument, "--broker", f"byway://{broker.address}", "--timeout", "0.5")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("): waits for leaf\n")
+
+
 def test_what_waited_for_a_neighbour_is_reported_when_it_is_forgotten() -> None:
     with brokers() as started:
         leaf = start(started, "leaf")
@@ -159,6 +173,7 @@ async def drops(hub: BrokerProcess, leaf: BrokerProcess) -> None:
         await until(lambda: hub.metric("byway_link_up", link="leaf") == 0)
         receipts = [await publisher.publish({"n": n}) for n in (1, 2, 3)]
         await until(lambda: hub.metric("byway_link_unconfirmed_messages", link="leaf") == 3)
+        await asyncio.to_thread(gives_up, "sub", "n > 0", hub)
         done = await asyncio.to_thread(command, hub, "forget", "leaf")
         assert done.stdout.splitlines() == [
             "hub has forgotten leaf",

@@ -65,7 +65,7 @@ async def test_a_broker_that_does_not_tell_changes_nothing_about_the_error(
     monkeypatch.setattr(conversation, "UNANSWERING_S", 0.05)
     async with LocalOverlay("chain:2") as net, net.connect("B1") as client:
         await net.kill("B2")
-        monkeypatch.setattr(net.brokers["B1"], "_ask_status", lambda connection: None)
+        monkeypatch.setattr(net.brokers["B1"], "_ask_status", lambda _: None)
         with pytest.raises(NotSettledError) as caught:
             await client.advertise("ANY", timeout=0.05)
         assert caught.value.brokers == ()
@@ -77,11 +77,17 @@ async def test_a_broker_that_does_not_tell_changes_nothing_about_the_error(
         assert caught.value.brokers == ()
 
 
-def test_the_blocking_client_names_them_too() -> None:
-    with blocking.LocalOverlay("chain:2") as net, net.connect("B1") as client:
-        net.kill("B2")
+@in_loop
+async def test_the_blocking_client_names_them_too() -> None:
+    def advertise(url: str) -> None:
+        with blocking.connect(url) as client, client.advertise("ANY", timeout=0.05):
+            pass
+
+    async with LocalOverlay("chain:2") as net:
+        await net.kill("B2")
+        await until(lambda: not net.brokers["B1"].links)
         with pytest.raises(NotSettledError) as caught:
-            client.advertise("ANY", timeout=0.05).__enter__()
+            await asyncio.to_thread(advertise, net.url("B1"))
         assert caught.value.brokers == ("B2",)
 
 
