@@ -458,11 +458,10 @@ class BrokerServer:
     def _drop_link(self, name: str, reason: str) -> None:
         connection = self.links.pop(name)
         self.driver.forget_link(name)
-        came_to_nothing = connection.is_new and not self.broker.context.ends[name].open
         self.driver.now(LinkDown(name))
         connection.close(reason)
-        if came_to_nothing:  # whoever that was: nobody is to wait for it
-            self.driver.now(NeighbourRemoved(name))
+        if connection.is_new and name not in self.broker.agreement.met:
+            self.driver.now(NeighbourRemoved(name))  # it never said what it holds
 
     # --- what the broker says --------------------------------------------------------------------
 
