@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from byway.core.inputs import NeighbourRemoved
 from byway.model.errors import BywayError
 from byway.model.messages import DATA, Publish
 from byway.runtime.operations import Answer, Commands, Facts, said, told
@@ -143,7 +142,7 @@ class OperatorCommands:
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
         report = _dropped_with(server, name)
-        server.driver.now(NeighbourRemoved(name))
+        server.forget(name)
         log.warning("%s is forgotten: %s", name, _in_words(report))
         return report
 

@@ -96,6 +96,8 @@ class BrokerServer:
         self._diallers: dict[Neighbour, asyncio.Task[None]] = {}
         self._dialled: dict[Neighbour, Connection] = {}
         """The last connection that was made to each."""
+        self.forgotten: set[str] = set()
+        """Neighbours that an operator had forgotten, and that have not come since."""
         self._parting: Connection | None = None
         """To the neighbour that this broker leaves for good, which closes it."""
         self._blocked: dict[str, None] = {}
@@ -247,9 +249,21 @@ class BrokerServer:
             await asyncio.sleep(every_s)
             now = loop.time()
             self._look_after_connections(now, every_s, now - due)
+            self._forget_again()
             self.waiting.look()
             outputs = tuple((n, c.waiting_messages) for n, c in sorted(self.links.items()))
             self.driver.control(LoadSampled(self.driver.waiting, outputs))
+
+    def _forget_again(self) -> None:
+        """A neighbour that came back later may still name one that an operator had forgotten."""
+        for name in sorted(self.forgotten & self.broker.context.ends.keys()):
+            log.info("%s was named by a neighbour: it stays forgotten", name)
+            self.driver.now(NeighbourRemoved(name))
+
+    def forget(self, neighbour: str) -> None:
+        """Forget a neighbour that is not connected; it is welcome if it comes itself."""
+        self.forgotten.add(neighbour)
+        self.driver.now(NeighbourRemoved(neighbour))
 
     def _look_after_connections(self, now: float, every_s: float, late_s: float) -> None:
         """Give up those that are silent; not for a time in which this process did not listen."""
@@ -267,6 +281,7 @@ class BrokerServer:
 
     def _dial(self, neighbours: tuple[Neighbour, ...]) -> None:
         for neighbour in neighbours:
+            self.forgotten.discard(neighbour.id)
             if neighbour.id and neighbour.id not in self.broker.context.ends:
                 self.driver.now(NeighbourAdded(neighbour.id))
             if neighbour not in self._diallers:
@@ -334,6 +349,7 @@ class BrokerServer:
                 return
             self._drop_link(name, "another connection took its place")
         self.links[name] = connection
+        self.forgotten.discard(name)
         if name not in self.broker.context.ends:
             self.driver.now(NeighbourAdded(name))
             connection.is_new = True

@@ -6,14 +6,16 @@ from http import HTTPStatus
 import msgspec
 import pytest
 
+from byway.core.broker import Broker
 from byway.model.messages import Publish
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, Discard, OperatorCommands
+from byway.runtime.driver import now_us
 from byway.runtime.operations import Answer
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
 
 ANYWHERE = Address("127.0.0.1", 0)
-HASTY = Limits(drain_ms=50)
+HASTY = Limits(drain_ms=50, keepalive_ms=200)
 
 
 async def eventually(happened) -> None:
@@ -139,6 +141,33 @@ async def test_what_is_set_aside_is_discarded_by_whoever_can():
     assert (status, reason) == (HTTPStatus.NOT_FOUND, "none is not set aside: 4f1c is")
     assert asked == ["all", "none"]
     await server.stop()
+
+
+@in_loop
+async def test_who_is_forgotten_stays_so_though_a_neighbour_names_it_later():
+    hub = await started("hub")
+    at_hub = Neighbour(hub.address, "hub")
+    east, west = await started("east", at_hub), await started("west", at_hub)
+    known = east.broker.agreement.neighbours_of
+    await eventually(lambda: known.get("hub") == ("east", "west"))
+    for server in (west, hub):
+        await server.kill()
+    settings = msgspec.structs.replace(hub.settings, listen=hub.address)
+    broker = Broker("hub", ["east", "west"], settings.core, now_us(), restarting=True)
+    hub = BrokerServer(settings, broker)
+    await hub.start()
+    status, _ = await Operator(hub).tell(FORGET, neighbour="west")
+    assert status is HTTPStatus.OK
+    await eventually(lambda: "east" in broker.agreement.met)  # which has named west
+    await eventually(lambda: "west" not in broker.context.ends)
+    await eventually(lambda: not broker.agreement.missing)
+    await eventually(lambda: known["hub"] == ("east",))
+
+    back = await started("west", Neighbour(hub.address, "hub"))
+    await eventually(lambda: "west" in broker.agreement.met)  # it is here after all
+    assert not hub.forgotten
+    for server in (hub, east, back):
+        await server.stop()
 
 
 @in_loop
