@@ -8,7 +8,8 @@ lines. Without such lines the output is not compared. A `$ make …` line must n
 exist; other commands are left alone.
 
 While a page is tested whose commands say `127.0.0.1:7001`, a broker `hub` runs, and its address is
-put in the place of that one.
+put in the place of that one. Where they say `127.0.0.1:9001`, it is the operations port of another
+broker `hub`, a process of its own that lists a neighbour `west` which is not there.
 """
 
 import contextlib
@@ -23,11 +24,13 @@ from typing import NamedTuple
 import pytest
 
 import byway
+from tests.integration.processes import brokers
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(p for p in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")] if p.is_file())
 
 HUB = "127.0.0.1:7001"
+OPERATIONS = "127.0.0.1:9001"
 
 FENCE = re.compile(
     r"^(?P<indent> *)(?P<fence>```+)(?P<tag>[^\n`]*)\n(?P<body>.*?)^(?P=indent)(?P=fence) *$",
@@ -124,17 +127,36 @@ def hub_for(commands: list[Command]) -> Iterator[list[Command]]:
         yield commands
         return
     with byway.blocking.LocalOverlay({"hub": []}) as net:
-        address = net.url("hub").removeprefix("byway://")
-        yield [
-            Command(line, text.replace(HUB, address), [e.replace(HUB, address) for e in expected])
-            for line, text, expected in commands
-        ]
+        yield with_address(commands, HUB, net.url("hub").removeprefix("byway://"))
+
+
+@contextlib.contextmanager
+def operations_for(commands: list[Command]) -> Iterator[list[Command]]:
+    """The same with the address of an operations port."""
+    if not any(OPERATIONS in command.text for command in commands):
+        yield commands
+        return
+    anywhere = "127.0.0.1:0"
+    with brokers() as started:
+        hub = started.start(
+            "--id", "hub", "--listen", anywhere, "--http", anywhere,
+            "--neighbour", "west@127.0.0.1:1",
+        ).ready()  # fmt: skip
+        yield with_address(commands, OPERATIONS, hub.http.removeprefix("http://"))
+
+
+def with_address(commands: list[Command], written: str, real: str) -> list[Command]:
+    return [
+        Command(line, text.replace(written, real), [e.replace(written, real) for e in expected])
+        for line, text, expected in commands
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_do_what_the_page_says(page: Path, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    with hub_for(list(commands_of(page.read_text()))) as commands:
+    found = list(commands_of(page.read_text()))
+    with hub_for(found) as told, operations_for(told) as commands:
         faults = [
             f"{page.relative_to(ROOT)}:{command.line}: $ {command.text}\n{fault}"
             for command in commands

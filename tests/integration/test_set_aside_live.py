@@ -2,6 +2,7 @@
 everyone else goes on."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from byway.model.messages import (
     Settled,
     SubscribeRequest,
 )
+from byway.runtime.commands import DISCARD, OperatorCommands
 from byway.runtime.inspection import status_of
 from byway.runtime.metrics import Metrics
 from byway.runtime.server import BrokerServer
@@ -71,7 +73,9 @@ def test_a_link_stays_out_until_its_message_is_given_up(tmp_path, monkeypatch) -
             assert "byway_set_aside 1.0" in text
             assert "byway_inputs_set_aside_total 1.0" in text
             assert len(second.broker.context.unconfirmed["B1"]) == 2  # neither of them is confirmed
-            told = first.driver.discard(shown.digest)
+            commands = OperatorCommands(lambda: first, lambda: None).table()
+            answer = await commands[DISCARD]({"which": shown.digest})
+            told = json.loads(answer.body)["discarded"]
             assert len(told) == 1
             assert "TrappedError" in told[0]
             await lost.confirmed()

@@ -33,6 +33,12 @@ def broker(
     data: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where state is kept over a restart.")
     ] = None,
+    state_dir: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Where the names of neighbours are kept, without other state."
+        ),
+    ] = None,
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where metrics and health are told.")
     ] = None,
@@ -64,8 +70,8 @@ def broker(
     from variables such as BYWAY_LISTEN, and from flags, each stronger than those before.
     """
     flags: dict[str, Any] = {
-        "id": id, "listen": listen, "neighbours": neighbour or None, "data": data, "http": http,
-        "trace": trace, "log": log,
+        "id": id, "listen": listen, "neighbours": neighbour or None, "data": data,
+        "state_dir": state_dir, "http": http, "trace": trace, "log": log,
     }  # fmt: skip
     given = {key: value for key, value in flags.items() if value is not None}
 

@@ -27,7 +27,7 @@ VERBS = {
     "reproduce": "Measure again what the documents claim, on Spark.",
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
-    "topology": "Look at the network through a broker.",
+    "topology": "Look at the network, and change who is a neighbour.",
 }
 
 

@@ -21,6 +21,15 @@ TimeoutOption = Annotated[
     float, typer.Option(metavar="SECONDS", help="How long to wait for an answer of the broker.")
 ]
 BROKER = "byway://127.0.0.1:7001"
+HttpOption = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        envvar="BYWAY_HTTP",
+        help="The operations port of the broker, which must be on this machine.",
+    ),
+]
+HTTP = "127.0.0.1:9001"
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-"""`byway topology`: look at the network through a broker.
+"""`byway topology`: look at the network through a broker, and tell a broker who is no neighbour.
 
-Exit codes: 0 it told, 1 it cannot be reached, 2 the input cannot be understood.
+Exit codes: 0 it told or did what it was told, 1 it cannot be reached or refuses, 2 the input cannot
+be understood.
 """
 
 from __future__ import annotations
@@ -13,25 +14,40 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from byway.cli.app import new_app
-from byway.cli.network import BROKER, BrokerOption, TimeoutOption, explained
+from byway.cli.app import fail, new_app, refuse
+from byway.cli.network import (
+    BROKER,
+    HTTP,
+    BrokerOption,
+    HttpOption,
+    TimeoutOption,
+    explained,
+)
 from byway.runtime import blocking
+from byway.runtime.command_client import tell_discard, tell_forget, tell_leave
 from byway.runtime.status import (
     BrokerLoad,
     BrokerStatus,
     LinkStatus,
+    MissingTables,
     SetAsideStatus,
     StandIn,
+    UnsettledEntry,
 )
 
-app = new_app(help="Look at the network through a broker.")
+app = new_app(help="Look at the network, and change who is a neighbour.")
 
+ENTRIES_MAX = 20
+"""Entries of clients that are shown one by one; `--json` has more."""
 _COLOURS = {"up": "green", "agreeing": "yellow", "down": "red"}
 
 
 @app.callback()
 def topology() -> None:
-    """Look at the network through a broker."""
+    """Look at the network through a broker, and change who is a neighbour.
+
+    Commands that change something go to the operations port (http) of a broker on this machine.
+    """
 
 
 @app.command()
@@ -60,6 +76,101 @@ def show(
         Console(highlight=False).print(_tree(status, preserved))
 
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command()
+def forget(
+    neighbour: Annotated[str, typer.Argument(metavar="NEIGHBOUR")],
+    http: HttpOption = HTTP,
+    timeout: TimeoutOption = 10.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a broker forget a neighbour that does not come back, and wait for it no longer.
+
+    What waited for it and what came from it is dropped, and told. The data and the name of a
+    neighbour that is only away are lost to it: forget nobody who will be back.
+    """
+    with explained():
+        report = tell_forget(http, neighbour, timeout)
+    if as_json:
+        typer.echo(msgspec.json.encode(report))
+        return
+    typer.echo(f"{report.broker} has forgotten {report.neighbour}")
+    typer.echo(f"dropped: {report.publications:,} publications that waited for it")
+    for publisher, count in report.by_publisher.items():
+        typer.echo(f"  {count:,} of {publisher}")
+    others = report.publications - sum(report.by_publisher.values())
+    if others:
+        typer.echo(f"  {others:,} of other publishers")
+    typer.echo(f"dropped: {report.advertisements:,} advertisements that came from it")
+    typer.echo(f"dropped: {report.subscriptions:,} subscriptions that came from it")
+    if report.listed:
+        typer.echo(
+            f"{report.broker} still lists {report.neighbour} as a neighbour: it comes back when it "
+            "is reached, and is waited for after the next start"
+        )
+
+
+@app.command()
+def discard(
+    digest: Annotated[str | None, typer.Argument(metavar="[DIGEST]", show_default=False)] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Discard everything that is set aside.")
+    ] = False,
+    http: HttpOption = HTTP,
+    timeout: TimeoutOption = 10.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Discard an input that a broker could not handle and has set aside; it is lost.
+
+    The link or client that it came from is let in again.
+    """
+    if (digest is None) is not everything:
+        refuse("expected the digest of what is to be discarded, or --all")
+    with explained():
+        report = tell_discard(http, "all" if digest is None else digest, timeout)
+    if as_json:
+        typer.echo(msgspec.json.encode(report))
+    elif not report.discarded:
+        typer.echo(f"nothing is set aside at {report.broker}")
+    for lost in report.discarded if not as_json else ():
+        typer.echo(f"{report.broker} has discarded {lost}: it is lost")
+
+
+@app.command()
+def leave(
+    http: HttpOption = HTTP,
+    timeout: TimeoutOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a broker with at most one neighbour leave the network for good, and end.
+
+    Its neighbour forgets it at once, so that nothing waits for it. Sessions of its clients end. A
+    broker that is only to be stopped for a while gets SIGTERM instead.
+    """
+    with explained():
+        report = tell_leave(http, timeout)
+    if as_json:
+        typer.echo(msgspec.json.encode(report))
+    else:
+        typer.echo(f"{report.broker} has left for good")
+        typer.echo(
+            f"{report.clients:,} clients were connected; {report.sessions:,} sessions have ended, "
+            f"with {report.deliveries:,} deliveries that were not acknowledged"
+        )
+    if not report.confirmed:
+        fail(
+            f"{report.neighbour} has not confirmed that it has forgotten {report.broker}: if it "
+            f"waits, let it forget it there (byway topology forget {report.broker})"
+        )
+    if report.neighbour and not as_json:
+        typer.echo(
+            f"{report.neighbour} has forgotten it; if {report.neighbour} lists it as a neighbour, "
+            "take it off the list"
+        )
+
+
 def _tree(status: BrokerStatus, preserved: bool) -> Tree:
     away = f" and {status.sessions_away:,} away" if status.sessions_away else ""
     queued = f", {status.queued:,} messages queued" if status.queued else ""
@@ -69,6 +180,8 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
         f"{_standing(status)}{queued}"
     )
     tree = Tree(Text.assemble((status.broker, "bold cyan"), facts))
+    for line in _waits(status):
+        tree.add(Text(line, "yellow"))
     for link in status.links:
         branch = tree.add(_link(link))
         for stand_in in status.stand_ins if preserved else ():
@@ -87,6 +200,28 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
     return tree
 
 
+def _waits(status: BrokerStatus) -> list[str]:
+    """What the broker and its clients wait for, a line each."""
+    lines = [_missing(tables, status.restarting) for tables in status.missing]
+    lines += [_unsettled(entry) for entry in status.unsettled_entries[:ENTRIES_MAX]]
+    if status.unsettled > ENTRIES_MAX:
+        lines.append(f"{status.unsettled - ENTRIES_MAX:,} more entries of clients are not settled")
+    if status.held:
+        lines.append(f"{status.held:,} deliveries wait for room in sessions of clients")
+    return lines
+
+
+def _missing(tables: MissingTables, restarting: bool) -> str:
+    what = "subscriptions" if tables.lacks == "subscriptions" else "tables"
+    until = ", until it comes or is forgotten" if restarting else ""
+    return f"waits for the {what} of {tables.broker} (since {tables.since}{until})"
+
+
+def _unsettled(entry: UnsettledEntry) -> str:
+    waits = f": waits for {', '.join(entry.brokers)}" if entry.brokers else ""
+    return f"{entry.kind} {entry.client}/{entry.name} is not settled{waits}"
+
+
 def _standing(of: BrokerStatus | LinkStatus) -> str:
     preserved = f", preserved {of.preserved:,}" if of.preserved else ""
     return preserved + (f", mergers {of.mergers:,}" if of.mergers else "")
@@ -97,6 +232,8 @@ def _link(link: LinkStatus) -> Text:
         f"advertisements {link.advertisements:,} in {link.advertisements_sent:,} out",
         f"subscriptions {link.subscriptions:,} in {link.subscriptions_sent:,} out{_standing(link)}",
     ]
+    if link.state == "up" and link.unreachable:
+        facts.append(f"{', '.join(link.unreachable)} out of reach")
     if link.unconfirmed:
         facts.append(f"{link.unconfirmed:,} publications unconfirmed")
     if link.waiting:

@@ -253,9 +253,9 @@ class Publications:
         context = self._context
         end, lanes = context.ends[link], context.out.messages.get(link)
         if end.open:
-            for message, pending in sorted(more, key=_by_publisher):
+            for late, pending in sorted(more, key=_by_publisher):
                 context.unconfirmed[link].append(pending)
-                context.out.send_publication(link, message)
+                context.out.send_publication(link, late)
             return
         if lanes is not None:
             end.post(DATA, lanes[DATA])  # kept: the link is not open

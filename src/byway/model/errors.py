@@ -192,6 +192,15 @@ class RefusedError(ClientError):
         super().__init__(f"{subject} was refused: {reason}")
 
 
+class CommandFailedError(ClientError):
+    """A broker did not do what an operator told it, or could not be told."""
+
+    def __init__(self, address: object, reason: str) -> None:
+        self.address = str(address)
+        self.reason = reason
+        super().__init__(reason)
+
+
 class WindowFullError(ClientError):
     """So many publications are not confirmed that the client takes no more for now."""
 
@@ -218,9 +227,20 @@ class NotInTimeError(ClientError, TimeoutError):
 
 
 class NotSettledError(NotInTimeError):
-    """A subscription or advertisement is not known to be in force everywhere."""
+    """A subscription or advertisement is not known to be in force everywhere. `brokers` have not
+    answered, as far as the client's broker knows; empty if that could not be asked."""
 
     expected = "settled"
+
+    def __init__(
+        self, subject: str, waited_s: float, state: str, brokers: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(subject, waited_s, state)
+        self.brokers = brokers
+
+    def __str__(self) -> str:
+        waits = f": waits for {', '.join(self.brokers)}" if self.brokers else ""
+        return super().__str__() + waits
 
 
 class NotAcceptedError(NotInTimeError):

@@ -119,7 +119,14 @@ def _given_type(kind: inspect.Type) -> inspect.Type:
 
 KEYS: Final = _kinds()
 """Every key there is, and the type of its value."""
-_OPTIONAL: Final = ("data", "http", "trace")
+_OPTIONAL: Final = ("data", "state_dir", "http", "trace")
+_RENAMED: Final = {"core.agreement_wait_us": "core.sync_wait_us"}
+"""Keys of earlier versions, and what they are called now."""
+_GONE: Final = {
+    "core.strangers_wait_us": "neighbours name each other's neighbours, so nobody waits for it"
+}
+"""Keys of earlier versions that mean nothing any more, and why."""
+_OLD: Final = (*_RENAMED, *_GONE)
 _REQUIRED: Final = {"id": "the name of this broker", "listen": "host:port"}
 
 
@@ -153,10 +160,10 @@ def read_settings(
     stronger than those before. Raises `SettingsError`."""
     problems: list[Problem] = []
     notes: list[str] = []
-    given = {} if file is None else _from_file(file, problems)
-    given |= _from_environment(environment, notes)
+    given = {} if file is None else _up_to_date(_from_file(file, problems), notes)
+    given |= _up_to_date(_from_environment(environment, notes), notes)
     given |= {key: Given(value, _flag(key), True) for key, value in flags.items()}
-    given |= _from_assignments(assignments, problems)
+    given |= _up_to_date(_from_assignments(assignments, problems), notes)
     values: dict[str, Any] = {}
     for key, found in given.items():
         try:
@@ -175,6 +182,22 @@ def read_settings(
     return Reading(_settings(values), {key: found.source for key, found in given.items()}, notes)
 
 
+def _up_to_date(given: dict[str, Given], notes: list[str]) -> dict[str, Given]:
+    """What one source gave, without keys of earlier versions. One that has another name now counts
+    under it, unless the source has that, too."""
+    for old in [key for key in given if key in _OLD]:
+        found = given.pop(old)
+        new = _RENAMED.get(old)
+        if new is None:
+            notes.append(f"{found.source}: {old} is not needed any more and ignored: {_GONE[old]}")
+        elif new in given:
+            notes.append(f"{found.source}: {old} is ignored: {new}, its new name, is there too")
+        else:
+            notes.append(f"{found.source}: {old} is called {new} now")
+            given[new] = found
+    return given
+
+
 def _from_file(file: str, problems: list[Problem]) -> dict[str, Given]:
     try:
         data = Path(file).read_bytes()
@@ -189,7 +212,7 @@ def _from_file(file: str, problems: list[Problem]) -> dict[str, Given]:
         raise SettingsError([Problem(file, "", f"is not TOML: {error}")]) from error
     given = {}
     for key, value in _flat(document, file, problems):
-        if key in KEYS:
+        if key in KEYS or key in _OLD:
             given[key] = Given(value, file, False)
         else:
             problems.append(Problem(file, key, unknown_key(key)))
@@ -212,7 +235,7 @@ def _from_environment(environment: Mapping[str, str], notes: list[str]) -> dict[
     """Variables may be others' business too, so an unknown one is worth a note only if it looks
     like a slip."""
     given = {}
-    names = {PREFIX + key.replace(".", "__").upper(): key for key in KEYS}
+    names = {PREFIX + key.replace(".", "__").upper(): key for key in (*KEYS, *_OLD)}
     for name in sorted(environment):
         if name in names:
             given[names[name]] = Given(environment[name], name, True)
@@ -229,7 +252,7 @@ def _from_assignments(texts: Iterable[str], problems: list[Problem]) -> dict[str
         source = f"--set {text}"
         if not equals:
             problems.append(Problem(source, "", "expected key=value"))
-        elif key not in KEYS:
+        elif key not in KEYS and key not in _OLD:
             problems.append(Problem(source, key, unknown_key(key)))
         else:
             given[key] = Given(value, source, True)

@@ -15,7 +15,13 @@ from math import inf
 from typing import Final
 
 from byway.model import Filter
-from byway.model.errors import ClosedError, NotInTimeError, NotToldError
+from byway.model.errors import (
+    ClientError,
+    ClosedError,
+    NotInTimeError,
+    NotSettledError,
+    NotToldError,
+)
 from byway.model.messages import (
     SESSION,
     Attached,
@@ -34,7 +40,7 @@ from byway.model.messages import (
 )
 from byway.runtime.connection import Connection
 from byway.runtime.deliveries import Deliveries
-from byway.runtime.holdings import Asking, Holding, Holdings
+from byway.runtime.holdings import Asking, Holding, Holdings, label_of
 from byway.runtime.options import ClientOptions
 from byway.runtime.publishing import Publications
 from byway.runtime.status import BrokerStatus
@@ -45,6 +51,9 @@ log = logging.getLogger("byway.client")
 RECEIPT_EVERY: Final = 64
 RECEIPT_DELAY_S: Final = 0.05
 """A client with a session says what it got after so many deliveries, or so long after one."""
+
+UNANSWERING_S: Final = 1.0
+"""How long the broker may take to say for whom something waits that is not settled in time."""
 
 
 class Conversation:
@@ -287,8 +296,30 @@ class Conversation:
         try:
             async with asyncio.timeout(None if timeout == inf else timeout):
                 await awaited
+            return
         except TimeoutError:
-            raise error(subject, timeout, self._describe()) from None
+            state = self._describe()
+        if error is NotSettledError:
+            raise NotSettledError(subject, timeout, state, await self._unanswering(subject))
+        raise error(subject, timeout, state)
+
+    async def _unanswering(self, label: str) -> tuple[str, ...]:
+        """Brokers that have not answered for what is held under a label, as the broker tells within
+        a second; nobody, if it does not."""
+        if not self.is_ready:
+            return ()
+        try:
+            status = await self.broker_status(UNANSWERING_S)
+        except ClientError:
+            return ()
+        own = [
+            entry
+            for entry in status.unsettled_entries
+            if entry.client == self._options.name and label_of(entry.name) == label
+        ]
+        if own or status.unsettled == len(status.unsettled_entries):
+            return tuple(sorted({name for entry in own for name in entry.brokers}))
+        return tuple(sorted({*status.away, *(tables.broker for tables in status.missing)}))
 
     def has_room_again(self, subscription: Subscription) -> None:
         """The application has taken what had filled a subscription."""

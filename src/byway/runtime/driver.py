@@ -81,6 +81,8 @@ class Driver:
         """No publications are taken: someone is too slow, and must not lose anything."""
         self.draining = False
         """No publications are taken any more: the broker is about to stop."""
+        self.before_acting: Callable[[], None] | None = None
+        """Called after the broker has taken inputs, before anything is done about them."""
         self._hands = hands
         self._journal = journal
         self.aside = None if journal is None else journal.aside
@@ -248,6 +250,8 @@ class Driver:
                 self.stop()
                 raise
             self.broker, actions, raised = recovered
+        if self.before_acting is not None:
+            self.before_acting()
         self.do(actions)
         for entry in raised:
             self._close(entry, "it cannot be handled here and was set aside")

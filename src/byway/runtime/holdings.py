@@ -209,6 +209,11 @@ class Holdings:
             self._unadvertised.append(entry.wire)
 
 
+def label_of(wire: str) -> str:
+    """The label of the holding that a request was for, by its name on the wire."""
+    return wire.rsplit(".", 2)[0]
+
+
 def _unadvertise(names: Sequence[str]) -> list[Asking]:
     return [UnadvertiseRequest(wire) for wire in names]
 

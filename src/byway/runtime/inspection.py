@@ -19,6 +19,7 @@ from byway.runtime.status import (
     SetAsideStatus,
     StandIn,
 )
+from byway.runtime.waiting import unsettled_entries
 
 if TYPE_CHECKING:
     from byway.runtime.server import BrokerServer
@@ -37,6 +38,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
     statistics = broker.policy.statistics
     preserved, mergers = stand_ins(broker)
     aside = server.driver.aside
+    unsettled, entries = unsettled_entries(broker)
     return BrokerStatus(
         broker=broker.name,
         version=__version__,
@@ -52,6 +54,12 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         preserved=len(preserved),
         mergers=len(mergers),
         statistics=0 if statistics is None else len(statistics),
+        restarting=broker.agreement.restarting,
+        missing=server.waiting.missing(),
+        away=broker.reachability.away(),
+        unsettled=unsettled,
+        unsettled_entries=entries,
+        held=broker.clients.held,
         stand_ins=[_stand_in(entry) for entry in islice(broker.preserved, STAND_INS_MAX)],
         set_aside=0 if aside is None else len(aside.waiting),
         inputs_set_aside=[] if aside is None else _set_aside(aside),
@@ -99,6 +107,8 @@ def _links(server: BrokerServer) -> list[LinkStatus]:
                 broker=name,
                 state=("up" if end.open else "agreeing") if end.up else "down",
                 address="" if connection is None else connection.address,
+                missing=name in broker.agreement.missing,
+                unreachable=list(broker.reachability.behind(name)),
                 unconfirmed=len(broker.context.unconfirmed[name]),
                 waiting=0 if connection is None else connection.waiting_messages,
                 waiting_bytes=0 if connection is None else connection.waiting_bytes,

@@ -18,6 +18,7 @@ from byway._version import __version__
 from byway.core.stand_ins import by_link, stand_ins
 from byway.runtime.server import BrokerServer
 from byway.runtime.storage import Storage
+from byway.runtime.waiting import unsettled
 
 SLOW_CLIENTS_MAX: Final = 50
 """Slow clients that are named; those with most bytes waiting come first."""
@@ -53,6 +54,7 @@ class BrokerCollector(Collector):
         yield from self._publications()
         yield from self._tables()
         yield from self._links()
+        yield from self._waits()
         yield from self._clients()
 
     def _facts(self) -> Iterator[Metric]:
@@ -153,6 +155,20 @@ class BrokerCollector(Collector):
             for family, value in zip(families, values, strict=True):
                 family.add_metric([link], value)
         yield from families
+
+    def _waits(self) -> Iterator[Metric]:
+        broker = self._server.broker
+        missing = Counter(broker.agreement.missing.keys())
+        words = "1 while a neighbour's tables are missing, so that it counts as wanting everything."
+        yield self._by_link("byway_sync_missing", words, missing)
+        words = "1 while the broker, which was here before, waits for tables without a time limit."
+        yield _gauge("byway_sync_restarting", words, int(broker.agreement.restarting))
+        words = "Brokers that are known to be out of reach."
+        yield _gauge("byway_brokers_away", words, len(broker.reachability.away()))
+        words = "Advertisements and subscriptions of clients here that are not settled."
+        yield _gauge("byway_unsettled_entries", words, sum(1 for _ in unsettled(broker)))
+        words = "Deliveries without room that wait for clients to come back after a restart."
+        yield _gauge("byway_deliveries_held", words, broker.clients.held)
 
     def _clients(self) -> Iterator[Metric]:
         server = self._server

@@ -1,17 +1,23 @@
-"""The operations port: metrics, and whether the broker is alive and ready, over HTTP.
+"""The operations port: metrics, whether the broker is alive and ready, and commands, over HTTP.
 
-As much of HTTP/1.1 as probes and scrapers need: GET and HEAD of a few paths, one request a
-connection, everything bounded. It knows nothing of the broker but what it is given to answer with.
+As much of HTTP/1.1 as probes, scrapers and `byway topology` need: GET and HEAD of a few paths, POST
+of a few others, one request a connection, everything bounded. Commands change something, so they
+are taken only where the port listens on loopback alone, and from nobody who may be a browser that
+a strange page makes ask: they need a header that such a page cannot send, and a Host that is this
+machine. It knows nothing of the broker but what it is given to answer with.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from ipaddress import ip_address
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from byway.runtime.settings import Address
 
@@ -24,6 +30,10 @@ GOODBYE_S: Final = 1.0
 CONNECTIONS_MAX: Final = 64
 """Beyond, requests are refused; beyond four times as many, connections are dropped."""
 TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+COMMAND_HEADER: Final = "X-Byway-Command"
+COMMAND_BYTES_MAX: Final = 4_096
+"""Of what a command is told; more is refused."""
 
 
 class Answer(NamedTuple):
@@ -35,7 +45,18 @@ class Answer(NamedTuple):
     headers: tuple[str, ...] = ()
 
 
-Paths = dict[str, Callable[[], Answer]]
+Facts = dict[str, Any]
+Paths = Mapping[str, Callable[[], Answer]]
+Commands = Mapping[str, Callable[[Facts], Awaitable[Answer]]]
+"""By path, what is done with the JSON object that is posted there. A command bounds its own time.
+"""
+
+
+class Order(NamedTuple):
+    """A command that may be done."""
+
+    path: str
+    facts: Facts
 
 
 def said(status: HTTPStatus, text: str = "", *headers: str) -> Answer:
@@ -43,15 +64,27 @@ def said(status: HTTPStatus, text: str = "", *headers: str) -> Answer:
     return Answer(status, f"{text or status.phrase}\n".encode(), TEXT, headers)
 
 
+def told(status: HTTPStatus, facts: object) -> Answer:
+    """A JSON object."""
+    return Answer(status, msgspec.json.encode(facts) + b"\n", JSON)
+
+
 class Operations:
     """A small HTTP server."""
 
-    def __init__(self, listen: Address, paths: Paths) -> None:
+    def __init__(self, listen: Address, paths: Paths, commands: Commands | None = None) -> None:
         self._listen = listen
         self._paths = paths
+        self._commands = commands or {}
+        self._command = asyncio.Lock()
+        """One command at a time."""
+        self._answering: set[asyncio.Task[None]] = set()
+        """Those that answer a command; `stop` gives them time."""
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = listen
+        self.is_local = False
+        """Whether only this machine reaches the port."""
 
     async def start(self) -> None:
         """Listen. Raises `OSError`."""
@@ -60,11 +93,15 @@ class Operations:
         )
         port = self._server.sockets[0].getsockname()[1]
         self.address = Address(self._listen.host, port)
+        hosts = [socket.getsockname()[0] for socket in self._server.sockets]
+        self.is_local = all(ip_address(host).is_loopback for host in hosts)
 
     async def stop(self) -> None:
         """Answer nobody any more."""
         if self._server is not None:
             self._server.close()
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=GOODBYE_S)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -83,6 +120,8 @@ class Operations:
         try:
             async with asyncio.timeout(REQUEST_S_MAX):
                 answer, head_only = await self._answer(reader, crowded)
+            if isinstance(answer, Order):
+                answer = await self._obey(answer)
             await _say(reader, writer, _encoded(answer, head_only))
         except TimeoutError:
             await _say(reader, writer, _encoded(said(HTTPStatus.REQUEST_TIMEOUT), False))
@@ -91,19 +130,25 @@ class Operations:
         finally:
             writer.transport.abort()
 
-    async def _answer(self, reader: asyncio.StreamReader, crowded: bool) -> tuple[Answer, bool]:
-        """The answer to one request, and whether its body is not wanted."""
+    async def _answer(
+        self, reader: asyncio.StreamReader, crowded: bool
+    ) -> tuple[Answer | Order, bool]:
+        """The answer to one request, or the command that it is; and whether the answer's body is
+        not wanted."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             return said(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE), False
         if crowded:
             return said(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections"), False
-        parts = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+        line, _, rest = head.decode("latin-1").partition("\r\n")
+        parts = line.split(" ")
         if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
             return said(HTTPStatus.BAD_REQUEST), False
         method, target, _ = parts
         path = target.partition("?")[0]
+        if path in self._commands:
+            return await self._order(method, path, rest, reader), False
         if path not in self._paths:
             return said(HTTPStatus.NOT_FOUND, f"expected one of {', '.join(self._paths)}"), False
         if method not in ("GET", "HEAD"):
@@ -116,6 +161,88 @@ class Operations:
         except Exception:
             log.exception("%s cannot be answered", path)
             return said(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    # --- commands --------------------------------------------------------------------------------
+
+    async def _order(
+        self, method: str, path: str, head: str, reader: asyncio.StreamReader
+    ) -> Answer | Order:
+        """What is to be done, or why it is not."""
+        if method != "POST":
+            return said(HTTPStatus.METHOD_NOT_ALLOWED, "", "Allow: POST")
+        headers = _headers(head)
+        if headers is None:
+            return said(HTTPStatus.BAD_REQUEST, "a header that is none, or is there twice")
+        refusal = self._refusal(headers)
+        if refusal:
+            return said(HTTPStatus.FORBIDDEN, refusal)
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            return said(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"expected Content-Type: {JSON}")
+        length = headers.get("content-length", "")
+        if not length.isascii() or not length.isdecimal() or "transfer-encoding" in headers:
+            return said(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
+        if len(length) > 9 or int(length) > COMMAND_BYTES_MAX:
+            reason = f"a command has at most {COMMAND_BYTES_MAX} bytes"
+            return said(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+        try:
+            facts = msgspec.json.decode(await reader.readexactly(int(length)), type=Facts)
+        except msgspec.DecodeError as error:
+            return said(HTTPStatus.BAD_REQUEST, f"not a JSON object: {error}")
+        return Order(path, facts)
+
+    def _refusal(self, headers: dict[str, str]) -> str:
+        """Why a command is not taken from whoever sent these headers, if it is not."""
+        if not self.is_local:
+            return (
+                f"commands are taken on loopback only, and this port listens on {self.address}: "
+                "set http to an address such as 127.0.0.1:9001"
+            )
+        if headers.get(COMMAND_HEADER.lower()) != "1":
+            return f"a command needs the header {COMMAND_HEADER}: 1"
+        if "origin" in headers:
+            return "commands are not taken from web pages"
+        if not _is_here(headers.get("host", "")):
+            return f"expected a Host of this machine, found {headers.get('host', '')!r}"
+        return ""
+
+    async def _obey(self, order: Order) -> Answer:
+        """Do what was ordered."""
+        if self._command.locked():
+            return said(HTTPStatus.CONFLICT, "another command is under way")
+        task = asyncio.current_task()
+        assert task is not None
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+        async with self._command:
+            log.info("command %s %s", order.path, order.facts)
+            try:
+                return await self._commands[order.path](order.facts)
+            except Exception:
+                log.exception("%s cannot be done", order.path)
+                return said(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _headers(head: str) -> dict[str, str] | None:
+    """Headers by their names in small letters; None if one is none, or is there twice."""
+    found: dict[str, str] = {}
+    for line in filter(None, head.split("\r\n")):
+        name, colon, value = line.partition(":")
+        key = name.lower()
+        if not colon or not name or name != name.strip() or key in found:
+            return None
+        found[key] = value.strip()
+    return found
+
+
+def _is_here(host: str) -> bool:
+    """Whether a Host header names this machine by what no name server can tell otherwise."""
+    name = host.partition("]")[0].removeprefix("[") if "]" in host else host.partition(":")[0]
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 async def _say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes) -> None:

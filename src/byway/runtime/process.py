@@ -22,10 +22,12 @@ from byway.core.broker import Broker
 from byway.core.inputs import NeighbourRemoved
 from byway.model.errors import BrokenError, StorageError
 from byway.runtime import logs
+from byway.runtime.commands import OperatorCommands
 from byway.runtime.config import Reading, SettingsError, changed_keys
 from byway.runtime.driver import now_us
 from byway.runtime.metrics import Metrics
 from byway.runtime.operations import Answer, Operations, said
+from byway.runtime.remembering import Memory
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings
 from byway.runtime.storage import Storage
@@ -77,6 +79,7 @@ class BrokerProcess:
         self._may_be_stale = may_be_stale
         self._reread = reread
         self._storage: Storage | None = None
+        self._memory: Memory | None = None
         self._tracer: Tracer | None = None
         self._operations: Operations | None = None
         self._server: BrokerServer | None = None
@@ -109,18 +112,23 @@ class BrokerProcess:
         settings = self.settings
         await _try_listening("listen", settings.listen)  # before anything that takes long
         if settings.http is not None:
-            self._operations = Operations(settings.http, self._paths())
+            commands = OperatorCommands(lambda: self._server, self._leave)
+            self._operations = Operations(settings.http, self._paths(), commands.table())
             await _listening("http", settings.http, self._operations.start)
             log.info("operations at http://%s", self._operations.address)
         trace = self._open_trace()
         if settings.data is not None:
             self._storage = Storage(settings.data, settings.durability)
         await warm_up_aside()  # a minute or more if kernels are to be compiled
+        if settings.state_dir is not None:
+            self._memory = Memory(settings.state_dir, settings.id)
         broker = self._broker(trace)
         gc.collect()
         gc.freeze()  # what is here now stays; the collector need not look at it again
         self._server = server = BrokerServer(settings, broker, self._storage)
         self._metrics = Metrics(server, self._storage)
+        if self._memory is not None:
+            self._memory.follow(server)
         await _listening("listen", settings.listen, server.start)
         self._part_with_removed(server)
         if self._tracer is not None:
@@ -140,14 +148,28 @@ class BrokerProcess:
         return buffer
 
     def _broker(self, trace: TraceBuffer) -> Broker:
-        settings = self.settings
+        settings, memory = self.settings, self._memory
+        remembered = [] if memory is None else memory.names(settings.neighbours)
+        restarting = memory is not None and memory.was_here
         if self._storage is None:
-            named = [n.id for n in settings.neighbours if n.id]
-            return Broker(settings.id, named, settings.core, now_us(), trace)
-        broker = self._storage.restore(
-            settings.id, settings.core, settings.neighbours, trace, self._may_be_stale
-        )
-        log.info("state is kept in %s: %s", settings.data, self._storage.story)
+            named = {*remembered, *(n.id for n in settings.neighbours if n.id)}
+            broker = Broker(
+                settings.id, named, settings.core, now_us(), trace, restarting=restarting
+            )
+        else:
+            broker = self._storage.restore(
+                settings.id,
+                settings.core,
+                settings.neighbours,
+                trace,
+                may_be_stale=self._may_be_stale,
+                remembered=remembered,
+                restarting=restarting,
+            )
+            log.info("state is kept in %s: %s", settings.data, self._storage.story)
+        if broker.agreement.restarting:
+            names = ", ".join(sorted(broker.agreement.missing)) or "neighbours that come"
+            log.info("it was here before, without its last state: it waits for %s", names)
         return broker
 
     def _part_with_removed(self, server: BrokerServer) -> None:
@@ -185,6 +207,8 @@ class BrokerProcess:
         self._server.reload(settings)
         if self._storage is not None:
             self._storage.listed(settings.neighbours)
+        if self._memory is not None:
+            self._memory.look()
         log.info("reloaded: %s", ", ".join(taken) or "nothing has changed")
 
     def _fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -235,6 +259,18 @@ class BrokerProcess:
             os._exit(128 + number)
         log.info("%s: stopping", number.name)
         self._end.set_result(None)
+
+    def _leave(self) -> None:
+        """The broker has left for good."""
+        assert self._end is not None
+        if self._end.done():
+            return
+        try:
+            if self._memory is not None:
+                self._memory.forget()
+            self._end.set_result(None)
+        except StorageError as error:
+            self._end.set_exception(error)
 
     async def _stop(self) -> None:
         assert self._server is not None

@@ -60,6 +60,7 @@ from byway.runtime.intake import Intake
 from byway.runtime.recovery import Journal
 from byway.runtime.settings import Address, BrokerSettings, Neighbour, gone
 from byway.runtime.status import encode_status
+from byway.runtime.waiting import Waiting
 from byway.wire import FRAME_BYTES_MAX
 
 log = logging.getLogger("byway.broker")
@@ -96,11 +97,16 @@ class BrokerServer:
         self.sent: dict[tuple[str, str], int] = {}
         """By neighbour and kind, messages sent there."""
         self.stopping = False
+        self.waiting = Waiting(self)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._diallers: dict[Neighbour, asyncio.Task[None]] = {}
         self._dialled: dict[Connection, Neighbour] = {}
         """Whom connections were made to, while they are there."""
+        self.forgotten: set[str] = set()
+        """Neighbours that an operator had forgotten, and that have not come since."""
+        self._parting: Connection | None = None
+        """To the neighbour that this broker leaves for good, which closes it."""
         self._blocked: dict[str, None] = {}
         self._curious: dict[Connection, None] = {}
         """Those that ask how the broker is."""
@@ -127,15 +133,14 @@ class BrokerServer:
         self.driver.now(Started())
         self._dial(self.settings.neighbours)
         self._tasks.append(asyncio.create_task(self._keep_alive()))
+        self._tasks.append(asyncio.create_task(self.waiting.report()))
 
     async def stop(self) -> None:
         """Take no more publications, wait a while for confirmations, say goodbye."""
-        self.stopping = self.driver.draining = True
+        self.stopping = True
         if self._server is not None:
             self._server.close()
-        deadline = asyncio.get_running_loop().time() + self.settings.limits.drain_ms / 1e3
-        while self._has_work() and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.02)
+        await self.drain(self.settings.limits.drain_ms / 1e3)
         await self._end_tasks()
         self.driver.stop()
         everyone = [*self.links.values(), *self.clients.values(), *self.strangers]
@@ -144,6 +149,38 @@ class BrokerServer:
         deadline = asyncio.get_running_loop().time() + GOODBYE_S
         while self._is_connected() and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.002)  # what was written goes out
+
+    async def drain(self, seconds: float) -> bool:
+        """Take no more publications, and wait for confirmations; whether they all came in time."""
+        self.driver.draining = True
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._has_work() and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        return not self._has_work()
+
+    def undrain(self) -> None:
+        """Take publications again."""
+        self.driver.draining = False
+        if not self.driver.holding:
+            self.driver.resume()
+
+    async def part_for_good(self, neighbour: str, seconds: float) -> bool:
+        """Tell a neighbour that this broker is none of its neighbours any more; whether it has said
+        in time that it has forgotten it. Nobody is dialled or let in from now on."""
+        self.stopping = True
+        if self._server is not None:
+            self._server.close()
+        await self._end_tasks()
+        connection = self._parting = self.links.get(neighbour)
+        lost = asyncio.get_running_loop().create_future()
+        if connection is None:
+            lost.set_result(None)
+        else:
+            connection.when_lost = lost
+        self.driver.now(NeighbourRemoved(neighbour))
+        await asyncio.wait([lost], timeout=seconds)
+        goodbye = None if connection is None else connection.goodbye
+        return goodbye is not None and goodbye.for_good
 
     def _is_connected(self) -> bool:
         return bool(self.links or self.clients or self.strangers)
@@ -234,9 +271,22 @@ class BrokerServer:
                 return
             now = loop.time()
             self._look_after_connections(now, every_s, now - due)
+            self._forget_again()
+            self.waiting.look()
             up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
             outputs = tuple((name, link.waiting_messages) for name, link in up)
             self.driver.control(LoadSampled(self.driver.waiting, outputs))
+
+    def _forget_again(self) -> None:
+        """A neighbour that came back later may still name one that an operator had forgotten."""
+        for name in sorted(self.forgotten & self.broker.context.ends.keys()):
+            log.info("%s was named by a neighbour: it stays forgotten", name)
+            self.driver.now(NeighbourRemoved(name))
+
+    def forget(self, neighbour: str) -> None:
+        """Forget a neighbour that is not connected; it is welcome if it comes itself."""
+        self.forgotten.add(neighbour)
+        self.driver.now(NeighbourRemoved(neighbour))
 
     def _look_after_connections(self, now: float, every_s: float, late_s: float) -> None:
         """Give up those that are silent; not for a time in which this process did not listen."""
@@ -256,6 +306,7 @@ class BrokerServer:
 
     def _dial(self, neighbours: tuple[Neighbour, ...]) -> None:
         for neighbour in neighbours:
+            self.forgotten.discard(neighbour.id)
             if neighbour.id and neighbour.id not in self.broker.context.ends:
                 self.driver.now(NeighbourAdded(neighbour.id))
             if neighbour not in self._diallers:
@@ -335,6 +386,7 @@ class BrokerServer:
                 return
             self._drop_link(name, "another connection took its place")
         self.links[name] = connection
+        self.forgotten.discard(name)
         connection.said = self._end(name).hello()
         connection.send(connection.said)
 
@@ -610,7 +662,9 @@ class BrokerServer:
     def close_link(self, link: str, reason: str) -> None:
         """A neighbour broke the rules, or is none any more."""
         connection = self.links.pop(link, None)
-        if connection is not None:
+        if connection is not None and connection is self._parting:
+            self.strangers[connection] = None
+        elif connection is not None:
             log.warning("link to %s is closed: %s", link, reason)
             self.driver.forget_link(link)
             connection.was_cut = True

@@ -110,6 +110,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The same for a neighbour that answers and refuses us."""
     drain_ms: int = 5_000
     """How long a broker that is stopped waits for confirmations."""
+    report_ms: int = 30_000
+    """How often the log names who is waited for, while anybody is."""
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,6 +128,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Directory where state is kept; None: nothing is kept."""
     durability: Literal["process", "power"] = "process"
     """What state that was kept survives: the end of the process, or a loss of power too."""
+    state_dir: str | None = None
+    """Directory for one small file that says that this broker was here before, and who its
+    neighbours were: without `data` it then waits for all of them after a restart."""
     http: Address | None = None
     """Where metrics and health are told."""
     trace: str | None = None

@@ -38,6 +38,27 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True):
     filter: str = ""
 
 
+class MissingTables(msgspec.Struct, frozen=True, kw_only=True):
+    """A neighbour that has not told everything since the broker began without its last state."""
+
+    broker: str
+    lacks: str
+    """`everything`, or `subscriptions`: its advertisements are known."""
+    since: str
+    """When that was noticed, in UTC."""
+
+
+class UnsettledEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An advertisement or a subscription of a client here that is not settled."""
+
+    client: str
+    name: str
+    kind: str
+    """`advertisement` or `subscription`."""
+    brokers: list[str]
+    """Who has not answered: brokers that cannot be reached, else neighbours."""
+
+
 class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A link to a neighbour."""
 
@@ -46,6 +67,10 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """`up`, `agreeing` (connected, tables are being compared) or `down`."""
     address: str = ""
     """Where the neighbour is connected from, or to."""
+    missing: bool = False
+    """Whether the neighbour's tables are missing, so that it counts as wanting everything."""
+    unreachable: list[str] = []
+    """Brokers that cannot be reached in its direction, itself included, as far as is known."""
     unconfirmed: int = 0
     """Publications kept until the neighbour confirms them."""
     waiting: int = 0
@@ -105,6 +130,18 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Filters that stand for several subscriptions on some link."""
     statistics: int = 0
     """Rows about what local subscriptions received."""
+    restarting: bool = False
+    """Whether the broker was here before, began without its last state, and is not complete."""
+    missing: list[MissingTables] = []
+    """Neighbours whose tables it waits for."""
+    away: list[str] = []
+    """Brokers that cannot be reached, as far as is known."""
+    unsettled: int = 0
+    """Advertisements and subscriptions of clients here that are not settled."""
+    unsettled_entries: list[UnsettledEntry] = []
+    """These; not all, if they are many."""
+    held: int = 0
+    """Deliveries without room that wait, unconfirmed, for clients to come back after a restart."""
     stand_ins: list[StandIn] = []
     """Preserved subscriptions and mergers, the oldest first; not all, if they are many."""
     set_aside: int = 0

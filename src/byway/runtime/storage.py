@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +22,7 @@ import msgspec
 from byway._version import __version__
 from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
-from byway.core.inputs import Input
+from byway.core.inputs import Input, NeighbourAdded
 from byway.model.errors import StorageError
 from byway.runtime.aside import AsideFiles
 from byway.runtime.driver import now_us
@@ -117,17 +117,22 @@ class Storage:
         config: BrokerConfig,
         neighbours: tuple[Neighbour, ...] = (),
         trace: TraceBuffer | None = None,
+        *,
         may_be_stale: bool = False,
+        remembered: Iterable[str] = (),
+        restarting: bool = False,
     ) -> Broker:
-        """The broker that was kept here, or a new one. Raises `StorageError`.
+        """The broker that was kept here, or a new one, which may be `restarting`. Raises
+        `StorageError`.
 
         `may_be_stale`: a journal of another version, or one that is damaged, is replayed as far as
         it goes instead of being refused; the broker comes back under a new incarnation then.
+        `remembered`: neighbours that count where nothing was kept, or not the last state.
         """
         state = read_state(self.directory, id)
         if state is None:
-            named = [n.id for n in neighbours if n.id]
-            broker = Broker(id, named, config, now_us(), trace)
+            named = {*remembered, *(n.id for n in neighbours if n.id)}
+            broker = Broker(id, named, config, now_us(), trace, restarting=restarting)
         else:
             if state.id != id:
                 reason = f"belongs to broker {state.id!r}, not to {id!r}"
@@ -139,6 +144,9 @@ class Storage:
                     self.aside.put(entry)
             self.removed = gone(state.neighbours, neighbours)
             self.starts, self._number = state.starts, state.journal
+            if broker.clients.stale:
+                for name in remembered:  # links are opened when it begins
+                    broker.handle(now_us(), NeighbourAdded(name))
         self.starts += 1
         self._broker, self._neighbours = broker, list(neighbours)
         self._number = max([self._number, *journal_numbers(self.directory)]) + 1

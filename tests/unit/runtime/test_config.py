@@ -18,6 +18,7 @@ listen = "[::1]:7001"
 neighbours = ["B2@127.0.0.1:7002", "localhost:7003"]
 data = "state"
 durability = "power"
+state_dir = "names"
 http = "127.0.0.1:9001"
 trace = "traces"
 log = "json"
@@ -81,6 +82,7 @@ def test_a_file_with_everything(file):
         ),
         data="state",
         durability="power",
+        state_dir="names",
         http=Address("127.0.0.1", 9001),
         trace="traces",
         log="json",
@@ -159,6 +161,36 @@ def test_numbers_and_pairs_of_them_can_be_texts(file, bursts):
 def test_a_variable_that_looks_like_a_slip_is_noted(file):
     reading = read(file(SMALL), BYWAY_LISTN="h:1", BYWAY_SOMETHING_ELSE="x")
     assert reading.notes == ["BYWAY_LISTN is not known; did you mean BYWAY_LISTEN?"]
+
+
+def test_keys_of_earlier_versions_are_read_with_a_note(file):
+    path = file(SMALL + "[core]\nagreement_wait_us = 5\nstrangers_wait_us = 7\n")
+    reading = read(path)
+    assert reading.settings.core.sync_wait_us == 5
+    assert reading.sources["core.sync_wait_us"] == path
+    assert reading.notes == [
+        f"{path}: core.agreement_wait_us is called core.sync_wait_us now",
+        f"{path}: core.strangers_wait_us is not needed any more and ignored: neighbours name each "
+        "other's neighbours, so nobody waits for it",
+    ]
+
+
+def test_a_stronger_source_is_stronger_by_the_old_name_too(file):
+    path = file(SMALL + "[core]\nsync_wait_us = 5\n")
+    reading = read(path, BYWAY_CORE__AGREEMENT_WAIT_US="6")
+    assert reading.settings.core.sync_wait_us == 6
+    assert read(path, "core.agreement_wait_us=8").settings.core.sync_wait_us == 8
+    both = read(file(SMALL + "[core]\nagreement_wait_us = 5\nsync_wait_us = 9\n"))
+    assert both.settings.core.sync_wait_us == 9
+    assert "is ignored: core.sync_wait_us, its new name, is there too" in both.notes[0]
+
+
+def test_a_wrong_value_under_the_old_name_is_named(file):
+    (line,) = problems(file(SMALL), "core.agreement_wait_us=soon")
+    assert line == (
+        "--set core.agreement_wait_us=soon: core.sync_wait_us: found 'soon', "
+        "expected an integer of at least 0"
+    )
 
 
 # --- faults ------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from byway.model.messages import (
 from byway.runtime import operations
 from byway.runtime.connection import Connection
 from byway.runtime.metrics import Metrics
-from byway.runtime.operations import Answer, Operations, said
+from byway.runtime.operations import Answer, Operations, said, told
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings, Neighbour
 from byway.runtime.storage import Storage
@@ -129,6 +129,123 @@ def test_there_are_only_so_many_connections(monkeypatch):
     refused, taken = asyncio.run(main())
     assert refused.startswith(b"HTTP/1.1 503")
     assert taken.startswith(OK)
+
+
+# --- commands ----------------------------------------------------------------------------------
+
+
+async def echo(facts: dict) -> Answer:
+    return told(HTTPStatus.OK, {"heard": facts})
+
+
+async def stumble(facts: dict) -> Answer:
+    raise RuntimeError(facts)
+
+
+COMMANDS = {"/echo": echo, "/stumbles": stumble}
+HEADERS = {
+    "Host": "127.0.0.1:9001",
+    "Content-Type": "application/json",
+    "X-Byway-Command": "1",
+}
+
+
+def post(path: str, body: bytes = b'{"a": 1}', **changed: str | None) -> bytes:
+    named = {key.replace("_", "-"): value for key, value in changed.items()}
+    headers = {"Content-Length": str(len(body)), **HEADERS} | named
+    lines = [f"{key}: {value}" for key, value in headers.items() if value is not None]
+    return "\r\n".join([f"POST {path} HTTP/1.1", *lines, "", ""]).encode() + body
+
+
+def commanded(request: bytes, listen: Address = ANYWHERE, end: bool = False) -> tuple[int, bytes]:
+    async def main() -> bytes:
+        port = Operations(listen, PATHS, COMMANDS)
+        await port.start()
+        port.address = Address("127.0.0.1", port.address.port)
+        try:
+            return await ask(port, request, end)
+        finally:
+            await port.stop()
+
+    answer = asyncio.run(main())
+    return int(answer.split()[1]) if answer else 0, answer.partition(b"\r\n\r\n")[2]
+
+
+def test_a_command_is_done_and_answered_in_json():
+    assert commanded(post("/echo")) == (200, b'{"heard":{"a":1}}\n')
+    assert commanded(post("/echo", b"{}", Host="localhost")) == (200, b'{"heard":{}}\n')
+    assert commanded(post("/echo", Host="[::1]:9001"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "reason"),
+    [
+        (b"GET /echo HTTP/1.1\r\n\r\n", 405, b"Method Not Allowed"),
+        (b"OPTIONS /echo HTTP/1.1\r\nHost: x\r\n\r\n", 405, b"Method Not Allowed"),
+        (b"POST /fine HTTP/1.1\r\n\r\n", 405, b"Method Not Allowed"),
+        (b"POST /echo HTTP/1.1\r\n\r\n", 403, b"needs the header X-Byway-Command: 1"),
+        (post("/echo", X_Byway_Command=None), 403, b"needs the header X-Byway-Command: 1"),
+        (post("/echo", X_Byway_Command="0"), 403, b"needs the header X-Byway-Command: 1"),
+        (post("/echo", Origin="http://127.0.0.1:9001"), 403, b"not taken from web pages"),
+        (post("/echo", Host="evil.example"), 403, b"a Host of this machine, found 'evil.example'"),
+        (post("/echo", Host="127.0.0.1.evil.example:9001"), 403, b"a Host of this machine"),
+        (post("/echo", Host="10.0.0.7"), 403, b"a Host of this machine"),
+        (post("/echo", Host=None), 403, b"a Host of this machine, found ''"),
+        (post("/echo", Content_Type="text/plain"), 415, b"expected Content-Type"),
+        (post("/echo", Content_Length=None), 411, b"expected a Content-Length"),
+        (post("/echo", Content_Length="-1"), 411, b"expected a Content-Length"),
+        (post("/echo", Transfer_Encoding="chunked"), 411, b"expected a Content-Length"),
+        (post("/echo", Content_Length="4097"), 413, b"at most 4096 bytes"),
+        (post("/echo", Content_Length="9" * 4_000), 413, b"at most 4096 bytes"),
+        (post("/echo", b"[1]"), 400, b"not a JSON object"),
+        (post("/echo", b"{"), 400, b"not a JSON object"),
+        (post("/echo", X_Byway_Command="1\r\nX-Byway-Command: 1"), 400, b"there twice"),
+        (post("/echo", Host="127.0.0.1\r\n folded"), 400, b"a header that is none"),
+        (post("/stumbles"), 500, b"Internal Server Error"),
+    ],
+    ids=range(22),
+)
+def test_what_is_no_command_is_not_done(request_, status, reason, caplog):
+    found, body = commanded(request_)
+    assert (found, reason in body) == (status, True), body
+    assert ("/stumbles cannot be done" in caplog.text) is (status == 500)
+
+
+def test_a_command_that_ends_early_is_not_done():
+    assert commanded(post("/echo", Content_Length="100"), end=True)[0] == 0
+
+
+def test_commands_are_taken_on_loopback_only():
+    status, body = commanded(post("/echo"), Address("0.0.0.0", 0))
+    assert status == 403
+    assert b"on loopback only, and this port listens on" in body
+    assert commanded(b"GET /fine HTTP/1.1\r\n\r\n", Address("0.0.0.0", 0))[0] == 200
+
+
+def test_one_command_at_a_time_and_the_last_is_answered_though_the_port_stops():
+    async def main() -> tuple[bytes, bytes]:
+        begun, go = asyncio.Event(), asyncio.Event()
+
+        async def wait(facts: dict) -> Answer:
+            begun.set()
+            await go.wait()
+            return await echo(facts)
+
+        port = Operations(ANYWHERE, PATHS, {"/waits": wait})
+        await port.start()
+        first = asyncio.create_task(ask(port, post("/waits")))
+        await begun.wait()
+        second = await ask(port, post("/waits"))
+        stopping = asyncio.create_task(port.stop())
+        await asyncio.sleep(0)
+        go.set()
+        await stopping
+        return await first, second
+
+    first, second = asyncio.run(main())
+    assert first.endswith(b'{"heard":{"a":1}}\n')
+    assert second.startswith(b"HTTP/1.1 409")
+    assert second.endswith(b"another command is under way\n")
 
 
 # --- metrics -----------------------------------------------------------------------------------

@@ -4,8 +4,11 @@ import asyncio
 
 import msgspec
 
+from byway.core.broker import Broker
+from byway.model.messages import PROTOCOL_VERSION, Preamble
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+from byway.wire import FRAME_BYTES_MAX, encode
 
 ANYWHERE = Address("127.0.0.1", 0)
 
@@ -72,5 +75,33 @@ def test_another_broker_at_a_neighbours_address_is_refused(caplog):
         assert not server.links
         for one in (server, other):
             await one.stop()
+
+    asyncio.run(main())
+
+
+def test_a_newcomer_that_has_compared_tables_is_waited_for_though_its_link_breaks():
+    """It may hold something that this broker told before it forgot; a stranger that said nothing is
+    not waited for."""
+
+    async def main() -> None:
+        hub = await started("hub")
+        address = Neighbour(hub.address, "hub")
+        settings = BrokerSettings(id="leaf", listen=ANYWHERE, neighbours=(address,))
+        broker = Broker("leaf", ["hub", "away"], settings.core, 7, restarting=True)
+        leaf = BrokerServer(settings, broker)  # it cannot tell everything while one is away
+        await leaf.start()
+        await eventually(lambda: "leaf" in hub.broker.agreement.met)
+        assert not hub.broker.context.ends["leaf"].open
+        await leaf.kill()
+        await eventually(lambda: not hub.links)
+        assert list(hub.broker.agreement.missing) == ["leaf"]
+
+        reader, writer = await asyncio.open_connection(hub.address.host, hub.address.port)
+        writer.write(encode(Preamble(PROTOCOL_VERSION, "broker", "x", 1, FRAME_BYTES_MAX, 5_000)))
+        await eventually(lambda: "x" in hub.broker.context.ends)
+        writer.close()
+        await eventually(lambda: "x" not in hub.broker.context.ends)
+        del reader
+        await hub.stop()
 
     asyncio.run(main())

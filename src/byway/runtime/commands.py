@@ -1,0 +1,234 @@
+"""What an operator can tell a running broker: to forget a neighbour, to leave for good, to discard
+what was set aside.
+
+It decides what each command does, what it refuses, and what it reports as dropped. How a command
+comes here is the operations port's business, how it is typed the command line's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from byway.model.errors import BywayError, StorageError
+from byway.model.messages import DATA, Publish
+from byway.runtime.operations import Answer, Commands, Facts, said, told
+from byway.runtime.server import BrokerServer
+
+log = logging.getLogger("byway.commands")
+
+FORGET: Final = "/topology/forget"
+DISCARD: Final = "/topology/discard"
+LEAVE: Final = "/topology/leave"
+CONFIRM_S: Final = 5.0
+"""How long the neighbour of a broker that leaves has to say that it has forgotten it."""
+PUBLISHERS_MAX: Final = 100
+"""Publishers that a report names, those with most publications first."""
+
+Command = Callable[[BrokerServer, Facts], Awaitable[object]]
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker dropped with a neighbour."""
+
+    broker: str
+    neighbour: str
+    listed: bool
+    """Whether the list of neighbours still names it: then it comes back when it is reached, and is
+    waited for after the next start."""
+    publications: int = 0
+    """Those that waited for it. They count as confirmed now."""
+    by_publisher: dict[str, int] = {}
+    """The same, by publisher; not all, if they are many."""
+    advertisements: int = 0
+    """Advertisements that came from it; they have ended."""
+    subscriptions: int = 0
+    """Subscriptions that came from it; they have ended."""
+
+
+class Discarded(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker has given up of what it had set aside."""
+
+    broker: str
+    discarded: list[str] = []
+    """What is lost by that, in words, one line an input."""
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """How a broker left."""
+
+    broker: str
+    neighbour: str = ""
+    """Whom it parted from; empty if it had no neighbour."""
+    confirmed: bool = True
+    """Whether that one said that it has forgotten this broker."""
+    clients: int = 0
+    """Clients that were connected."""
+    sessions: int = 0
+    """Sessions that have ended, these clients' included."""
+    deliveries: int = 0
+    """What was kept for clients that had not acknowledged it: dropped."""
+
+
+class CommandError(BywayError):
+    """A command that is not done, with a status that says whose fault it is."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        self.status = status
+        self.reason = reason
+        super().__init__(reason)
+
+
+class OperatorCommands:
+    """The commands of one broker process."""
+
+    def __init__(
+        self,
+        server: Callable[[], BrokerServer | None],
+        end: Callable[[], None],
+    ) -> None:
+        """`end` ends the process after it has left."""
+        self._server = server
+        self._end = end
+
+    def table(self) -> Commands:
+        """By path, what is done there."""
+        return {
+            FORGET: self._answering(self.forget),
+            DISCARD: self._answering(self.discard),
+            LEAVE: self._answering(self.leave),
+        }
+
+    def _answering(self, command: Command) -> Callable[[Facts], Awaitable[Answer]]:
+        async def answer(facts: Facts) -> Answer:
+            try:
+                server = self._server()
+                if server is None or server.address is None:
+                    raise CommandError(HTTPStatus.SERVICE_UNAVAILABLE, "the broker is starting")
+                if server.stopping:
+                    raise CommandError(HTTPStatus.SERVICE_UNAVAILABLE, "the broker stops")
+                return told(HTTPStatus.OK, await command(server, facts))
+            except CommandError as error:
+                return said(error.status, error.reason)
+
+        return answer
+
+    # --- forget ----------------------------------------------------------------------------------
+
+    async def forget(self, server: BrokerServer, facts: Facts) -> Forgotten:
+        """End the wait for one neighbour."""
+        name = _text(facts, "neighbour")
+        ends = server.broker.context.ends
+        here = server.settings.id
+        if name not in ends:
+            known = f"it has {', '.join(ends)}" if ends else "it has none"
+            reason = f"{name} is no neighbour of {here}: {known}"
+            raise CommandError(HTTPStatus.NOT_FOUND, reason)
+        if name in server.links:
+            reason = (
+                f"{name} is connected to {here}, and nobody waits for it to come: stop it first, "
+                "or take it off the list of neighbours"
+            )
+            raise CommandError(HTTPStatus.CONFLICT, reason)
+        report = _dropped_with(server, name)
+        server.forget(name)
+        log.warning("%s is forgotten: %s", name, _in_words(report))
+        return report
+
+    # --- discard ---------------------------------------------------------------------------------
+
+    async def discard(self, server: BrokerServer, facts: Facts) -> Discarded:
+        """Give up inputs that were set aside."""
+        which = _text(facts, "which")
+        try:
+            lost = server.driver.discard(which)
+        except StorageError as error:
+            raise CommandError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from error
+        if not lost and which != "all":
+            raise CommandError(HTTPStatus.NOT_FOUND, f"{which} is not set aside")
+        return Discarded(broker=server.settings.id, discarded=lost)
+
+    # --- leave -----------------------------------------------------------------------------------
+
+    async def leave(self, server: BrokerServer, facts: Facts) -> Left:
+        """Part from the only neighbour, and end."""
+        del facts
+        here, ends = server.settings.id, server.broker.context.ends
+        if len(ends) > 1:
+            reason = (
+                f"{here} has {len(ends)} neighbours ({', '.join(ends)}), who would lose each other:"
+                " only a broker with one neighbour, or none, can leave for good"
+            )
+            raise CommandError(HTTPStatus.CONFLICT, reason)
+        neighbour = next(iter(ends), "")
+        if neighbour and (neighbour not in server.links or not ends[neighbour].up):
+            reason = (
+                f"{neighbour} is not connected and cannot be told: wait for it, or stop {here} "
+                f"and let {neighbour} forget it (byway topology forget {here}, there)"
+            )
+            raise CommandError(HTTPStatus.CONFLICT, reason)
+        await self._drain(server, neighbour)
+        sessions = list(server.broker.clients.all.values())
+        report = Left(
+            broker=here,
+            neighbour=neighbour,
+            clients=len(server.clients),
+            sessions=len(sessions),
+            deliveries=sum(len(client.kept) for client in sessions),
+        )
+        log.warning("it leaves for good%s", f", and parts from {neighbour}" if neighbour else "")
+        if neighbour:
+            confirmed = await server.part_for_good(neighbour, CONFIRM_S)
+            report = msgspec.structs.replace(report, confirmed=confirmed)
+        self._end()
+        return report
+
+    async def _drain(self, server: BrokerServer, neighbour: str) -> None:
+        """Wait until nothing of this broker is under way; go on if that takes too long."""
+        limit_ms = server.settings.limits.drain_ms
+        if await server.drain(limit_ms / 1e3):
+            return
+        server.undrain()
+        count = len(server.broker.context.unconfirmed.get(neighbour, ()))
+        what = f"{count} publications are not confirmed by {neighbour}"
+        if not count:
+            what = "clients have not read what was sent to them"
+        within = f"within {limit_ms / 1e3:g} s (limits.drain_ms)"
+        reason = f"{what} {within}: nothing has changed, try again"
+        raise CommandError(HTTPStatus.CONFLICT, reason)
+
+
+def _text(facts: Facts, key: str) -> str:
+    value = facts.get(key)
+    if not isinstance(value, str) or not value:
+        raise CommandError(HTTPStatus.BAD_REQUEST, f"expected a text as {key!r}, found {value!r}")
+    return value
+
+
+def _dropped_with(server: BrokerServer, name: str) -> Forgotten:
+    context = server.broker.context
+    kept = context.ends[name].sent[DATA].kept
+    publishers = Counter(m.publisher for m in kept if isinstance(m, Publish))
+    listed = any(name in (n.id, server.acceptance.known_as(n)) for n in server.settings.neighbours)
+    return Forgotten(
+        broker=server.settings.id,
+        neighbour=name,
+        listed=listed,
+        publications=publishers.total(),
+        by_publisher=dict(publishers.most_common(PUBLISHERS_MAX)),
+        advertisements=len(context.adverts.came_from(name)),
+        subscriptions=len(context.subscriptions.came_from(name)),
+    )
+
+
+def _in_words(report: Forgotten) -> str:
+    return (
+        f"{report.publications} publications that waited for it, "
+        f"{report.advertisements} advertisements and {report.subscriptions} subscriptions that "
+        f"came from it are dropped{', though it is listed' if report.listed else ''}"
+    )

@@ -1,0 +1,150 @@
+"""For whom a broker waits: neighbours whose tables are missing, and who has not answered for what
+clients here advertise and subscribe to. It looks and tells; it changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from byway.core.agreement import Missing
+from byway.core.broker import Broker
+from byway.core.tables import Entry
+from byway.model.messages import EntryId
+from byway.runtime.driver import now_us
+from byway.runtime.status import MissingTables, UnsettledEntry
+
+if TYPE_CHECKING:
+    from byway.runtime.server import BrokerServer
+
+log = logging.getLogger("byway.waiting")
+
+UNSETTLED_MAX: Final = 200
+"""Entries that are told one by one; all are counted."""
+NAMES_MAX: Final = 20
+"""Brokers that a line of the log names."""
+
+
+class Waiting:
+    """What one broker process knows of those it waits for."""
+
+    def __init__(self, server: BrokerServer) -> None:
+        self._server = server
+        self._since_us: dict[str, int] = {}
+        """By neighbour whose tables are missing, when that was noticed."""
+        self._unsettled: set[EntryId] = set()
+        """What was not settled when the log was last written."""
+        self._is_told = False
+        """Whether the log says that somebody is waited for."""
+
+    def look(self) -> None:
+        """Notice who is missing, and who is not any more."""
+        missing, at_us = self._server.broker.agreement.missing, now_us()
+        self._since_us = {name: self._since_us.get(name, at_us) for name in missing}
+
+    def missing(self) -> list[MissingTables]:
+        """Neighbours whose tables are missing."""
+        self.look()
+        missing = self._server.broker.agreement.missing
+        return [
+            MissingTables(
+                broker=name,
+                lacks="everything" if missing[name] is Missing.ALL else "subscriptions",
+                since=_moment(self._since_us[name]),
+            )
+            for name in sorted(missing)
+        ]
+
+    # --- the log -------------------------------------------------------------------------------
+
+    async def report(self) -> None:
+        """Say in the log, again and again, who is waited for; and once that nobody is."""
+        while True:
+            self.look()
+            await asyncio.sleep(self._server.settings.limits.report_ms / 1e3)
+            self.tell()
+
+    def tell(self) -> None:
+        """Say it now. What was settled or did not exist at the last look is not worth a word."""
+        broker = self._server.broker
+        missing = self.missing()
+        found = {entry.id: entry for entry in unsettled(broker)}
+        stuck = [entry for id, entry in found.items() if id in self._unsettled]
+        self._unsettled = set(found)
+        if missing:
+            oldest = min(tables.since for tables in missing)
+            why = ": it restarts without its last state" if broker.agreement.restarting else ""
+            names = _named([tables.broker for tables in missing])
+            log.warning("waits for the tables of %s (since %s)%s", names, oldest, why)
+        if stuck:
+            names = _named(sorted({name for e in stuck for name in waited_for(broker, e)}))
+            log.warning("%s not settled: waits for %s", _counted(broker, stuck), names)
+        if missing or stuck:
+            self._is_told = True
+        elif self._is_told:
+            self._is_told = False
+            log.info("waits for nobody any more")
+
+
+def unsettled(broker: Broker) -> Iterator[Entry]:
+    """Advertisements and subscriptions of clients here that are not settled."""
+    context = broker.context
+    for client in broker.clients.all.values():
+        for table, held in (
+            (context.adverts, client.adverts),
+            (context.subscriptions, client.subscriptions),
+        ):
+            for id in held.values():
+                entry = table.get(id)
+                if entry is not None and not entry.settled:
+                    yield entry
+
+
+def unsettled_entries(broker: Broker) -> tuple[int, list[UnsettledEntry]]:
+    """How many are not settled, and the first of them with who has not answered."""
+    entries = list(unsettled(broker))
+    told = [
+        UnsettledEntry(
+            client=entry.id.client,
+            name=entry.id.name,
+            kind=_kind(broker, entry),
+            brokers=waited_for(broker, entry),
+        )
+        for entry in islice(entries, UNSETTLED_MAX)
+    ]
+    return len(entries), told
+
+
+def waited_for(broker: Broker, entry: Entry) -> list[str]:
+    """Brokers that have not answered for an entry: those behind its links that cannot be reached,
+    where that is known, else the neighbours themselves."""
+    links = {*entry.awaiting, *entry.following}
+    if _kind(broker, entry) == "subscription":
+        missing = broker.agreement.missing  # nobody knows where it has to go
+        links |= {n for n, lacks in missing.items() if lacks is Missing.ALL}
+    links.discard(entry.origin.link or "")
+    return sorted({name for link in links for name in broker.reachability.behind(link) or (link,)})
+
+
+def _kind(broker: Broker, entry: Entry) -> str:
+    return "advertisement" if broker.advertisements.get(entry.id) is entry else "subscription"
+
+
+def _counted(broker: Broker, entries: list[Entry]) -> str:
+    kinds = Counter(_kind(broker, entry) for entry in entries)
+    parts = [f"{count:,} {kind}{'s' * (count > 1)}" for kind, count in sorted(kinds.items())]
+    return f"{' and '.join(parts)} of clients {'are' if len(entries) > 1 else 'is'}"
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - NAMES_MAX
+    return ", ".join(names[:NAMES_MAX]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _moment(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
