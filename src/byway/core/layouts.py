@@ -36,7 +36,7 @@ def _from_4(state: Plain) -> Plain:
     missing.pop("", None)  # neighbours that might have come without being listed
     peers = [link[0] for link in links]
     agreement = [missing, bool(missing), False, [], peers, {}, {}]
-    return [*most, agreement, behaviours, False, [[], {}, {}], [0, {}]]
+    return [*most, agreement, behaviours, False, [[], {}, {}, {}], [0, {}]]
 
 
 CONVERTERS: Final[dict[int, Converter]] = {4: _from_4}

@@ -284,7 +284,7 @@ class Publications:
             return 0, len(waiting)
         box = end.sent[1]
         messages, pendings = list(box.kept), list(waiting)
-        number = context.numbers.number(link)
+        number = context.numbers.known(link)
         wanted, unwanted = position, []
         last = min(position + room, len(messages))
         for at in range(position, last):
@@ -302,7 +302,9 @@ class Publications:
             context.finish(pending)
         return last - position, wanted
 
-    def _is_wanted(self, message: Publish, number: int) -> bool:
+    def _is_wanted(self, message: Publish, number: int | None) -> bool:
+        if number is None:
+            return False  # nothing ever came from there
         content = self._context.bodies.for_matching(message.body)
         mask, _, _ = self._context.subscriptions.index.match_routes(content, None)
         return bool(mask >> number & 1)

@@ -113,6 +113,10 @@ class LinkNumbers:
             self._numbers[link] = number
         return number
 
+    def known(self, link: str) -> int | None:
+        """The number of a neighbour, if it has one."""
+        return self._numbers.get(link)
+
     def release(self, link: str) -> None:
         """A neighbour is none any more, and no entry is from it: its number is free."""
         number = self._numbers.pop(link, None)

@@ -154,7 +154,8 @@ def test_a_directory_that_is_none_is_told(tmp_path):
 
 def test_names_count_where_no_state_was_kept(tmp_path):
     storage = Storage(str(tmp_path))
-    broker = storage.restore("B1", BrokerSettings(id="B1", listen=ANYWHERE).core, (B2,), None, "L")
+    core = BrokerSettings(id="B1", listen=ANYWHERE).core
+    broker = storage.restore("B1", core, (B2,), remembered="L")
     assert list(broker.context.ends) == ["B2", "L"]
     assert not broker.agreement.restarting
     storage.abandon()
@@ -163,10 +164,10 @@ def test_names_count_where_no_state_was_kept(tmp_path):
 def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path):
     core = BrokerSettings(id="B1", listen=ANYWHERE).core
     storage = Storage(str(tmp_path))
-    storage.restore("B1", core, (B2,), None, ["L"], restarting=True)
+    storage.restore("B1", core, (B2,), remembered=["L"], restarting=True)
     storage.stop()
     exact = Storage(str(tmp_path))
-    broker = exact.restore("B1", core, (B2,), None, ["L", "M"], restarting=True)
+    broker = exact.restore("B1", core, (B2,), remembered=["L", "M"], restarting=True)
     assert list(broker.context.ends) == ["B2", "L"]
     assert broker.agreement.restarting  # as it was when it stopped
     exact._append(b"")  # a journal that ends within a record
@@ -174,7 +175,7 @@ def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path)
     exact.abandon()
     path.write_bytes(path.read_bytes()[:-3])
     stale = Storage(str(tmp_path))
-    broker = stale.restore("B1", core, (B2,), None, ["L", "M"], restarting=True)
+    broker = stale.restore("B1", core, (B2,), remembered=["L", "M"], restarting=True)
     assert list(broker.context.ends) == ["B2", "L", "M"]
     assert sorted(broker.agreement.missing) == ["B2", "L", "M"]
     stale.abandon()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from byway.core.inputs import ClientDetached
+from byway.core.inputs import ClientDetached, Started
 from byway.model.errors import StorageError
 from byway.runtime import replay, state_files
 from byway.runtime import storage as storage_module
@@ -106,6 +106,7 @@ class Scene:
             assert "may not be the last state" in storage.story
             assert broker.clients.stale
             return "stale"
+        broker.handle(1, Started())
         assert broker.snapshot() == self.expected, "wrong in silence"
         return "exact"
 
