@@ -276,12 +276,12 @@ async def test_a_control_message_that_raises(driven):
     b = await driven()
     fine, wrong = (LoadReport((Load(n, 1, 0, 0.0, 0.0, 0.0, 0, 0.0),)) for n in ("x", "raises"))
     b.receive("A", fine, wrong, subscribe("t", "p > 1"))
-    assert b.broker.context.ends["A"].arrived[Lane.CONTROL] == 5
+    assert b.broker.context.ends["A"].arrived[Lane.CONTROL] == 6
     assert len(b.aside.waiting) == 1
     b.driver.discard("all")
     b.back("A")
     b.receive("A", wrong, subscribe("t", "p > 1"))
-    assert b.broker.context.ends["A"].arrived[Lane.CONTROL] == 7
+    assert b.broker.context.ends["A"].arrived[Lane.CONTROL] == 8
     assert len(b.broker.subscriptions) == 3
     assert b.aside.entries == {}
 
@@ -422,11 +422,11 @@ def test_a_file_that_is_damaged_is_not_known_any_more(driven, caplog):
 
 
 def test_a_state_that_cannot_be_written_down_leaves_the_journal(driven, caplog, monkeypatch):
-    """The neighbour's epoch is beyond what a snapshot can hold."""
+    """A behaviour has come to hold what no snapshot can."""
 
     async def test():
         b = await driven()
-        b.handle(LinkDown("A"), LinkUp("A", Hello("A", 2, 0, 0, 0, 0, 2**64 - 1)))
+        monkeypatch.setattr(Trapped, "snapshot", lambda _: [2**65])
         b.storage._journal_bytes_least = 0
         monkeypatch.setattr("byway.runtime.storage.JOURNAL_SNAPSHOTS", 0)
         b.receive("C", publication(1, p=7))

@@ -273,6 +273,7 @@ def test_a_process_that_dies_within_a_write_is_exact(durability, tmp_path):
         (directory / "written").write_bytes(state_files.written_mark(1, len(before)))
         restarted = Kept(directory, start=False)
         assert restarted.incarnation == kept.incarnation
+        restarted.broker.handle(1, Started())
         assert restarted.broker.snapshot() == expected
         restarted.storage.abandon()
     assert written == state_files.written_mark(1, len(whole))
@@ -297,6 +298,7 @@ def test_a_full_disk_costs_the_input_that_found_no_room_and_nothing_else(tmp_pat
     kept.storage.abandon()
     restarted = Kept(tmp_path, start=False)
     assert restarted.incarnation == kept.incarnation
+    restarted.broker.handle(1, Started())
     assert restarted.broker.snapshot() == expected
     assert restarted.broker.clients.all[CLIENT].sequence == 1
     restarted.storage.abandon()
