@@ -154,7 +154,7 @@ def _today(kind: str, data: bytes, role: str, versions: dict[str, int]) -> bytes
         said: Any = msgspec.msgpack.decode(data[4:])
         if said[place] != versions[role] or said[place] is True:
             return data
-    except (msgspec.DecodeError, IndexError, KeyError, TypeError):
+    except (msgspec.DecodeError, RecursionError, IndexError, KeyError, TypeError):
         return data
     said[place] = VERSIONS[role]
     return framed(msgspec.msgpack.encode(said))

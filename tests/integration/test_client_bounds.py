@@ -17,7 +17,7 @@ from byway.model import ANY, TRUE, parse
 from byway.model.constraints import NumberRange, NumberSet
 from byway.model.filters import Conjunction, Filter
 from byway.model.messages import (
-    PROTOCOL_VERSION,
+    CLIENT_PROTOCOL_VERSION,
     SESSION,
     AdvertiseRequest,
     AnyFrame,
@@ -71,7 +71,7 @@ def _wanting(conjunction: Conjunction) -> SubscribeRequest:
 
 
 def preamble(name: str) -> Preamble:
-    return Preamble(PROTOCOL_VERSION, "client", name, 1, FRAME_BYTES_MAX, 5_000)
+    return Preamble(CLIENT_PROTOCOL_VERSION, "client", name, 1, FRAME_BYTES_MAX, 5_000)
 
 
 # --- in one process: who is served when is seen turn by turn --------------------------------------
@@ -79,6 +79,8 @@ def preamble(name: str) -> Preamble:
 
 class Turns:
     """A journal: what was handed to the broker together, in order."""
+
+    aside = None
 
     def __init__(self) -> None:
         self.taken: list[list[Input]] = []

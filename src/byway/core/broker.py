@@ -466,6 +466,8 @@ class Broker:
         except RemoteProtocolError as error:
             self._distrust(link, error)
             return
+        if event.hello.knows not in (0, context.incarnation):
+            self.agreement.was_here()  # it has numbers of an earlier life of this broker
         if meeting.resumed:
             self.publications.confirmed(link, meeting.confirmed)
             for batch in meeting.again:

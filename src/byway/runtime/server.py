@@ -549,12 +549,13 @@ class BrokerServer:
 
     def _came_to_nothing(self, connection: Connection, name: str) -> bool:
         """Whether a broker that dialled in has not told everything, so that nobody is to wait for
-        it. One that lost its state cannot say so of another: that may be a neighbour of before."""
+        it. A broker that lost its state, or may have, cannot say so of one that it has compared
+        tables with: that may be a neighbour of before."""
         agreement = self.broker.agreement
         telling = agreement.telling.get(name)
-        if telling is None or agreement.forgetful:
+        if telling is None or not connection.is_new or telling.peer_told:
             return False
-        return connection.is_new and not telling.peer_told
+        return not (agreement.restarting or (agreement.forgetful and name in agreement.met))
 
     def _forget_client(self, name: str, connection: Connection) -> None:
         """What a client asked for over a connection that is gone is not done any more."""
