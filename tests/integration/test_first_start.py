@@ -181,6 +181,7 @@ def test_a_broker_that_can_write_nothing_works_at_once(
         assert "set NUMBA_CACHE_DIR to a directory that this user can write" in line
 
 
+@pytest.mark.slow
 def test_a_broker_that_compiles_answers_its_operations_port(
     installed: Installed, tmp_path: Path
 ) -> None:
