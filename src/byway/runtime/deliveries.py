@@ -36,6 +36,8 @@ class Deliveries:
         self._last: Publish | None = None
         """What was handed out last: more of the client's subscriptions may want it than one
         delivery names, and the next ones name the others."""
+        self._holders: dict[Subscription, None] = {}
+        """Who has it already."""
         self._holdings = holdings
 
     @property
@@ -68,6 +70,7 @@ class Deliveries:
         ):
             self.events += 1
             self._last = publication
+            self._holders = {}
             self._hand_out(publication, delivery.names)
         else:
             self._last = None
@@ -77,9 +80,10 @@ class Deliveries:
         holders: dict[Subscription, None] = {}
         for name in names:
             holding = self._holdings.holding_of(name)
-            if isinstance(holding, Subscription):
+            if isinstance(holding, Subscription) and holding not in self._holders:
                 holders[holding] = None
         event = Event(publication, tuple([holder.name for holder in holders]))
+        self._holders |= holders
         for holder in holders:
             holder.put(event)
             if holder.is_blocking:

@@ -98,6 +98,19 @@ def test_a_delivery_that_comes_again_is_dropped() -> None:
     assert quiet.deliveries.received == 2
 
 
+def test_what_more_subscriptions_want_than_one_delivery_names_comes_to_each_once() -> None:
+    quiet = Quiet()
+    first, second = quiet.subscription("s", "x > 0", "x > 1"), quiet.subscription("t", "x > 2")
+    for number, name in enumerate(("s.1.1", "s.1.2", "t.2.3"), 1):
+        given = delivery(1, name)
+        quiet.deliveries.take(Delivery(number, given.publication, given.names))
+    assert (taken(first), taken(second)) == ([1], [1])
+    assert (quiet.deliveries.events, quiet.deliveries.duplicates) == (1, 0)
+    quiet.deliveries.restart()  # a broker that lost its state sends it again
+    quiet.deliveries.take(delivery(1, "s.1.1"))
+    assert (taken(first), quiet.deliveries.duplicates) == ([], 1)
+
+
 def test_missing_numbers_are_counted_once() -> None:
     quiet = Quiet()
     quiet.subscription("s", "x > 0")
