@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from byway.core.actions import Action, Send
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LinkUp, Started
 from byway.model import ANY
 from byway.model.messages import (
     Acknowledge,
     Advertise,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     Batch,
     EntryId,
     Hello,
@@ -20,8 +20,8 @@ from byway.model.messages import (
     Publish,
     Subscribe,
     SubscriptionsSettled,
-    SubscriptionsTold,
-    TablesHeld,
+    SubscriptionsSynced,
+    SyncDigest,
 )
 from byway.trace import TraceBuffer
 
@@ -40,8 +40,8 @@ class Surrounded:
         self.broker.handle(0, Started())
         for link in LINKS:
             self.broker.handle(0, LinkUp(link, Hello(link, 1, 0, 0, 0, 0)))
-            self.control(link, TablesHeld((), ()))
-        for message in (AdvertisementsTold(), SubscriptionsTold()):
+            self.control(link, SyncDigest((), ()))
+        for message in (AdvertisementsSynced(), SubscriptionsSynced()):
             for link in LINKS:
                 self.control(link, message)
         self.control(SOURCE, Advertise(EntryId("publisher", "a", 1), ANY))

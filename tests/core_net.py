@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from byway.core.actions import CancelTimer, CloseLink, Send, SetTimer, Tell
+from byway.core.actions import CancelTimer, CloseLink, Send, SendReply, SetTimer
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
@@ -108,7 +108,7 @@ class Net:
     def perform(self, broker: str, action: object) -> None:
         if isinstance(action, Send):
             self.flying[broker, action.link].append(action.frame)
-        elif isinstance(action, Tell):
+        elif isinstance(action, SendReply):
             self.told[action.client].extend(action.replies)
         elif isinstance(action, CloseLink):
             self.closed(broker, action)

@@ -10,7 +10,7 @@ import msgspec
 
 from byway.core.actions import Action, Send, SetTimer
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import (
     ClientAttached,
     ClientRequested,
@@ -25,7 +25,7 @@ from byway.model.messages import (
     LANE_OF,
     Acknowledge,
     Advertise,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     Batch,
     Body,
     EntryId,
@@ -37,18 +37,18 @@ from byway.model.messages import (
     PublishRequest,
     Request,
     Subscribe,
-    SubscriptionsTold,
-    TablesHeld,
+    SubscriptionsSynced,
+    SyncDigest,
     Unadvertise,
 )
 from byway.trace import TraceBuffer
 
 encode = msgspec.msgpack.encode
 DEFAULT = BrokerConfig()
-NOTHING = TablesHeld((), ())
+NOTHING = SyncDigest((), ())
 NAMES = NeighbourNames(("B",))
 """What a neighbour that has no other says when it was told what B holds: it takes data."""
-TOLD = AdvertisementsTold(), SubscriptionsTold()
+TOLD = AdvertisementsSynced(), SubscriptionsSynced()
 
 
 class Lone:

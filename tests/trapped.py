@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from byway.core import broker as broker_module
 from byway.core.behaviours import LoadExchange
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
 from byway.model.messages import Publish
 

@@ -16,8 +16,8 @@ from benches.report import Figure, Section, below
 from benches.run import Run
 from benches.spark import Spent, of_all_processes
 from byway.pipeline.schemas import TRACE
-from byway.pipeline.session import open_session
-from byway.pipeline.tables import read_table, write_table
+from byway.pipeline.spark_session import open_session
+from byway.pipeline.table_files import read_table, write_table
 from byway.pipeline.traces import analyse
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario

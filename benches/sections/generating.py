@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from benches.report import Figure, Section, below
 from benches.run import Run
 from benches.spark import Spent, of_all_processes
-from byway.pipeline.session import open_session
+from byway.pipeline.spark_session import open_session
 from byway.pipeline.workloads import generate, request_of
 
 TITLE = "workloads as tables, on this machine"

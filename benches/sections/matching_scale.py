@@ -11,8 +11,8 @@ from pyspark.sql import functions as sql
 from benches.report import Figure, Section
 from benches.run import Run
 from benches.spark import Spent, of_all_processes
-from byway.pipeline.matching import Outcome, match_tables
-from byway.pipeline.session import open_session
+from byway.pipeline.bulk_matching import MatchOutcome, match_tables
+from byway.pipeline.spark_session import open_session
 from byway.pipeline.workloads import generate, request_of
 
 TITLE = "publications and subscriptions matched on Spark, on this machine"
@@ -31,7 +31,7 @@ class _Tables:
         self.decided = publications * subscriptions
         generate(spark, request_of(kind, subscriptions, publications, seed=1), self.place)
 
-    def match(self, spark: SparkSession, pairs: bool = False) -> Outcome:
+    def match(self, spark: SparkSession, pairs: bool = False) -> MatchOutcome:
         """Match them."""
         files = (sorted((self.place / t).iterdir()) for t in ("publications", "subscriptions"))
         return match_tables(spark, *files, self.place / "matched", pairs=pairs)
@@ -90,8 +90,8 @@ def measure(run: Run) -> Section:
     ])  # fmt: skip
 
 
-def _spent(spark: SparkSession, tables: _Tables, *, pairs: bool) -> tuple[Spent, Outcome]:
-    outcomes: list[Outcome] = []
+def _spent(spark: SparkSession, tables: _Tables, *, pairs: bool) -> tuple[Spent, MatchOutcome]:
+    outcomes: list[MatchOutcome] = []
     spent = of_all_processes(lambda: outcomes.append(tables.match(spark, pairs)))
     return spent, outcomes[0]
 

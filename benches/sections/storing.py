@@ -15,7 +15,7 @@ import msgspec
 from benches.report import Figure, Section
 from benches.run import Run, first_filters
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientAttached, ClientRequested, Input, Started
 from byway.matching import MatchIndex
 from byway.model import ANY
@@ -28,8 +28,8 @@ from byway.model.messages import (
     SubscribeRequest,
 )
 from byway.runtime.driver import Driver, Journal
-from byway.runtime.records import encode_inputs
-from byway.runtime.storage import Storage
+from byway.storage.record_files import encode_inputs
+from byway.storage.storage import Storage
 from byway.workload import StockQuotes
 
 TITLE = "publications through the driver, every input kept (no network)"

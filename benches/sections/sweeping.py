@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from benches.report import Figure, Section
 from benches.run import Run
 from benches.spark import Spent, of_all_processes
-from byway.pipeline.session import open_session
+from byway.pipeline.spark_session import open_session
 from byway.pipeline.sweeps import Sweep, read_sweep, run_sweep
 
 TITLE = "64 small runs of the simulator, each a task"

@@ -44,24 +44,24 @@ from byway.model.errors import (
 )
 
 if TYPE_CHECKING:
+    from byway import blocking
+    from byway.client.client import Client, ClientStatus, connect
+    from byway.client.events import Event
+    from byway.client.publishing import Receipt
+    from byway.client.subscription import Advertisement, Subscription
+    from byway.local.overlay import LocalOverlay
     from byway.matching import MatchIndex
-    from byway.runtime import blocking
-    from byway.runtime.client import Client, ClientStatus, connect
-    from byway.runtime.events import Event
-    from byway.runtime.overlay import LocalOverlay
-    from byway.runtime.publishing import Receipt
-    from byway.runtime.subscription import Advertisement, Subscription
 
 _LAZY = {
-    "Advertisement": "byway.runtime.subscription",
-    "Client": "byway.runtime.client",
-    "ClientStatus": "byway.runtime.client",
-    "Event": "byway.runtime.events",
-    "LocalOverlay": "byway.runtime.overlay",
+    "Advertisement": "byway.client.subscription",
+    "Client": "byway.client.client",
+    "ClientStatus": "byway.client.client",
+    "Event": "byway.client.events",
+    "LocalOverlay": "byway.local.overlay",
     "MatchIndex": "byway.matching",
-    "Receipt": "byway.runtime.publishing",
-    "Subscription": "byway.runtime.subscription",
-    "connect": "byway.runtime.client",
+    "Receipt": "byway.client.publishing",
+    "Subscription": "byway.client.subscription",
+    "connect": "byway.client.client",
 }
 
 
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> object:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     if name == "blocking":
-        return import_module("byway.runtime.blocking")
+        return import_module("byway.blocking")
     raise AttributeError(f"module 'byway' has no attribute {name!r}")
 
 

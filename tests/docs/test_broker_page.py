@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from byway.core.actions import Action
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Input
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/broker.md").read_text()

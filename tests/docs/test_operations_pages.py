@@ -5,11 +5,12 @@ import json
 import re
 from pathlib import Path
 
-from byway.runtime.config import KEYS, plain, read_settings
+from byway.model.addresses import Address, Neighbour
+from byway.runtime.config_sources import KEYS, plain, read_settings
 from byway.runtime.metrics import Metrics
 from byway.runtime.server import BrokerServer
-from byway.runtime.settings import Address, BrokerSettings, Neighbour
-from byway.runtime.storage import Storage
+from byway.runtime.settings import BrokerSettings
+from byway.storage.storage import Storage
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `([\w.]+)` \| *(.*?) *\| ", re.M)

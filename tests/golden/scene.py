@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from byway.core.actions import CloseLink, Send
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import (
     ClientDetached,
     FrameReceived,

@@ -127,7 +127,7 @@ def test_a_late_advertisement_draws_the_subscription_ahead_of_its_answer():
 
 def test_a_connection_that_comes_back_compares_nothing():
     for scenario in (links.reconnect, links.confirmed_while_away, links.restart_with_storage):
-        assert "TablesHeld" not in scenario().text
+        assert "SyncDigest" not in scenario().text
 
 
 def test_who_held_everything_is_told_nothing_again():
@@ -136,7 +136,7 @@ def test_who_held_everything_is_told_nothing_again():
     assert not {"Advertise", "Subscribe", "Unsubscribe"} & set(kinds(told))
     scene = links.broken_rules()
     anew = scene.sent("B1", "B2")[:4], scene.sent("B2", "B1")[:4]
-    expected = ["TablesHeld", "NeighbourNames", "AdvertisementsTold", "SubscriptionsTold"]
+    expected = ["SyncDigest", "NeighbourNames", "AdvertisementsSynced", "SubscriptionsSynced"]
     assert [kinds(messages) for messages in anew] == [expected, expected]
 
 
@@ -144,7 +144,7 @@ def test_only_the_difference_is_told():
     scene = links.changes_while_a_neighbour_was_dead()
     told = scene.sent("B2", "B1")
     assert [m for m in told if m.startswith("Subscribe")] == ["Subscribe sub/cheap#3 price < 10"]
-    assert "SubscriptionsTold, ended sub/many#2" in told
+    assert "SubscriptionsSynced, ended sub/many#2" in told
 
 
 def test_data_waits_for_agreement():
@@ -156,7 +156,7 @@ def test_data_waits_for_agreement():
 
     # B1 knows what B2 wants, and sends when it takes data; B2 does when it knows what B3 wants
     assert first("B1 <- B2 ", "NeighbourNames B1, B3") < first("B1 -> B2 ", "data 1: Publish")
-    assert first("B2 <- B3 ", "SubscriptionsTold") < first("B2 -> B3 ", "data 1: Publish")
+    assert first("B2 <- B3 ", "SubscriptionsSynced") < first("B2 -> B3 ", "data 1: Publish")
 
 
 def test_a_publication_sent_again_is_delivered_once():

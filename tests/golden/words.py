@@ -8,15 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from byway.core.actions import (
-    CancelTimer,
-    CloseLink,
-    OpenLink,
-    Send,
-    SetTimer,
-    Tell,
-    Timer,
-)
+from byway.core.actions import CancelTimer, CloseLink, OpenLink, Send, SendReply, SetTimer, Timer
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
@@ -34,7 +26,7 @@ from byway.model.messages import (
     Acknowledge,
     Advertise,
     AdvertisementSettled,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     AdvertiseRequest,
     Attached,
     Batch,
@@ -42,15 +34,13 @@ from byway.model.messages import (
     BrokersUnreachable,
     DeliveriesReceived,
     Delivery,
+    Disconnect,
     EntryId,
     Hello,
     LinkProbe,
     Load,
     LoadReport,
-    NamesAsked,
-    NamesHeld,
     NeighbourNames,
-    Parting,
     PublicationsAccepted,
     PublicationsConfirmed,
     Publish,
@@ -60,8 +50,10 @@ from byway.model.messages import (
     Subscribe,
     SubscribeRequest,
     SubscriptionsSettled,
-    SubscriptionsTold,
-    TablesHeld,
+    SubscriptionsSynced,
+    SyncDigest,
+    SyncNames,
+    SyncRequest,
     Unadvertise,
     UnadvertiseRequest,
     Unsubscribe,
@@ -87,7 +79,7 @@ def action_line(broker: str, action: object) -> str:
     match action:
         case Send():
             line = _line(f"{broker} -> {action.link}", frame(action.frame))
-        case Tell():
+        case SendReply():
             told = "; ".join(reply(r) for r in action.replies)
             line = _line(f"{broker} => {action.client}", told)
         case _:
@@ -213,7 +205,7 @@ def message(what: object) -> str:
             return f"{kind} {entry(what.id)}"
         case SubscriptionsSettled() | Unsubscribe():
             return f"{kind} {_entries(what.ids)}"
-        case AdvertisementsTold() | SubscriptionsTold():
+        case AdvertisementsSynced() | SubscriptionsSynced():
             return f"{kind}, ended {_entries(what.ended)}" if what.ended else kind
         case Publish():
             return f"Publish {_publication(what)} hop {what.hop} distance {what.distance}"
@@ -221,37 +213,37 @@ def message(what: object) -> str:
             return f"{kind} {', '.join(_load(load) for load in what.loads)}"
         case LinkProbe():
             return f"{kind} {what.number} {' – '.join(what.path)}"
-        case Parting():
+        case Disconnect():
             return f"{kind}: {what.reason}"
         case NeighbourNames():
             return f"{kind} {', '.join(what.names)}{_restarting(what)}"
         case BrokersUnreachable():
             return f"{kind} {', '.join(what.brokers) or 'none'}"
-        case TablesHeld() | NamesAsked() | NamesHeld():
+        case SyncDigest() | SyncRequest() | SyncNames():
             return f"{kind} {_compared(what)}"
     raise AssertionError(f"no words for {what}")
 
 
-def _compared(what: TablesHeld | NamesAsked | NamesHeld) -> str:
+def _compared(what: SyncDigest | SyncRequest | SyncNames) -> str:
     parts = []
     for kind, items in (
         ("advertisement", what.advertisements),
         ("subscription", what.subscriptions),
     ):
-        if isinstance(what, NamesHeld):
+        if isinstance(what, SyncNames):
             names = [f"{entry(id)} {'settled' if ok else 'unsettled'}" for id, ok in items]
             parts += [f"{kind}s {', '.join(names)}"] if names else []
         else:
-            asked = isinstance(what, NamesAsked)
+            asked = isinstance(what, SyncRequest)
             buckets = len(items) if asked else sum(digest != 0 for digest in items)
             parts += [f"{kind} buckets: {buckets}"] if buckets else []
-    if isinstance(what, TablesHeld) and what.neighbours:
+    if isinstance(what, SyncDigest) and what.neighbours:
         parts.append(f"neighbours {', '.join(what.neighbours)}")
     said = ", ".join(parts) or "nothing"
-    return f"{said}{_restarting(what)}" if isinstance(what, TablesHeld) else said
+    return f"{said}{_restarting(what)}" if isinstance(what, SyncDigest) else said
 
 
-def _restarting(what: TablesHeld | NeighbourNames) -> str:
+def _restarting(what: SyncDigest | NeighbourNames) -> str:
     return ", restarting" if what.restarting else ""
 
 

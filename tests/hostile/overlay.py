@@ -17,14 +17,14 @@ from byway.model import ANY
 from byway.model.errors import BywayError
 from byway.model.messages import (
     Advertise,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     Batch,
+    Disconnect,
     EntryId,
     Hello,
     Lane,
-    Parting,
     Preamble,
-    TablesHeld,
+    SyncDigest,
 )
 from byway.wire import FRAME_BYTES_MAX, FrameReader, decode, encode
 from tests.hostile.shapes import HOSTILE_BROKERS, PROTOCOL_VERSION, Facts
@@ -301,7 +301,9 @@ async def _observe(port: int) -> tuple[int, tuple[tuple[str, str, int, int], ...
     writer.write(encode(Preamble(PROTOCOL_VERSION, "broker", name, 1, FRAME_BYTES_MAX, 5_000)))
     writer.write(encode(Hello(name, 1, 0, 0, 0, 0)))
     advert = Advertise(EntryId(f"c-{name}", "observer", 1, 1), ANY)
-    writer.write(encode(Batch(Lane.CONTROL, 1, (TablesHeld((), ()), advert, AdvertisementsTold()))))
+    writer.write(
+        encode(Batch(Lane.CONTROL, 1, (SyncDigest((), ()), advert, AdvertisementsSynced())))
+    )
     frames, incarnation = FrameReader(FRAME_BYTES_MAX), 1
     ids: dict[EntryId, None] = {}
     with suppress(TimeoutError):
@@ -313,6 +315,6 @@ async def _observe(port: int) -> tuple[int, tuple[tuple[str, str, int, int], ...
                     for message in getattr(frame, "messages", ()):
                         if isinstance(getattr(message, "id", None), EntryId):
                             ids[message.id] = None
-    writer.write(encode(Batch(Lane.CONTROL, 4, (Parting("seen enough"),))))
+    writer.write(encode(Batch(Lane.CONTROL, 4, (Disconnect("seen enough"),))))
     writer.close()
     return incarnation, tuple((i.client, i.name, i.incarnation, i.number) for i in sorted(ids))

@@ -16,17 +16,16 @@ import msgspec
 from byway.model.messages import (
     Acknowledge,
     Advertise,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     AdvertiseRequest,
     ClientHello,
     DeliveriesReceived,
+    Disconnect,
     Goodbye,
     Hello,
     HoldDeliveries,
     KeepAlive,
     Lane,
-    NamesHeld,
-    Parting,
     Preamble,
     Publish,
     PublishRequest,
@@ -34,8 +33,9 @@ from byway.model.messages import (
     StatusRequest,
     Subscribe,
     SubscribeRequest,
-    SubscriptionsTold,
-    TablesHeld,
+    SubscriptionsSynced,
+    SyncDigest,
+    SyncNames,
 )
 from byway.wire.codec import FRAME_BYTES_MAX
 from byway.wire.frames import LENGTH
@@ -160,7 +160,7 @@ class Speaker:
 
     def sync(self) -> None:
         """Compare tables: this end holds nothing, and has nothing to tell. Mostly in order."""
-        steps = [TablesHeld, AdvertisementsTold, SubscriptionsTold]
+        steps = [SyncDigest, AdvertisementsSynced, SubscriptionsSynced]
         draw = self.rng.random()
         if draw < 0.08:
             self.rng.shuffle(steps)
@@ -169,7 +169,7 @@ class Speaker:
         elif draw < 0.16:
             steps.append(pick(self.rng, steps))
         for step in steps:
-            empty = [[], []] if step is TablesHeld else [[], False]
+            empty = [[], []] if step is SyncDigest else [[], False]
             if self.rng.random() < 0.1:
                 self.tell(step)
             else:
@@ -202,7 +202,7 @@ _OF_BROKERS: Final = (
     *sorted(MESSAGES, key=lambda cls: cls.__name__),
     *(Advertise, Subscribe, Publish, Publish) * 4,
 )
-_ENDING: Final = (Parting, TablesHeld, NamesHeld)
+_ENDING: Final = (Disconnect, SyncDigest, SyncNames)
 """What ends a conversation with a broker, or breaks a rule where it was not asked for."""
 _OF_CLIENTS: Final = (
     *sorted(REQUESTS, key=lambda cls: cls.__name__),
@@ -252,7 +252,7 @@ def neighbour(rng: Random, facts: Facts) -> Script:
 def _neighbour_ends(rng: Random, peer: Speaker) -> None:
     draw = rng.random()
     if draw < 0.3:
-        peer.tell(Parting)
+        peer.tell(Disconnect)
     elif draw < 0.62:
         peer.tell(pick(rng, _OF_BROKERS), spoilt=True)
     elif draw < 0.72:

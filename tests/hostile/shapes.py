@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import inspect
 
-from byway.core.agreement import BUCKETS
+from byway.core.table_sync import BUCKETS
 from byway.model import messages
 from byway.model.filters import Filter
 from byway.model.messages import (
@@ -26,9 +26,9 @@ from byway.model.messages import (
     Batch,
     EntryId,
     Lane,
-    NamesAsked,
     Requests,
-    TablesHeld,
+    SyncDigest,
+    SyncRequest,
     Unsubscribe,
 )
 from byway.wire.codec import FRAME_BYTES_MAX
@@ -177,10 +177,10 @@ class Maker:
 
     def _known(self, cls: type, name: str, type: inspect.Type) -> Any:
         """What an honest peer could put into a field, by the field's name if that tells."""
-        if cls is TablesHeld:
+        if cls is SyncDigest:
             digests = [below(self.rng, 2**64) for _ in range(BUCKETS)]
             return digests if self.rng.random() < 0.2 else []
-        if cls is NamesAsked:
+        if cls is SyncRequest:
             return sorted({below(self.rng, BUCKETS) for _ in range(4)})
         maker = getattr(self, f"for_{name}", None)
         return self.value(type) if maker is None else maker()

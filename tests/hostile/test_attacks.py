@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from byway.model.messages import Lane, Parting, SubscribeRequest
+from byway.model.messages import Disconnect, Lane, SubscribeRequest
 from tests.hostile import corpus
 from tests.hostile.attack import Attacker
 from tests.hostile.overlay import NEIGHBOURS, FoundError, Overlay
@@ -80,7 +80,7 @@ async def _is_understood(overlay: Overlay) -> None:
         peer.greet()
         if role == "broker":
             peer.sync()
-            peer.tell_exactly(Lane.CONTROL, [MESSAGES[Parting].tag, PARTING])
+            peer.tell_exactly(Lane.CONTROL, [MESSAGES[Disconnect].tag, PARTING])
         else:
             peer.ask(SubscribeRequest)
         assert await attacker.play_one(Script(role, tuple(peer.pieces))) in (None, PARTING)

@@ -26,7 +26,7 @@ from byway.model.messages import (
     Settled,
     SubscribeRequest,
 )
-from byway.model.trace import Event
+from byway.model.trace_schema import Event
 from byway.trace import read_trace
 from tests.integration.processes import (
     BrokerProcess,

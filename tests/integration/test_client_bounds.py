@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientRequested, Input
 from byway.model import ANY, TRUE, parse
+from byway.model.addresses import Address
 from byway.model.constraints import NumberRange, NumberSet
 from byway.model.filters import Conjunction, Filter
 from byway.model.messages import (
@@ -39,7 +40,7 @@ from byway.model.messages import (
     UnsubscribeRequest,
 )
 from byway.runtime.server import BrokerServer
-from byway.runtime.settings import Address, BrokerSettings, Limits
+from byway.runtime.settings import BrokerSettings, Limits
 from byway.wire import FRAME_BYTES_MAX, FrameReader, decode, encode, encode_all
 from tests.integration.loops import in_loop, until
 from tests.integration.network import rss_bytes

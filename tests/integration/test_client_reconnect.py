@@ -7,7 +7,7 @@ import pytest
 
 import byway
 from byway import LocalOverlay
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.model.messages import (
     CLIENT_PROTOCOL_VERSION,
     AnyFrame,
@@ -17,7 +17,7 @@ from byway.model.messages import (
     Replies,
     Welcome,
 )
-from byway.runtime.connection import Connection
+from byway.transport.connection import Connection
 from tests.integration.loops import in_loop, soon, until
 
 pytestmark = pytest.mark.integration

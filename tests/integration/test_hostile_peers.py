@@ -26,7 +26,7 @@ from byway.model.messages import (
     Requests,
     Settled,
     SubscribeRequest,
-    TablesHeld,
+    SyncDigest,
     Welcome,
 )
 from byway.wire import FRAME_BYTES_MAX, encode
@@ -124,7 +124,7 @@ def test_a_broker_that_greets_with_the_last_epoch(tmp_path: Path) -> None:
     with brokers() as started:
         first, second = pair(started, tmp_path)
         with RawPeer(first.port).greet("B3", epoch=2**63 - 1) as enemy:
-            enemy.say(Batch(Lane.CONTROL, 1, (TablesHeld((), ()),)))
+            enemy.say(Batch(Lane.CONTROL, 1, (SyncDigest((), ()),)))
             enemy.hear(Batch)
         third = started.start(
             "--id", "B3", *ANYWHERE, "--neighbour", f"B1@{first.address}"
@@ -148,7 +148,7 @@ def test_nothing_is_kept_of_a_broker_before_it_has_said_all(tmp_path: Path) -> N
             "no-version": (Hello("no-version", 1, 0, 0, 0, 0, version=77),),
             "no-incarnation": (Hello("no-incarnation", 0, 0, 0, 0, 0),),
             "two-incarnations": (Hello("two-incarnations", 2, 0, 0, 0, 0),),
-            "too-early": (Batch(Lane.CONTROL, 1, (TablesHeld((), ()),)),),
+            "too-early": (Batch(Lane.CONTROL, 1, (SyncDigest((), ()),)),),
             "B2": (),  # the name of one that is there
         }
         for name, said in rude.items():

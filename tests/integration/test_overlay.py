@@ -9,10 +9,10 @@ import pytest
 
 import byway
 from byway import LocalOverlay, TopologyError
-from byway.model.trace import Event
-from byway.runtime.overlay import tree_of
+from byway.local.overlay import tree_of
+from byway.model.trace_schema import Event
 from byway.runtime.tracing import DRAIN_S
-from byway.sim.shapes import balanced_tree
+from byway.sim.topology.shapes import balanced_tree
 from byway.trace import read_trace
 from tests.integration.loops import in_loop, until
 

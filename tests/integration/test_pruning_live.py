@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import byway
-from byway.runtime.status import BrokerStatus
+from byway.model.status import BrokerStatus
 from tests.integration.loops import TEST_S
 from tests.integration.network import Star
 from tests.integration.processes import brokers

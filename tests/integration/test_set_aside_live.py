@@ -10,6 +10,7 @@ import pytest
 
 import byway
 from byway.model import ANY, parse
+from byway.model.addresses import Address, Neighbour
 from byway.model.messages import (
     AdvertiseRequest,
     Attached,
@@ -23,8 +24,8 @@ from byway.runtime.commands import DISCARD, OperatorCommands
 from byway.runtime.inspection import status_of
 from byway.runtime.metrics import Metrics
 from byway.runtime.server import BrokerServer
-from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
-from byway.runtime.storage import Storage
+from byway.runtime.settings import BrokerSettings, Limits
+from byway.storage.storage import Storage
 from tests.integration.loops import until
 from tests.integration.processes import TRAPPED, brokers
 from tests.trapped import CONFIG, trap

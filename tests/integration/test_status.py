@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from byway import BywayError, ClosedError, LocalOverlay, NotToldError
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.model.errors import FrameError
-from byway.runtime.status import BrokerStatus, decode_status, encode_status
+from byway.model.status import BrokerStatus, decode_status, encode_status
 from tests.integration.loops import in_loop, until
 
 pytestmark = pytest.mark.integration

@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from byway import LocalOverlay, NotSettledError, blocking
-from byway.core.config import BrokerConfig
-from byway.runtime import conversation
+from byway.client import conversation
+from byway.core.broker_config import BrokerConfig
 from tests.integration.loops import in_loop, until
 
 pytestmark = pytest.mark.integration

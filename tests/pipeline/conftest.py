@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from byway.pipeline.session import open_session
+from byway.pipeline.spark_session import open_session
 
 HERE = Path(__file__).parent
 SETTINGS = {

@@ -18,9 +18,9 @@ from byway.pipeline.claims.claim import (
     Size,
     Statement,
 )
-from byway.pipeline.claims.drive import Row
+from byway.pipeline.claims.claim_plots import plot
 from byway.pipeline.claims.judging import Estimate, Judgement, Key, figure, in_words, judge
-from byway.pipeline.claims.plots import plot
+from byway.pipeline.claims.reproduction import Row
 
 DELAY = Measure(name="delay", unit="s", value="mean_delay_ms / 1000")
 LOAD = Measure(name="load", unit="", value="messages")

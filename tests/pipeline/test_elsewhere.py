@@ -22,7 +22,7 @@ import pytest
 from byway.model import parse
 from byway.pipeline.java import java_home
 from byway.pipeline.workloads import request_of
-from byway.pipeline.workloads.generate import Piece, write_piece
+from byway.pipeline.workloads.generate import WorkloadPiece, write_piece
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario
 from byway.workload import Feeds
@@ -187,7 +187,7 @@ def test_workloads_own_tables_and_matching_are_the_same(
     for table in ("subscriptions", "publications"):
         (here / table).mkdir(parents=True)
         path = here / table / "part-00000.parquet"
-        write_piece(request, Piece(table, 0, str(path)))
+        write_piece(request, WorkloadPiece(table, 0, str(path)))
         assert (made / table / path.name).read_bytes() == path.read_bytes()
     assert told["kind"] == "dt1"
     (tmp_path / "filters.csv").write_text("filter\nitem < 5\nfeed = 'B001'\n")

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
-from byway.pipeline.errors import TableError
-from byway.pipeline.inputs import Options, Type, plan_load
-from byway.pipeline.inputs.load import Loaded, Piece, load_file
-from byway.pipeline.inputs.types import CellError, inferred, value_of
-from byway.pipeline.tables import check_file
+from byway.pipeline.importing import ImportOptions, Type, plan_load
+from byway.pipeline.importing.loading import ImportPiece, Loaded, load_file
+from byway.pipeline.importing.types import CellError, inferred, value_of
+from byway.pipeline.pipeline_errors import TableError
+from byway.pipeline.table_files import check_file
 from byway.pipeline.workload_schemas import PUBLICATIONS, REJECTS, SUBSCRIPTIONS
 
 QUOTES = """\
@@ -44,10 +44,10 @@ class Read:
     """What became of one file, without Spark."""
 
     def __init__(self, kind: Any, file: Path, **options: Any) -> None:
-        plan = plan_load(kind, [file], Options(**options))
+        plan = plan_load(kind, [file], ImportOptions(**options))
         rows, rejects = file.with_suffix(".rows"), file.with_suffix(".rejects")
         self.plan = plan
-        self.told: Loaded = load_file(plan, Piece(plan.files[0], 1, str(rows), str(rejects)))
+        self.told: Loaded = load_file(plan, ImportPiece(plan.files[0], 1, str(rows), str(rejects)))
         check_file(PUBLICATIONS if kind == "publications" else SUBSCRIPTIONS, rows)
         check_file(REJECTS, rejects)
         self.rows = pq.read_table(rows).to_pylist()
@@ -240,7 +240,7 @@ def test_a_file_that_cannot_be_read_is_told(
 ) -> None:
     file = write(tmp_path / name, text)
     with pytest.raises(TableError) as caught:
-        plan_load("publications", [file], Options())
+        plan_load("publications", [file], ImportOptions())
     assert str(caught.value).startswith(f"{file}: ")
     assert told in str(caught.value)
 
@@ -248,15 +248,15 @@ def test_a_file_that_cannot_be_read_is_told(
 def test_columns_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [[1]]}), tmp_path / "q.parquet")
     with pytest.raises(TableError, match=r"column 'a' is list<.*; declare its type, string or"):
-        plan_load("publications", [tmp_path / "q.parquet"], Options())
+        plan_load("publications", [tmp_path / "q.parquet"], ImportOptions())
     file = write(tmp_path / "f.csv", "a,b\n")
     with pytest.raises(TableError, match=r"there is no column 'filter'; .* of a, b"):
-        plan_load("subscriptions", [file], Options())
+        plan_load("subscriptions", [file], ImportOptions())
     with pytest.raises(TableError, match="there is no column 'x'; it has a, b"):
-        plan_load("publications", [file], Options(types={"x": Type.SKIP}))
+        plan_load("publications", [file], ImportOptions(types={"x": Type.SKIP}))
     (tmp_path / "empty").mkdir()
     with pytest.raises(TableError, match=r"holds no \.csv or \.parquet file"):
-        plan_load("publications", [tmp_path / "empty"], Options())
+        plan_load("publications", [tmp_path / "empty"], ImportOptions())
 
 
 def test_numbers_of_ones_own_are_in_every_file(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_numbers_of_ones_own_are_in_every_file(tmp_path: Path) -> None:
         write(tmp_path / "b.csv", "filter\n"),
     ]
     with pytest.raises(TableError) as caught:
-        plan_load("subscriptions", files, Options(id="n"))
+        plan_load("subscriptions", files, ImportOptions(id="n"))
     told = "there is no column 'n' with numbers; every file needs it, and this one has filter"
     assert str(caught.value) == f"{files[1]}: {told}"
 
@@ -273,9 +273,9 @@ def test_numbers_of_ones_own_are_in_every_file(tmp_path: Path) -> None:
 def test_what_says_nothing_of_such_rows_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "f.csv", "filter,a\n")
     with pytest.raises(TableError, match="column 'a' has a type, but only publications have attri"):
-        plan_load("subscriptions", [file], Options(types={"a": Type.STRING}))
+        plan_load("subscriptions", [file], ImportOptions(types={"a": Type.STRING}))
     with pytest.raises(TableError, match="column 'filter' has filters, but only subscriptions"):
-        plan_load("publications", [file], Options(filter="filter"))
+        plan_load("publications", [file], ImportOptions(filter="filter"))
 
 
 def test_files_that_are_not_read_are_named(
@@ -286,13 +286,13 @@ def test_files_that_are_not_read_are_named(
     for name in names:
         write(tmp_path / name, "a\n1\n")
     pq.write_table(pa.table({"a": [7]}), tmp_path / "sub/c.Parquet")
-    plan = plan_load("publications", [tmp_path], Options())
+    plan = plan_load("publications", [tmp_path], ImportOptions())
     read, skipped = (tuple(str(tmp_path / name) for name in n) for n in (
         ("a.csv", "b.CSV", "sub/c.Parquet"), (".f.csv", "_e.csv", "d.csv.gz", "sub/g.txt"),
     ))  # fmt: skip
     assert (plan.files, plan.skipped) == (read, skipped)
     assert caplog.messages == [f"files that are not read: {', '.join(skipped)}"]
-    named = plan_load("publications", [tmp_path, tmp_path / "_e.csv"], Options())
+    named = plan_load("publications", [tmp_path, tmp_path / "_e.csv"], ImportOptions())
     assert named.files == (*read, skipped[1])
     assert named.skipped == (skipped[0], *skipped[2:])
 
@@ -303,7 +303,7 @@ def test_many_files_that_are_not_read_are_counted(
     write(tmp_path / "a.csv", "a\n")
     for number in range(8):
         write(tmp_path / f"{number}.txt", "")
-    assert len(plan_load("publications", [tmp_path], Options()).skipped) == 8
+    assert len(plan_load("publications", [tmp_path], ImportOptions()).skipped) == 8
     (told,) = caplog.messages
     assert told.endswith(f"{tmp_path}/4.txt and 3 more")
 
@@ -314,7 +314,7 @@ def test_a_file_that_is_named_twice_is_read_once(
     file = write(tmp_path / "a.csv", "a\n1\n")
     (tmp_path / "b.csv").symlink_to(file)
     monkeypatch.chdir(tmp_path)
-    plan = plan_load("publications", [tmp_path, file, Path("a.csv")], Options())
+    plan = plan_load("publications", [tmp_path, file, Path("a.csv")], ImportOptions())
     assert plan.files == (str(file),)
 
 
@@ -325,8 +325,10 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     half = len(content) // 2
     content[4:half] = b"\xff" * (half - 4)
     file.write_bytes(content)
-    plan = plan_load("publications", [file], Options())
-    told = load_file(plan, Piece(str(file), 1, str(tmp_path / "rows"), str(tmp_path / "rejects")))
+    plan = plan_load("publications", [file], ImportOptions())
+    told = load_file(
+        plan, ImportPiece(str(file), 1, str(tmp_path / "rows"), str(tmp_path / "rejects"))
+    )
     assert told.fault is not None
     assert told.fault.startswith("cannot be read to its end")
 

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from byway.cli.main import app
-from byway.pipeline.errors import SessionError
 from byway.pipeline.java import find_java, java_home
-from byway.pipeline.session import open_session
+from byway.pipeline.pipeline_errors import SessionError
+from byway.pipeline.spark_session import open_session
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,7 +102,7 @@ def test_the_launcher_drops_the_argument_that_the_packaged_java_lacks(
 
 
 WITHOUT_JAVA = """
-from byway.pipeline.session import open_session
+from byway.pipeline.spark_session import open_session
 with open_session("local[1]") as spark:
     version = "java_method('java.lang.System', 'getProperty', 'java.home')"
     print(spark.range(1).mapInArrow(lambda batches: batches, "id long").selectExpr(version).first())

@@ -15,12 +15,18 @@ from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
 from byway.model import Filter, FilterError, Value, parse
-from byway.pipeline.matching.drive import match_tables
-from byway.pipeline.matching.parts import MEMORY_MIN, BuildPiece, Part, build_parts, part_rows
-from byway.pipeline.matching.rows import batches_of, encoded, grouped, publications
-from byway.pipeline.matching.task import MatchPiece, Places, SumPiece, match_piece, sum_up
-from byway.pipeline.matching.texts import FilterTexts
-from byway.pipeline.tables import SUFFIX, check_file, write_file
+from byway.pipeline.bulk_matching.filter_texts import FilterTexts
+from byway.pipeline.bulk_matching.match_tables import match_tables
+from byway.pipeline.bulk_matching.match_task import (
+    MatchPiece,
+    MatchPlaces,
+    SumPiece,
+    match_piece,
+    sum_up,
+)
+from byway.pipeline.bulk_matching.parts import MEMORY_MIN, BuildPiece, Part, build_parts, part_rows
+from byway.pipeline.bulk_matching.rows import batches_of, encoded, grouped, publications
+from byway.pipeline.table_files import SUFFIX, check_file, write_file
 from byway.pipeline.workload_schemas import (
     PAIRS,
     PUBLICATION_MATCHES,
@@ -178,8 +184,8 @@ class Matched:
         wanted = grouped([place / "s.parquet"], 1)
         sample = groups[0] if groups else None
         self.parts = build_parts(BuildPiece(wanted, sample, str(place / "part"), memory)).parts
-        places = Places(str(place), str(place))
-        counted = Places(str(place), None)
+        places = MatchPlaces(str(place), str(place))
+        counted = MatchPlaces(str(place), None)
         for part_number, part in enumerate(self.parts):
             for number, some in enumerate(groups):
                 task = MatchPiece(part_number, part, number, some)

@@ -15,14 +15,16 @@ from typer.testing import CliRunner
 
 from byway.cli.main import app
 from byway.pipeline import schemas
-from byway.pipeline.schemas import TRACE, Table
+from byway.pipeline.schemas import TRACE, TableSchema
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/guide/pipeline.md").read_text()
 CLAIMS = (ROOT / "docs/guide/reproduce.md").read_text()
 REFERENCE = (ROOT / "docs/reference/trace-tables.md").read_text()
 BLOCK = re.compile(r"^```(sh|text|py|toml)\n(.*?)^```$", re.M | re.S)
-TABLES = [table for table in vars(schemas).values() if isinstance(table, Table) and table != TRACE]
+TABLES = [
+    table for table in vars(schemas).values() if isinstance(table, TableSchema) and table != TRACE
+]
 
 
 def agrees(expected: str, output: str) -> bool:
@@ -82,7 +84,7 @@ def test_the_sweep_of_the_guide_is_the_example() -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.name))
-def test_the_reference_has_every_column(table: Table) -> None:
+def test_the_reference_has_every_column(table: TableSchema) -> None:
     section = re.search(rf"^## {table.name}\n(.*?)(?=^## |\Z)", REFERENCE, re.M | re.S)
     assert section is not None
     assert f"Version {table.version}." in section[1]

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql import SparkSession
 
-from byway.pipeline.errors import SessionError
-from byway.pipeline.session import open_session
+from byway.pipeline.pipeline_errors import SessionError
+from byway.pipeline.spark_session import open_session
 
 
 def test_an_active_session_is_taken_and_left_alone(spark: SparkSession) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from byway.model.trace import Event
-from byway.pipeline.story.script import BROAD, POLICIES, Script
-from byway.pipeline.story.telling import (
+from byway.model.trace_schema import Event
+from byway.pipeline.storm.script import BROAD, POLICIES, Script
+from byway.pipeline.storm.telling import (
     begin_of,
     control_over_time,
     delays_over_time,

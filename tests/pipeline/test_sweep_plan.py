@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from byway.pipeline.errors import SweepError
+from byway.pipeline.pipeline_errors import SweepError
 from byway.pipeline.sweeps import Run, Sweep, read_sweep
 from byway.pipeline.sweeps.plan import toml_text
 from byway.sim.scenario import read_scenario

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from byway.pipeline.jobs import run_job
 from byway.pipeline.schemas import FAILURES, METRICS, SUMMARY, TRACE
 from byway.pipeline.sweeps import Sweep, read_sweep, run_sweep
-from byway.pipeline.sweeps.task import Done, _in_a_process
-from byway.pipeline.tables import check_file, files_of, read_file, read_table, run_of
+from byway.pipeline.sweeps.run_task import Done, _in_a_process
+from byway.pipeline.table_files import check_file, files_of, read_file, read_table, run_of
 from byway.pipeline.traces import analyse
 from byway.sim.run import run_scenario
 

@@ -9,18 +9,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from byway.model.trace import Event
-from byway.pipeline.errors import TableError
-from byway.pipeline.schemas import (
-    CONTROL,
-    METRICS,
-    SUMMARY,
-    TRACE,
-    Column,
-    ColumnType,
-    Table,
-)
-from byway.pipeline.tables import (
+from byway.model.trace_schema import Event
+from byway.pipeline.pipeline_errors import TableError
+from byway.pipeline.schemas import CONTROL, METRICS, SUMMARY, TRACE, Column, ColumnType, TableSchema
+from byway.pipeline.table_files import (
     check_file,
     checked_files,
     files_of,
@@ -35,7 +27,7 @@ from tests.pipeline.trace_rows import collected, frame, row
 ROWS = [("r", "adv", 1, 2, 3), ("r", "sub", 4, 5, 6)]
 
 
-def write_rows(path: Path, table: Table = CONTROL) -> Path:
+def write_rows(path: Path, table: TableSchema = CONTROL) -> Path:
     columns = zip(*ROWS, strict=True)
     data = dict(zip(CONTROL.names, columns, strict=True))
     data |= {name: ("?",) * len(ROWS) for name in table.names[len(CONTROL.names) :]}
@@ -43,7 +35,7 @@ def write_rows(path: Path, table: Table = CONTROL) -> Path:
     return path
 
 
-def reason(table: Table, path: Path) -> str:
+def reason(table: TableSchema, path: Path) -> str:
     with pytest.raises(TableError) as caught:
         check_file(table, path)
     assert str(caught.value) == f"{path}: {caught.value.reason}"
@@ -52,7 +44,7 @@ def reason(table: Table, path: Path) -> str:
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("table", [TRACE, SUMMARY, METRICS], ids=lambda table: str(table.name))
-def test_both_schemas_say_the_same(table: Table) -> None:
+def test_both_schemas_say_the_same(table: TableSchema) -> None:
     assert table.spark_schema().names == table.arrow_schema().names == table.names
     assert len(set(table.names)) == len(table.names)
 

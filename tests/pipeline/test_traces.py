@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from byway.model.trace import Event
-from byway.pipeline.traces import deliveries, load, sizes, trees
-from byway.pipeline.traces.summary import summary
+from byway.model.trace_schema import Event
+from byway.pipeline.traces import broker_load as load
+from byway.pipeline.traces import delivery_paths as deliveries
+from byway.pipeline.traces import sizes, trees
 from byway.pipeline.traces.tallies import tallies
+from byway.pipeline.traces.trace_summary import summary
 from tests.pipeline.trace_rows import collected, frame, row
 
 # p publishes at A; B passes it on and wants it for nobody, C delivers to two clients, D is reached

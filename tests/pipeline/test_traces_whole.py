@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from byway.pipeline.schemas import BROKERS, HOPS, LINKS, SIZES, SUMMARY, TRACE, TREES
-from byway.pipeline.tables import read_table
+from byway.pipeline.table_files import read_table
 from byway.pipeline.traces import Analysis, analyse
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario

@@ -11,12 +11,18 @@ from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
 from byway.model import parse
-from byway.pipeline.errors import WorkloadRequestError
-from byway.pipeline.tables import check_file, read_table
+from byway.pipeline.pipeline_errors import WorkloadRequestError
+from byway.pipeline.table_files import check_file, read_table
 from byway.pipeline.workload_schemas import PUBLICATIONS, SCHEDULE, SUBSCRIPTIONS
 from byway.pipeline.workloads import KINDS, generate, request_of
-from byway.pipeline.workloads.columns import broker_column, filter_texts, publication_rows
-from byway.pipeline.workloads.generate import FILE_ROWS, Piece, pieces_of, tables_of, write_piece
+from byway.pipeline.workloads.generate import (
+    FILE_ROWS,
+    WorkloadPiece,
+    pieces_of,
+    tables_of,
+    write_piece,
+)
+from byway.pipeline.workloads.workload_columns import broker_column, filter_texts, publication_rows
 from byway.workload import (
     Clustered,
     CoveringDegree,
@@ -160,7 +166,7 @@ def test_bytes_do_not_depend_on_who_makes_them(spark: SparkSession, tmp_path: Pa
     ]
     assert shown[-1] == 3
     # a smaller workload has the same full files
-    piece = Piece("publications", 0, str(tmp_path / "full.parquet"))
+    piece = WorkloadPiece("publications", 0, str(tmp_path / "full.parquet"))
     write_piece(request_of("dt3", publications=FILE_ROWS, seed=9), piece)
     full = sha256((tmp_path / "full.parquet").read_bytes()).hexdigest()
     assert full == made["publications/part-00000.parquet"]

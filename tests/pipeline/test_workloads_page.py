@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from byway.pipeline import workload_schemas
-from byway.pipeline.schemas import Table
+from byway.pipeline.schemas import TableSchema
 from byway.pipeline.workloads import KINDS, Description
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference/workload-tables.md").read_text()
 GUIDE = (DOCS / "guide/pipeline.md").read_text()
-TABLES = [table for table in vars(workload_schemas).values() if isinstance(table, Table)]
+TABLES = [table for table in vars(workload_schemas).values() if isinstance(table, TableSchema)]
 
 
 def section(title: str) -> str:
@@ -23,7 +23,7 @@ def section(title: str) -> str:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.name))
-def test_the_reference_has_every_column(table: Table) -> None:
+def test_the_reference_has_every_column(table: TableSchema) -> None:
     told = section(table.name)
     assert f"Version {table.version}." in told
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (yes|no) \| (.*) \|$", told, re.M)

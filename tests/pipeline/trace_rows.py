@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from byway.model.trace import FILLED, Event
+from byway.model.trace_schema import FILLED, Event
 from byway.pipeline.schemas import TRACE
 
 Row = dict[str, Any]

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byway.core.actions import SetTimer
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import TimerFired
 from byway.core.invariants import validate
 from byway.core.subscriptions import TIMER
 from byway.model import Filter, covers, merge, parse
-from byway.model.merging import merge_exactly
+from byway.model.filter_merging import merge_exactly
 from byway.model.messages import (
     EntryId,
     Retire,

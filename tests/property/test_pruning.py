@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byway.core.actions import Send
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.covering.packing import PACK_MAX, packed
 from byway.core.covering.statistics import Statistics, critical_distance
 from byway.core.inputs import LoadSampled, TimerFired

@@ -6,8 +6,8 @@ A `Tampered` broker hands its actions to a function of the test, which may chang
 import msgspec
 import pytest
 
-from byway.core.actions import Send, SetTimer, Tell, Timer
-from byway.core.config import BrokerConfig
+from byway.core.actions import Send, SendReply, SetTimer, Timer
+from byway.core.broker_config import BrokerConfig
 from byway.core.tables import Origin
 from byway.model import TRUE, parse
 from byway.model.messages import (
@@ -21,9 +21,9 @@ from byway.model.messages import (
     Refused,
     Settled,
 )
-from byway.sim.fresh import FreshNetwork, plain_tables, tables_of
-from byway.sim.shapes import chain
-from byway.sim.world import World
+from byway.sim.engine.world import World
+from byway.sim.oracle.reference_network import ReferenceNetwork, plain_tables, tables_of
+from byway.sim.topology.shapes import chain
 from tests.sim.world_runs import RandomRun
 
 pytestmark = pytest.mark.sim
@@ -56,8 +56,8 @@ def on_replies(change):
 
     def changed(actions):
         return [
-            Tell(action.client, tuple(change(action.client, list(action.replies))))
-            if isinstance(action, Tell)
+            SendReply(action.client, tuple(change(action.client, list(action.replies))))
+            if isinstance(action, SendReply)
             else action
             for action in actions
         ]
@@ -183,8 +183,8 @@ def test_deliveries_in_the_wrong_order_are_seen():
 def test_a_delivery_that_nobody_asked_for_is_seen():
     def misdeliver(actions):
         for action in list(actions):
-            if isinstance(action, Tell) and action.client == "sink":
-                actions.append(Tell("other", action.replies))
+            if isinstance(action, SendReply) and action.client == "sink":
+                actions.append(SendReply("other", action.replies))
         return actions
 
     case = Case(misdeliver)
@@ -218,7 +218,7 @@ def test_a_delivery_after_unsubscribing_is_seen():
 
 def test_a_confirmation_that_comes_too_early_is_seen():
     def confirm(actions):
-        return [*actions, Tell("source", (PublicationsConfirmed(1),))]
+        return [*actions, SendReply("source", (PublicationsConfirmed(1),))]
 
     case = Case(confirm, at="B1")
     case.publish(1)
@@ -378,7 +378,7 @@ def test_plain_tables_are_those_of_fresh_brokers():
         run.run()
         clients = [client for client in run.world.clients.values() if client.has_session]
         topology = run.world.topology
-        network = FreshNetwork(topology, dict.fromkeys(topology.brokers, BrokerConfig()))
+        network = ReferenceNetwork(topology, dict.fromkeys(topology.brokers, BrokerConfig()))
         network.hold(clients)
         done = {name: tables_of(broker) for name, broker in network.brokers.items()}
         assert plain_tables(topology, clients) == done

@@ -9,11 +9,11 @@ import random
 
 import pytest
 
-from byway.core.agreement import TIMER as SYNC_TIMER
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown, NeighbourAdded, Started
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
+from byway.core.table_sync import TIMER as SYNC_TIMER
 from byway.model.messages import Attached, Delivery
 from tests.core_net import Net
 from tests.sim import test_routing_is_exact as exact

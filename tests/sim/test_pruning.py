@@ -11,7 +11,7 @@ from collections import defaultdict
 
 import pytest
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LoadSampled
 from byway.core.subscriptions import TIMER
 from byway.model import ANY, parse

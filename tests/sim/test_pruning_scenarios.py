@@ -11,7 +11,7 @@ from byway.pipeline.claims.catalogue._pruning import (
     SMALL_TABLE_II,
 )
 from byway.pipeline.claims.claim import Size
-from byway.sim.measuring import GroupMeasures
+from byway.sim.meters import GroupMeasures
 from byway.sim.run import Result, run_scenario
 from byway.sim.scenario import read_scenario
 

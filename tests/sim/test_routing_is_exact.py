@@ -6,14 +6,14 @@ from collections import defaultdict
 
 import pytest
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
 from byway.core.invariants import validate
-from byway.core.seen import Seen
 from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model import conforms, parse
 from byway.model.filters import covers
 from byway.model.messages import Attached, Delivery, PublicationsConfirmed, Settled
+from byway.model.seen import SeenPublications
 from tests.core_net import Net
 from tests.sim.world_runs import many, many_seeds
 
@@ -280,7 +280,7 @@ def test_thousands_of_seeds(variant):
 def check_deliveries(world, calm):
     reached = defaultdict(set)
     for client in CLIENTS:
-        seen, latest = Seen(1_000), defaultdict(int)
+        seen, latest = SeenPublications(1_000), defaultdict(int)
         for delivery in world.net.got(client, Delivery):
             publication = delivery.publication
             key = (publication.publisher, publication.incarnation, publication.sequence)

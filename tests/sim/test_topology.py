@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byway.model.errors import BywayError, TopologyError
-from byway.sim.seed_trees import seed_names, seed_topology
-from byway.sim.shapes import balanced_tree, broker_names, chain, random_tree, seeded, star
-from byway.sim.topology import LinkSpec, Role, Topology
-from byway.sim.topology_spec import from_spec, placement_from_spec, spec_keys
-from byway.sim.transit_stub import (
+from byway.sim.topology.seed_trees import seed_names, seed_topology
+from byway.sim.topology.shapes import balanced_tree, broker_names, chain, random_tree, seeded, star
+from byway.sim.topology.topology_spec import from_spec, placement_from_spec, spec_keys
+from byway.sim.topology.transit_stub import (
     TransitStub,
     Underlay,
     minimum_spanning_edges,
     place,
     transit_stub,
 )
+from byway.sim.topology.tree import LinkSpec, Role, Topology
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/topologies.md").read_text()
 SMALL = TransitStub(transit_domains=3, transit_nodes=2, stubs_per_transit_node=2, stub_nodes=6)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from byway.core.config import BrokerConfig
-from byway.sim.network import NetworkOptions, UplinkOptions, WayOptions
-from byway.sim.outbox import WINDOW
-from byway.sim.seed_trees import seed_topology
-from byway.sim.service import Cost, ServiceProfile
-from byway.sim.shapes import chain, star
-from byway.sim.world import World
+from byway.core.broker_config import BrokerConfig
+from byway.sim.engine.client_outbox import WINDOW
+from byway.sim.engine.network import NetworkOptions, UplinkOptions, WayOptions
+from byway.sim.engine.service import Cost, ServiceProfile
+from byway.sim.engine.world import World
+from byway.sim.topology.seed_trees import seed_topology
+from byway.sim.topology.shapes import chain, star
 from byway.trace import TraceWriter, read_trace
 
 pytestmark = pytest.mark.sim

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from byway.core.config import BrokerConfig
-from byway.sim.shapes import star
-from byway.sim.world import World
+from byway.core.broker_config import BrokerConfig
+from byway.sim.engine.world import World
+from byway.sim.topology.shapes import star
 from byway.trace import TraceWriter
 from tests.sim.world_runs import RandomRun, run_seeds
 

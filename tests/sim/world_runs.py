@@ -3,11 +3,11 @@
 import random
 from collections import Counter
 
-from byway.core.config import BrokerConfig
-from byway.sim.network import NetworkOptions, WayOptions
-from byway.sim.service import INSTANT, Cost, ServiceProfile
-from byway.sim.topology import LinkSpec, Topology
-from byway.sim.world import World
+from byway.core.broker_config import BrokerConfig
+from byway.sim.engine.network import NetworkOptions, WayOptions
+from byway.sim.engine.service import INSTANT, Cost, ServiceProfile
+from byway.sim.engine.world import World
+from byway.sim.topology.tree import LinkSpec, Topology
 
 FILTERS = ("p > 0", "p > 2", "p < 3", "p = 2", "p > 1 AND q > 1", "q < 3", "TRUE", "p > 9")
 ADVERTS = ("p > 0", "p < 3", "p > 0 AND q > 0", "ANY", "q > 0")

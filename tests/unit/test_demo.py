@@ -8,9 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from byway.cli.main import app
+from byway.client.events import Event
+from byway.local.showcase import (
+    WANTED,
+    ShowcaseAccount,
+    ShowcaseOutcome,
+    ShowcaseSubscriber,
+    latency_ms,
+)
 from byway.model.messages import Body, Publish
-from byway.runtime.events import Event
-from byway.runtime.showcase import WANTED, Account, Outcome, Subscriber, latency_ms
 from tests.integration.loops import in_loop, until
 
 pytestmark = pytest.mark.timeout(300)  # the kernels may have to be compiled
@@ -67,7 +73,7 @@ class Told:
 
 @in_loop
 async def test_a_subscriber_keeps_account_of_what_must_come() -> None:
-    who = Subscriber("one", "B1", "price > 3")
+    who = ShowcaseSubscriber("one", "B1", "price > 3")
     for sequence, price in enumerate((2, 4, 5, 6), 1):
         who.expect("Oslo", sequence, {"price": price})
     told = Told(event(2, 3), event(4, 0), event(4, 0), event(1, 1))
@@ -86,11 +92,11 @@ async def test_a_subscriber_keeps_account_of_what_must_come() -> None:
 def test_an_outcome_is_complete_or_not(
     expected: int, received: int, unexpected: int, complete: bool
 ) -> None:
-    account = Account(
+    account = ShowcaseAccount(
         name="one", broker="B1", filter="TRUE", expected=expected, received=received,
         unexpected=unexpected, latency_ms_p50=0, latency_ms_p99=0, hops=[],
     )  # fmt: skip
-    outcome = Outcome(seconds=1, brokers=7, published={}, subscribers=[account])
+    outcome = ShowcaseOutcome(seconds=1, brokers=7, published={}, subscribers=[account])
     assert outcome.is_complete is complete
 
 

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from byway.cli.app import fail, new_app
-from byway.cli.network import BROKER, BrokerOption, explained
-from byway.runtime.measuring import Measured, MeasuringError, Plan, measure
-from byway.runtime.options import BrokerUrl
+from byway.cli.connecting import BROKER, BrokerOption, explained
+from byway.client.load_test import LoadTestPlan, Measured, MeasuringError, measure
+from byway.client.options import BrokerUrl
 
 app = new_app(help="Measure a running broker.", no_args_is_help=False)
 
@@ -57,7 +57,7 @@ def bench(
     with explained():
         for url in (broker, to or broker):
             BrokerUrl.parse(url)
-        plan = Plan(
+        plan = LoadTestPlan(
             publish_to=broker,
             subscribe_at=to or broker,
             publications=publications,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from byway.cli.app import new_app, refuse
-from byway.runtime.config import Reading, SettingsError, read_settings
+from byway.runtime.config_sources import Reading, SettingsError, read_settings
 
 app = new_app(help="Run a broker.")
 

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from byway.cli.app import new_app, refuse
-from byway.runtime.config import Reading, SettingsError, plain, read_settings
+from byway.runtime.config_sources import Reading, SettingsError, plain, read_settings
 
 app = new_app(help="Check a broker's settings.")
 

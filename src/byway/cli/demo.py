@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from byway.cli.app import fail, new_app
-from byway.runtime.showcase import SHAPE, Outcome, Showcase
+from byway.local.showcase import SHAPE, Showcase, ShowcaseOutcome
 from byway.runtime.warmup import warm_up
 
 app = new_app(help="Show byway at work.", no_args_is_help=False)
@@ -78,7 +78,7 @@ def demo(
 # --- while it runs -------------------------------------------------------------------------------
 
 
-def _run(showcase: Showcase, seconds: float, console: Console) -> Outcome:
+def _run(showcase: Showcase, seconds: float, console: Console) -> ShowcaseOutcome:
     """On a terminal with a table that changes, elsewhere with a line a second."""
     rates = Rates(showcase)
     if not console.is_terminal:
@@ -131,7 +131,7 @@ class Rates:
 # --- what came of it -----------------------------------------------------------------------------
 
 
-def _show(outcome: Outcome, console: Console) -> None:
+def _show(outcome: ShowcaseOutcome, console: Console) -> None:
     title = "Who got what, how fast, over how many hops (on average)"
     table = Table(title=title, title_justify="left", title_style="bold cyan", box=SIMPLE)
     for name in ("who", "at", "filter"):
@@ -159,9 +159,9 @@ def _show(outcome: Outcome, console: Console) -> None:
 
 
 def _tell_the_storm(out: Path, console: Console) -> dict[str, Any]:
-    from byway.pipeline.errors import SessionError
     from byway.pipeline.java import find_java
-    from byway.pipeline.session import need_spark
+    from byway.pipeline.pipeline_errors import SessionError
+    from byway.pipeline.spark_session import need_spark
 
     try:
         need_spark()
@@ -169,7 +169,7 @@ def _tell_the_storm(out: Path, console: Console) -> dict[str, Any]:
     except SessionError as error:
         console.print(Text(f"The rest is left out: {error}", "yellow"))
         return {"is_exact": True, "runs": [], "report": None}
-    from byway.pipeline.story.telling import tell_all
+    from byway.pipeline.storm.telling import tell_all
 
     console.print()
     console.print(Text("A storm of unsubscriptions", "bold cyan"))

@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from byway.cli import tables
+from byway.cli import pipeline_tables as tables
 from byway.cli.app import new_app, refuse
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
-from byway.pipeline.errors import SweepError, TableError
+from byway.pipeline.pipeline_errors import SweepError, TableError
 
 if TYPE_CHECKING:
-    from byway.pipeline.sweeps import Outcome, Sweep
+    from byway.pipeline.sweeps import Sweep, SweepOutcome
 
 EVERY_S_MIN = 0.000001
 EVERY_S_MAX = 1_000_000_000.0
@@ -53,7 +53,7 @@ def analyse(
 ) -> None:
     """Tell what brokers did, live or simulated, from the traces they wrote."""
     from byway.pipeline.schemas import SUMMARY, TRACE
-    from byway.pipeline.tables import checked_files, read_files
+    from byway.pipeline.table_files import checked_files, read_files
 
     if not EVERY_S_MIN <= every_s <= EVERY_S_MAX:
         refuse(f"--every {every_s:g}: expected seconds from {EVERY_S_MIN:g} to {EVERY_S_MAX:g}")
@@ -136,7 +136,7 @@ def sweep(
     raise typer.Exit(0 if outcome.ok else 1)
 
 
-def _show_outcome(plan: Sweep, outcome: Outcome) -> None:
+def _show_outcome(plan: Sweep, outcome: SweepOutcome) -> None:
     console = Console(highlight=False)
     console.print(Text(f"{plan.name}: {len(plan.runs):,} runs", "bold cyan"))
     console.print(f"{outcome.made:,} made, {outcome.found:,} found, {len(outcome.failed):,} failed")

@@ -16,11 +16,11 @@ import msgspec
 import typer
 
 from byway.cli.app import new_app, refuse
-from byway.cli.network import BROKER, BrokerOption, TimeoutOption, end_on_signals, explained
-from byway.runtime.client import connect
-from byway.runtime.event_lines import LineError, read_publication
-from byway.runtime.feed import ADVERTISEMENTS_MAX, Feed, Line
-from byway.runtime.standard_input import lines_of
+from byway.cli.connecting import BROKER, BrokerOption, TimeoutOption, end_on_signals, explained
+from byway.client.client import connect
+from byway.client.event_lines import LineError, read_publication
+from byway.client.feed import ADVERTISEMENTS_MAX, Feed, Line
+from byway.client.standard_input import lines_of
 
 app = new_app(help="Publish lines of JSON.", no_args_is_help=False)
 

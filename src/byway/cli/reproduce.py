@@ -18,7 +18,7 @@ from rich.text import Text
 
 from byway.cli.app import new_app, refuse
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
-from byway.pipeline.errors import SweepError
+from byway.pipeline.pipeline_errors import SweepError
 
 if TYPE_CHECKING:
     from byway.pipeline.claims import Claim, Reproduction
@@ -64,8 +64,8 @@ def reproduce(
         _list(chosen, as_json)
         return
     from byway.pipeline.claims import reproduce as reproduced
-    from byway.pipeline.claims.drive import plan_runs
     from byway.pipeline.claims.report import facts, write_report
+    from byway.pipeline.claims.reproduction import plan_runs
 
     try:
         total = len(plan_runs(chosen, full=full, seeds=seeds).sweep.runs)
@@ -124,8 +124,8 @@ def _show(found: Reproduction) -> None:
 
 
 def _rows(result: object) -> Table:
-    from byway.pipeline.claims.drive import Result
     from byway.pipeline.claims.judging import figure
+    from byway.pipeline.claims.reproduction import Result
 
     assert isinstance(result, Result)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)

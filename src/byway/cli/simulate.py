@@ -18,10 +18,10 @@ from rich.text import Text
 from byway.cli.app import new_app, refuse
 from byway.model import BywayError
 from byway.sim.run import Result, run_scenario
+from byway.sim.run_summary import rows_of
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
 from byway.sim.scenario.read import parse_setting, source_of
 from byway.sim.scenario.schema import SEED_MAX
-from byway.sim.summary import rows_of
 
 app = new_app(help="Run a scenario file in the simulator.")
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from byway.cli.app import fail, refuse
-from byway.pipeline.errors import SessionError, SweepError, TableError
 from byway.pipeline.failures import explained
-from byway.pipeline.session import need_spark, open_session
+from byway.pipeline.pipeline_errors import SessionError, SweepError, TableError
+from byway.pipeline.spark_session import need_spark, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

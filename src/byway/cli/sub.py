@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from byway.cli.app import new_app
-from byway.cli.network import BROKER, BrokerOption, TimeoutOption, end_on_signals, explained
-from byway.runtime import blocking
-from byway.runtime.event_lines import Columns, json_line
-from byway.runtime.events import Event
+from byway.cli.connecting import BROKER, BrokerOption, TimeoutOption, end_on_signals, explained
+from byway.client import blocking
+from byway.client.event_lines import Columns, json_line
+from byway.client.events import Event
 
 app = new_app(help="Subscribe, and print what comes.")
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from byway.cli.app import fail, new_app, refuse
-from byway.cli.network import (
+from byway.cli.connecting import (
     BROKER,
     HTTP,
     BrokerOption,
@@ -23,17 +23,17 @@ from byway.cli.network import (
     TimeoutOption,
     explained,
 )
-from byway.runtime import blocking
-from byway.runtime.command_client import tell_discard, tell_forget, tell_leave
-from byway.runtime.status import (
+from byway.client import blocking
+from byway.model.status import (
     BrokerLoad,
     BrokerStatus,
     LinkStatus,
     MissingTables,
+    PlaceholderStatus,
     SetAsideStatus,
-    StandIn,
     UnsettledEntry,
 )
+from byway.runtime.command_client import tell_discard, tell_forget, tell_leave
 
 app = new_app(help="Look at the network, and change who is a neighbour.")
 
@@ -184,9 +184,9 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
         tree.add(Text(line, "yellow"))
     for link in status.links:
         branch = tree.add(_link(link))
-        for stand_in in status.stand_ins if preserved else ():
-            if link.broker in stand_in.links:
-                branch.add(_stand_in(stand_in))
+        for placeholder in status.placeholders if preserved else ():
+            if link.broker in placeholder.links:
+                branch.add(_placeholder(placeholder))
         for load in link.behind:
             if load.hops > 1:
                 branch.add(_load(load))
@@ -194,7 +194,7 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
         tree.add(_set_aside(aside))
     if status.set_aside > len(status.inputs_set_aside):
         tree.add(f"{status.set_aside - len(status.inputs_set_aside):,} more are set aside")
-    left_out = status.preserved + status.mergers - len(status.stand_ins)
+    left_out = status.preserved + status.mergers - len(status.placeholders)
     if preserved and left_out:
         tree.add(f"{left_out:,} more that stand for others are not listed")
     return tree
@@ -243,10 +243,10 @@ def _link(link: LinkStatus) -> Text:
     return Text.assemble((link.broker, "bold"), "  ", state, f"  {', '.join(facts)}")
 
 
-def _stand_in(stand_in: StandIn) -> Text:
-    came = f" from {stand_in.origin}" if stand_in.origin else ""
-    name = (f"{stand_in.client}/{stand_in.name}", "bold")
-    return Text.assemble(name, f"  {stand_in.state}{came}  {stand_in.filter}")
+def _placeholder(placeholder: PlaceholderStatus) -> Text:
+    came = f" from {placeholder.origin}" if placeholder.origin else ""
+    name = (f"{placeholder.client}/{placeholder.name}", "bold")
+    return Text.assemble(name, f"  {placeholder.state}{came}  {placeholder.filter}")
 
 
 def _set_aside(aside: SetAsideStatus) -> Text:

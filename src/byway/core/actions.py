@@ -21,7 +21,7 @@ class Send(msgspec.Struct, frozen=True):
     frame: Frame
 
 
-class Tell(msgspec.Struct, frozen=True):
+class SendReply(msgspec.Struct, frozen=True):
     """Give a client these replies, in this order; deliveries are among them."""
 
     client: str
@@ -54,4 +54,4 @@ class CloseLink(msgspec.Struct, frozen=True):
     reason: str
 
 
-Action = Send | Tell | SetTimer | CancelTimer | OpenLink | CloseLink
+Action = Send | SendReply | SetTimer | CancelTimer | OpenLink | CloseLink

@@ -6,9 +6,9 @@ collected; subscriptions that it draws towards a neighbour go there before the a
 
 from __future__ import annotations
 
-from byway.core.agreement import Agreement
-from byway.core.context import Context, Pending
+from byway.core.context import Context, InFlight
 from byway.core.subscriptions import Subscriptions
+from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Origin, with_link
 from byway.model import Filter
 from byway.model.messages import (
@@ -24,7 +24,7 @@ class Advertisements:
     """The advertisement table's rules."""
 
     def __init__(
-        self, context: Context, agreement: Agreement, subscriptions: Subscriptions
+        self, context: Context, agreement: TableSync, subscriptions: Subscriptions
     ) -> None:
         self._context = context
         self._agreement = agreement
@@ -53,7 +53,7 @@ class Advertisements:
         else:
             self.answered(entry, link)
 
-    def on_unadvertise(self, link: str, message: Unadvertise, pending: Pending) -> None:
+    def on_unadvertise(self, link: str, message: Unadvertise, pending: InFlight) -> None:
         """A neighbour takes back an advertisement."""
         entry = self._context.adverts.get(message.id)
         if entry is not None and entry.origin.link == link:
@@ -82,7 +82,7 @@ class Advertisements:
         entry.awaiting[link] = 1
         self._agreement.tell(link, Advertise(entry.id, entry.filter))
 
-    def end(self, entry: Entry, pending: Pending, lost: bool = False) -> None:
+    def end(self, entry: Entry, pending: InFlight, lost: bool = False) -> None:
         """It is over, or the neighbour that told of it is `lost`; `pending` waits until all have
         heard of it."""
         context = self._context

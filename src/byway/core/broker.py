@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from byway.core import snapshot
-from byway.core.actions import Action, CloseLink, OpenLink, Send, SetTimer, Tell, Timer
+from byway.core.actions import Action, CloseLink, OpenLink, Send, SendReply, SetTimer, Timer
 from byway.core.advertisements import Advertisements
-from byway.core.agreement import TIMER as AGREEMENT_TIMER
-from byway.core.agreement import Agreement, Missing
-from byway.core.behaviours import BEHAVIOURS, Behaviour, LoadExchange, Surroundings
+from byway.core.behaviours import BEHAVIOURS, Behaviour, BrokerView, LoadExchange
 from byway.core.bodies import Bodies
+from byway.core.broker_config import BrokerConfig
 from byway.core.clients import RESTORE_TIMER, Clients
-from byway.core.config import BrokerConfig
-from byway.core.context import HEIRS_TIMER, HEIRS_WAIT_US, Context, Counters, Pending
+from byway.core.context import TAKEOVER_TIMER, TAKEOVER_WAIT_US, Context, Counters, InFlight
 from byway.core.covering import Covering
 from byway.core.covering.packing import packed
 from byway.core.cycles import Cycles
@@ -46,6 +44,8 @@ from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.reachability import Reachability
 from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.core.subscriptions import Subscriptions
+from byway.core.table_sync import TIMER as AGREEMENT_TIMER
+from byway.core.table_sync import Missing, TableSync
 from byway.core.tables import Table, without_link
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -54,18 +54,16 @@ from byway.model.messages import (
     Acknowledge,
     Advertise,
     AdvertisementSettled,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     AdvertiseRequest,
     Batch,
     BrokersUnreachable,
     DeliveriesReceived,
+    Disconnect,
     Hello,
     LinkProbe,
     Message,
-    NamesAsked,
-    NamesHeld,
     NeighbourNames,
-    Parting,
     Publish,
     PublishRequest,
     Refused,
@@ -74,15 +72,17 @@ from byway.model.messages import (
     SubscribeMany,
     SubscribeRequest,
     SubscriptionsSettled,
-    SubscriptionsTold,
-    TablesHeld,
+    SubscriptionsSynced,
+    SyncDigest,
+    SyncNames,
+    SyncRequest,
     Unadvertise,
     UnadvertiseRequest,
     Unsubscribe,
     UnsubscribeRequest,
     in_parts,
 )
-from byway.model.trace import DropReason, LinkChange
+from byway.model.trace_schema import DropReason, LinkChange
 from byway.trace import NullTrace, TraceBuffer
 
 _DEFAULT = BrokerConfig()
@@ -111,7 +111,7 @@ class Broker:
         self.context = context = Context(
             name, incarnation, config, trace or NullTrace(name), bodies or Bodies()
         )
-        self.agreement = Agreement(context)
+        self.agreement = TableSync(context)
         self._subscriptions = Subscriptions(context, self.agreement)
         self._advertisements = Advertisements(context, self.agreement, self._subscriptions)
         self.clients = Clients(context, self._advertisements, self._subscriptions)
@@ -122,7 +122,7 @@ class Broker:
         self.reachability = Reachability(context)
         self.behaviours: dict[str, Behaviour] = {}
         if config.load_interval_us:
-            around = Surroundings(context, LoadExchange.name)
+            around = BrokerView(context, LoadExchange.name)
             self._plug_in(LoadExchange(around, config.load_interval_us, config.load_radius))
         for neighbour in sorted(neighbours):
             self._add_link(neighbour)
@@ -273,15 +273,15 @@ class Broker:
             SubscriptionsSettled: self._subscriptions.on_settled,
             Unsubscribe: self._subscriptions.on_unsubscribe,
             Retire: self._subscriptions.on_retire,
-            TablesHeld: self._on_tables_held,
+            SyncDigest: self._on_tables_held,
             NeighbourNames: self._on_neighbour_names,
             BrokersUnreachable: self.reachability.on_unreachable,
-            NamesAsked: self.agreement.on_asked,
-            NamesHeld: self.agreement.on_names,
-            AdvertisementsTold: self._on_advertisements_told,
-            SubscriptionsTold: self._on_subscriptions_told,
+            SyncRequest: self.agreement.on_asked,
+            SyncNames: self.agreement.on_names,
+            AdvertisementsSynced: self._on_advertisements_told,
+            SubscriptionsSynced: self._on_subscriptions_told,
             LinkProbe: self.cycles.on_probe,
-            Parting: lambda link, message: self._forget_link(link, message.reason),
+            Disconnect: lambda link, message: self._forget_link(link, message.reason),
             **own,
         }
 
@@ -315,7 +315,7 @@ class Broker:
         self.clients.started()
         self._subscriptions.policy.started()
         if self.advertisements.taken_back or self.subscriptions.taken_back:
-            self.context.out.do(SetTimer(HEIRS_TIMER, self.context.now_us + HEIRS_WAIT_US))
+            self.context.out.do(SetTimer(TAKEOVER_TIMER, self.context.now_us + TAKEOVER_WAIT_US))
         for link in self.context.ends:
             self.context.out.do(OpenLink(link))
         for behaviour in self.behaviours.values():
@@ -325,7 +325,7 @@ class Broker:
         timer: Timer = event.timer
         if timer.owner == AGREEMENT_TIMER.owner:
             self.agreement.waited_enough()
-        elif timer == HEIRS_TIMER:
+        elif timer == TAKEOVER_TIMER:
             self._inherit()
         elif timer == REACHABILITY_TIMER:
             self.reachability.waited_enough()
@@ -376,7 +376,7 @@ class Broker:
             self._advertisements.forward(entry, link)
         self.agreement.tell_names()
 
-    def _on_tables_held(self, link: str, message: TablesHeld) -> None:
+    def _on_tables_held(self, link: str, message: SyncDigest) -> None:
         self.agreement.check_held(link, message)
         unknown = self.agreement.unknown_names(link, message)
         self._copy_for_returned()
@@ -402,7 +402,7 @@ class Broker:
     def _part_with(self, link: str, reason: str) -> None:
         """A neighbour is none any more, and is told so."""
         end = self.context.ends[link]
-        farewell = end.post(CONTROL, [Parting(reason)])
+        farewell = end.post(CONTROL, [Disconnect(reason)])
         if farewell is not None:
             self.context.out.do(Send(link, farewell))
         self._forget_link(link, reason)
@@ -552,14 +552,14 @@ class Broker:
             if type(message) is Publish:
                 on_publish(link, window, number, message)
             elif isinstance(message, Unadvertise):
-                pending = Pending(window, number, link, "", 1)
+                pending = InFlight(window, number, link, "", 1)
                 self._advertisements.on_unadvertise(link, message, pending)
                 self.context.finish(pending)
             else:
                 kind = type(message).__name__
                 raise RemoteProtocolError(link, f"sends {kind} on the data lane")
 
-    def _on_advertisements_told(self, link: str, message: AdvertisementsTold) -> None:
+    def _on_advertisements_told(self, link: str, message: AdvertisementsSynced) -> None:
         """What a neighbour no longer stands for ends."""
         pending = self.context.nobody()
         for id in message.ended:
@@ -569,7 +569,7 @@ class Broker:
         if not message.partial:
             self.agreement.on_advertisements_told(link, message.provisional)
 
-    def _on_subscriptions_told(self, link: str, message: SubscriptionsTold) -> None:
+    def _on_subscriptions_told(self, link: str, message: SubscriptionsSynced) -> None:
         """What a neighbour no longer stands for ends; then data may go there."""
         entries = [self.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
         ended = [e for e in entries if e is not None and e.origin.link == link]
@@ -626,7 +626,7 @@ class Broker:
                 continue
             if type(message) is Publish:
                 self.publications.drop(message, DropReason.DISCARDED, link)
-            self.context.finish(Pending(end.window, number, link, "", 1))
+            self.context.finish(InFlight(end.window, number, link, "", 1))
 
     def _on_request_discarded(self, event: RequestDiscarded) -> None:
         client, request = self.clients.all.get(event.client), event.request
@@ -660,7 +660,7 @@ class Broker:
         for client in out.confirming:
             self.clients.acknowledge(client)
         for client in sorted(out.replies):
-            actions.append(Tell(client, tuple(out.replies[client])))
+            actions.append(SendReply(client, tuple(out.replies[client])))
         return actions
 
     def _sift(self, out: Outgoing) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from byway.core.actions import CancelTimer, SetTimer, Timer
 from byway.core.advertisements import Advertisements
-from byway.core.context import Context, Pending
+from byway.core.context import Context, InFlight
 from byway.core.links import Window
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Entry, Origin
@@ -36,7 +36,7 @@ from byway.model.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from byway.model.trace import DropReason
+from byway.model.trace_schema import DropReason
 
 RESTORE_TIMER: Final = Timer("restore")
 DELIVERY_BYTES: Final = 256
@@ -45,7 +45,7 @@ DELIVERY_BYTES: Final = 256
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Client(msgspec.Struct, eq=False):
+class ClientSession(msgspec.Struct, eq=False):
     """A client of this broker and what it holds, by the names it gave."""
 
     name: str
@@ -66,7 +66,7 @@ class Client(msgspec.Struct, eq=False):
     kept: deque[Delivery] = msgspec.field(default_factory=deque)
     """Those that it has not acknowledged, if it may come back."""
     kept_bytes: int = 0
-    held: deque[Pending] = msgspec.field(default_factory=deque)
+    held: deque[InFlight] = msgspec.field(default_factory=deque)
     """Of the latest deliveries kept, those that had no room while the client had time to come back
     after a restart: what they are copies of is not confirmed."""
     beyond_share: int = 0
@@ -94,7 +94,7 @@ class Clients:
         self._context = context
         self._advertisements = advertisements
         self._subscriptions = subscriptions
-        self.all: dict[str, Client] = {}
+        self.all: dict[str, ClientSession] = {}
         self.stale = False
         """What was restored may be older than what clients were told."""
         self.graceful = False
@@ -165,11 +165,11 @@ class Clients:
                 self._context.out.tell(name, Refused(str(incarnation), reason))
                 return
             self._end(client)
-        client = self.all[name] = Client(name, incarnation, counter=self._context.now_us)
+        client = self.all[name] = ClientSession(name, incarnation, counter=self._context.now_us)
         self._context.out.tell(name, Attached(resumed=False, published=0))
         self._give_session(client, ttl_us)
 
-    def _give_session(self, client: Client, ttl_us: int) -> None:
+    def _give_session(self, client: ClientSession, ttl_us: int) -> None:
         """Keep a client's session for the time it asks for, if there is room for one more."""
         self.sessions -= client.ttl_us > 0
         most = self._context.config.sessions_max
@@ -180,7 +180,7 @@ class Clients:
         client.ttl_us = ttl_us
         self.sessions += ttl_us > 0
 
-    def _resume(self, client: Client, ttl_us: int, received: int) -> None:
+    def _resume(self, client: ClientSession, ttl_us: int, received: int) -> None:
         """Everything it may have missed is told again."""
         out = self._context.out
         if not client.attached:
@@ -219,7 +219,7 @@ class Clients:
             client.attached = False
             self._expect(client, client.ttl_us)
 
-    def _expect(self, client: Client, within_us: int) -> None:
+    def _expect(self, client: ClientSession, within_us: int) -> None:
         self._context.out.do(SetTimer(_timer(client), self._context.now_us + within_us))
 
     def waited_enough(self, name: str) -> None:
@@ -228,7 +228,7 @@ class Clients:
         if client is not None and not client.attached:
             self._end(client)
 
-    def _end(self, client: Client) -> None:
+    def _end(self, client: ClientSession) -> None:
         """As if it had taken back everything."""
         context = self._context
         if not client.attached:
@@ -253,21 +253,21 @@ class Clients:
 
     # --- requests ------------------------------------------------------------------------------
 
-    def _new_id(self, client: Client, name: str) -> EntryId:
+    def _new_id(self, client: ClientSession, name: str) -> EntryId:
         client.counter += 1
         return EntryId(client.name, name, client.incarnation, client.counter)
 
-    def _count_filter(self, client: Client, size: int) -> None:
+    def _count_filter(self, client: ClientSession, size: int) -> None:
         client.filter_bytes += size
         self.filter_bytes += size
 
-    def _lets_go(self, client: Client, entry: Entry | None) -> None:
+    def _lets_go(self, client: ClientSession, entry: Entry | None) -> None:
         """A client holds something no longer."""
         self.entries -= 1
         if entry is not None:
             self._count_filter(client, -_size(entry.filter))
 
-    def _holds_more(self, client: Client, name: str, filter: Filter, more: int = 1) -> bool:
+    def _holds_more(self, client: ClientSession, name: str, filter: Filter, more: int = 1) -> bool:
         """Whether a client may hold one more, or another in its place; it is told why not."""
         config, size = self._context.config, _size(filter)
         for what, found, most in (
@@ -288,7 +288,7 @@ class Clients:
         self._count_filter(client, size)
         return True
 
-    def advertise(self, client: Client, request: AdvertiseRequest) -> None:
+    def advertise(self, client: ClientSession, request: AdvertiseRequest) -> None:
         """A client will publish."""
         if request.name in client.adverts:
             reason = "this name advertises already"
@@ -299,7 +299,7 @@ class Clients:
         id = client.adverts[request.name] = self._new_id(client, request.name)
         self._advertisements.begin(id, request.filter, Origin(client=client.name))
 
-    def unadvertise(self, client: Client, request: UnadvertiseRequest) -> None:
+    def unadvertise(self, client: ClientSession, request: UnadvertiseRequest) -> None:
         """A client will no longer publish."""
         id = client.adverts.pop(request.name, None)
         entry = None if id is None else self._context.adverts.get(id)
@@ -311,7 +311,7 @@ class Clients:
             return
         self._advertisements.end(entry, self._context.nobody())
 
-    def subscribe(self, client: Client, request: SubscribeRequest) -> None:
+    def subscribe(self, client: ClientSession, request: SubscribeRequest) -> None:
         """A name in use gets the new filter in place: the new one comes, then the old goes."""
         old = client.subscriptions.get(request.name)
         if not self._holds_more(client, request.name, request.filter, old is None):
@@ -324,7 +324,7 @@ class Clients:
         if entry is not None:
             self._subscriptions.taken_back([entry])
 
-    def unsubscribe(self, client: Client, request: UnsubscribeRequest) -> None:
+    def unsubscribe(self, client: ClientSession, request: UnsubscribeRequest) -> None:
         """A client no longer wants these."""
         entries = []
         for name in request.names:
@@ -342,7 +342,7 @@ class Clients:
     # --- deliveries ----------------------------------------------------------------------------
 
     def deliver(
-        self, name: str, publication: Publish, names: tuple[str, ...], pending: Pending
+        self, name: str, publication: Publish, names: tuple[str, ...], pending: InFlight
     ) -> None:
         """A publication for a client: it is told if it is here, and kept if it may come back. What
         finds no room though the client has time to come back stays unconfirmed. One
@@ -368,14 +368,14 @@ class Clients:
             else:
                 self._keep_within_bounds(client)
 
-    def _count_kept(self, client: Client) -> None:
+    def _count_kept(self, client: ClientSession) -> None:
         """A client's session keeps more or less than before."""
         size = client.kept_bytes + DELIVERY_BYTES * len(client.kept)
         beyond = max(size - self._share, 0)
         self.beyond_shares += beyond - client.beyond_share
         client.beyond_share = beyond
 
-    def _is_over(self, client: Client) -> bool:
+    def _is_over(self, client: ClientSession) -> bool:
         config = self._context.config
         return (
             len(client.kept) > config.session_messages_max
@@ -383,11 +383,11 @@ class Clients:
             or self._is_beyond_all(client)
         )
 
-    def _is_beyond_all(self, client: Client) -> bool:
+    def _is_beyond_all(self, client: ClientSession) -> bool:
         """Whether all sessions together keep too much, and this one more than its share."""
         return client.beyond_share > 0 and self.beyond_shares > self._beyond_shares_max
 
-    def _keep_within_bounds(self, client: Client) -> None:
+    def _keep_within_bounds(self, client: ClientSession) -> None:
         while self._is_over(client):
             oldest = client.kept.popleft()
             client.kept_bytes -= len(oldest.publication.body)
@@ -396,7 +396,7 @@ class Clients:
                 self._drop(client, oldest, DropReason.QUEUE_FULL)
         self._confirm_held(client)
 
-    def _confirm_held(self, client: Client) -> None:
+    def _confirm_held(self, client: ClientSession) -> None:
         """Confirm deliveries that have room now, the oldest first: those that have none are the
         latest ones."""
         if not client.held:
@@ -418,7 +418,7 @@ class Clients:
             self.held -= 1
             self._context.finish(client.held.popleft())
 
-    def received(self, client: Client, request: DeliveriesReceived) -> None:
+    def received(self, client: ClientSession, request: DeliveriesReceived) -> None:
         """A client has its deliveries up to a number."""
         while client.kept and client.kept[0].number <= request.number:
             client.kept_bytes -= len(client.kept.popleft().publication.body)
@@ -438,7 +438,7 @@ class Clients:
             self._context.out.tell(name, PublicationsAccepted(client.sequence))
         client.accepted = client.sequence
 
-    def _drop(self, client: Client, delivery: Delivery, reason: DropReason) -> None:
+    def _drop(self, client: ClientSession, delivery: Delivery, reason: DropReason) -> None:
         trace, message = self._context.trace, delivery.publication
         if trace.enabled:
             trace.dropped(
@@ -448,7 +448,7 @@ class Clients:
             )  # fmt: skip
 
 
-def _timer(client: Client) -> Timer:
+def _timer(client: ClientSession) -> Timer:
     return Timer("session", client.name)
 
 

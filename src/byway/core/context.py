@@ -13,7 +13,7 @@ import msgspec
 
 from byway.core.actions import SetTimer, Timer
 from byway.core.bodies import Bodies
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.links import LinkEnd, Window
 from byway.core.outgoing import Outgoing
 from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
@@ -23,8 +23,8 @@ from byway.trace import TraceBuffer
 _encode = msgspec.msgpack.Encoder().encode
 
 
-HEIRS_TIMER: Final = Timer("heirs")
-HEIRS_WAIT_US: Final = 1_000_000
+TAKEOVER_TIMER: Final = Timer("takeover")
+TAKEOVER_WAIT_US: Final = 1_000_000
 
 
 class Counters:
@@ -70,7 +70,7 @@ class Counters:
         return f"<Counters {' '.join(f'{n}={getattr(self, n)}' for n in self.__slots__)}>"
 
 
-class Pending(msgspec.Struct, eq=False):
+class InFlight(msgspec.Struct, eq=False):
     """A data message that waits for its copies to be confirmed."""
 
     window: Window
@@ -80,7 +80,7 @@ class Pending(msgspec.Struct, eq=False):
     """Where it came from; None: from a local client."""
     client: str
     left: int
-    also: list[Pending] | None = None
+    also: list[InFlight] | None = None
     """Copies of the same that came again and wait for the same."""
 
 
@@ -111,7 +111,7 @@ class Context:
         """Subscriptions that ended, and stand for others on links that do not know it."""
         self.sent: Sent | None = None if config.covering == "none" else Sent()
         """Of both tables, what is forwarded anywhere; not kept where nobody looks for covering."""
-        self.unconfirmed: dict[str, deque[Pending]] = {}
+        self.unconfirmed: dict[str, deque[InFlight]] = {}
         """By link, for each message its outbox keeps, what it is a copy of."""
 
     def add_link(self, link: str) -> None:
@@ -140,11 +140,11 @@ class Context:
     def take_back(self, table: Table, entry: Entry) -> None:
         """An entry ended of which another neighbour still tells: see in a while."""
         table.taken_back[entry.id] = entry.filter
-        self.out.do(SetTimer(HEIRS_TIMER, self.now_us + HEIRS_WAIT_US))
+        self.out.do(SetTimer(TAKEOVER_TIMER, self.now_us + TAKEOVER_WAIT_US))
 
-    def nobody(self) -> Pending:
+    def nobody(self) -> InFlight:
         """Where data messages come from that nobody waits for."""
-        return Pending(Window(), 1, None, "", 1)
+        return InFlight(Window(), 1, None, "", 1)
 
     def count_control(self, link: str, message: Message) -> None:
         """Count and trace a message to a neighbour that is no publication."""
@@ -156,7 +156,7 @@ class Context:
             size, entries = len(_encode(message)), entries_of(message)
             self.trace.control_sent(self.now_us, link, tag, size, entries)
 
-    def finish(self, pending: Pending) -> None:
+    def finish(self, pending: InFlight) -> None:
         """One copy of a data message is confirmed, or need not be."""
         pending.left -= 1
         if pending.left:

@@ -13,19 +13,19 @@ from typing import Final
 
 import msgspec
 
-from byway.core.agreement import Agreement
-from byway.core.clients import Client, Clients
-from byway.core.context import Context, Pending
+from byway.core.clients import Clients, ClientSession
+from byway.core.context import Context, InFlight
 from byway.core.covering import Covering
 from byway.core.links import Window
 from byway.core.outgoing import Outgoing
-from byway.core.seen import Seen
+from byway.core.table_sync import TableSync
 from byway.core.tables import Entry
 from byway.matching import Encoded
 from byway.model import conforms
 from byway.model.errors import BywayError, RemoteProtocolError
 from byway.model.messages import DATA, Message, Publish, PublishRequest, Refused
-from byway.model.trace import DropReason
+from byway.model.seen import SeenPublications
+from byway.model.trace_schema import DropReason
 from byway.model.values import Attributes, check_attributes
 
 COUNT_MAX: Final = 2**30
@@ -38,18 +38,18 @@ class Publications:
     """The way of publications through one broker."""
 
     def __init__(
-        self, context: Context, clients: Clients, policy: Covering, agreement: Agreement
+        self, context: Context, clients: Clients, policy: Covering, agreement: TableSync
     ) -> None:
         self._context = context
         self._clients = clients
         self._agreement = agreement
         self._statistics = policy.statistics
         self._merging = policy.merging
-        self.seen = Seen(context.config.publishers_max)
+        self.seen = SeenPublications(context.config.publishers_max)
         self.received_hooks: list[Received] = []
         self.forwarded_hooks: list[Forwarded] = []
         self.delivered_hooks: list[Delivered] = []
-        self._under_way: dict[tuple[str, int, int], Pending] = {}
+        self._under_way: dict[tuple[str, int, int], InFlight] = {}
         self._under_way_for: Outgoing | None = None
 
     # --- coming in -----------------------------------------------------------------------------
@@ -57,7 +57,7 @@ class Publications:
     def on_publish(self, link: str, window: Window, number: int, message: Publish) -> None:
         """A publication from a neighbour, number `number` of its data lane."""
         context = self._context
-        pending = Pending(window, number, link, "", 1)
+        pending = InFlight(window, number, link, "", 1)
         if not self.seen.is_new(message.publisher, message.incarnation, message.sequence):
             self._again(message, link, pending)
             return
@@ -73,7 +73,7 @@ class Publications:
             self._route(message, content, link, pending)
         context.finish(pending)
 
-    def on_request(self, client: Client, request: PublishRequest) -> None:
+    def on_request(self, client: ClientSession, request: PublishRequest) -> None:
         """A publication from a local client."""
         context = self._context
         if request.sequence <= client.sequence:
@@ -84,7 +84,7 @@ class Publications:
             return
         client.sequence = request.sequence
         context.out.confirming[client.name] = None
-        pending = Pending(client.window, request.sequence, None, client.name, 1)
+        pending = InFlight(client.window, request.sequence, None, client.name, 1)
         reason, attributes = self._admissible(client, request.body)
         message = Publish(
             client.name, client.incarnation, request.sequence, context.now_us, 0, 0, 0,
@@ -99,7 +99,7 @@ class Publications:
             self._route(message, attributes, None, pending)
         context.finish(pending)
 
-    def discard(self, client: Client, request: PublishRequest, reason: str) -> None:
+    def discard(self, client: ClientSession, request: PublishRequest, reason: str) -> None:
         """A publication of a local client is given up: it counts as published and as done."""
         context = self._context
         if request.sequence != client.sequence + 1:
@@ -112,9 +112,9 @@ class Publications:
             request.body,
         )  # fmt: skip
         self.drop(message, DropReason.DISCARDED, None)
-        context.finish(Pending(client.window, request.sequence, None, client.name, 1))
+        context.finish(InFlight(client.window, request.sequence, None, client.name, 1))
 
-    def _admissible(self, client: Client, body: bytes) -> tuple[str | None, Attributes]:
+    def _admissible(self, client: ClientSession, body: bytes) -> tuple[str | None, Attributes]:
         """Why a publication is refused, if it is, and its attributes."""
         largest = self._context.config.body_bytes_max
         if len(body) > largest:
@@ -135,7 +135,7 @@ class Publications:
     # --- going on ------------------------------------------------------------------------------
 
     def _route(
-        self, message: Publish, content: Attributes | Encoded, link: str | None, pending: Pending
+        self, message: Publish, content: Attributes | Encoded, link: str | None, pending: InFlight
     ) -> None:
         context = self._context
         exclude = None if link is None else context.numbers.number(link)
@@ -168,7 +168,7 @@ class Publications:
                 delivered(message, clients)
 
     def _forward(
-        self, message: Publish, links: Sequence[str], matched: int, pending: Pending
+        self, message: Publish, links: Sequence[str], matched: int, pending: InFlight
     ) -> None:
         context = self._context
         several = matched > 1
@@ -205,7 +205,7 @@ class Publications:
             )
 
     def _deliver(
-        self, message: Publish, entries: Sequence[Entry], pending: Pending
+        self, message: Publish, entries: Sequence[Entry], pending: InFlight
     ) -> Sequence[str]:
         """Give it to local clients, each once; their names."""
         names: dict[str, list[str]] = {}
@@ -232,7 +232,7 @@ class Publications:
         """
         context = self._context
         has = {id(pending) for pending in context.unconfirmed[newcomer]}
-        found: dict[int, tuple[Publish, Pending]] = {}
+        found: dict[int, tuple[Publish, InFlight]] = {}
         for link in sorted(self._agreement.missing):
             if link != newcomer:
                 waiting = context.out.messages.get(link, ((), ()))[1]
@@ -247,7 +247,7 @@ class Publications:
         if found:
             self._put_in_order(newcomer, list(found.values()))
 
-    def _put_in_order(self, link: str, more: list[tuple[Publish, Pending]]) -> None:
+    def _put_in_order(self, link: str, more: list[tuple[Publish, InFlight]]) -> None:
         """Add copies to what waits for a neighbour, so that each publisher's are in order. What it
         was sent already came too early for that."""
         context = self._context
@@ -261,7 +261,7 @@ class Publications:
             end.post(DATA, lanes[DATA])  # kept: the link is not open
             lanes[DATA].clear()
         publications = list(more)
-        others: list[tuple[Message, Pending]] = []
+        others: list[tuple[Message, InFlight]] = []
         for message, pending in zip(end.sent[DATA].kept, context.unconfirmed[link], strict=True):
             if isinstance(message, Publish):
                 publications.append((message, pending))
@@ -311,7 +311,7 @@ class Publications:
 
     # --- coming again --------------------------------------------------------------------------
 
-    def _again(self, message: Publish, link: str, pending: Pending) -> None:
+    def _again(self, message: Publish, link: str, pending: InFlight) -> None:
         """It was here before: it is done when the first copy is."""
         self._context.counters.duplicates += 1
         self.drop(message, DropReason.DUPLICATE, link)
@@ -324,7 +324,7 @@ class Publications:
         else:
             first.also.append(pending)
 
-    def _first_copy(self, message: Publish) -> Pending | None:
+    def _first_copy(self, message: Publish) -> InFlight | None:
         """The publication that copies of `message` still under way were made of."""
         context = self._context
         if self._under_way_for is not context.out:  # looked up once for all inputs of a call
@@ -365,7 +365,7 @@ class Publications:
             self._context.trace.dropped(self._context.now_us, reason, *_header(message), link=link)
 
 
-def _by_publisher(item: tuple[Publish, Pending]) -> tuple[str, int, int]:
+def _by_publisher(item: tuple[Publish, InFlight]) -> tuple[str, int, int]:
     """In order of their sequences, publisher by publisher."""
     message, _ = item
     return message.publisher, message.incarnation, message.sequence

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from byway.core import layouts
-from byway.core.agreement import Agreement, Missing, Telling
-from byway.core.clients import Client
-from byway.core.context import Context, Pending
+from byway.core.clients import ClientSession
+from byway.core.context import Context, InFlight
 from byway.core.links import LinkEnd, Outbox, Window
-from byway.core.tables import Ending, Entry, LinkNumbers, Origin, Table, with_link
+from byway.core.table_sync import Missing, SyncState, TableSync
+from byway.core.tables import Entry, LinkNumbers, Origin, Table, Withdrawal, with_link
 from byway.model import Filter
 from byway.model.errors import SnapshotError
 from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Message
@@ -58,11 +58,11 @@ class LinkState(_State, array_like=True):
     window: WindowState
     unconfirmed: list[int]
     """By message of `data`, the number of what it is a copy of."""
-    telling: Telling
+    telling: SyncState
 
 
-class PendingState(_State, array_like=True):
-    """A `Pending`; `current` tells whether its window is still the one in use."""
+class InFlightState(_State, array_like=True):
+    """A `InFlight`; `current` tells whether its window is still the one in use."""
 
     link: str | None
     client: str
@@ -85,7 +85,7 @@ class EntryState(_State, array_like=True):
     followers: dict[str, list[EntryId]]
     settled: bool
     announced: int
-    ending: Ending | None = None
+    ending: Withdrawal | None = None
 
 
 class TableState(_State, array_like=True):
@@ -98,7 +98,7 @@ class TableState(_State, array_like=True):
 
 
 class ClientState(_State, array_like=True):
-    """A `Client`."""
+    """A `ClientSession`."""
 
     name: str
     incarnation: int
@@ -115,8 +115,8 @@ class ClientState(_State, array_like=True):
     """Numbers of what the latest deliveries without room are copies of."""
 
 
-class AgreementState(_State, array_like=True):
-    """What an `Agreement` knows beside the phases of its links."""
+class TableSyncState(_State, array_like=True):
+    """What an `TableSync` knows beside the phases of its links."""
 
     missing: dict[str, Missing]
     forgetful: bool
@@ -150,9 +150,9 @@ class BrokerState(_State, array_like=True):
     covering: tuple[str, Any]
     """The policy's name, and what it keeps."""
     clients: list[ClientState]
-    pendings: list[PendingState]
+    pendings: list[InFlightState]
     seen: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]
-    agreement: AgreementState
+    agreement: TableSyncState
     behaviours: dict[str, Any]
     graceful: bool
     """Clients have time to come back after a restart."""
@@ -200,8 +200,8 @@ def take(broker: Broker) -> bytes:
     return _encode((_MAGIC, VERSION, state))
 
 
-def _agreement(agreement: Agreement) -> AgreementState:
-    return AgreementState(
+def _agreement(agreement: TableSync) -> TableSyncState:
+    return TableSyncState(
         missing=agreement.missing,
         forgetful=agreement.forgetful,
         restarting=agreement.restarting,
@@ -212,8 +212,8 @@ def _agreement(agreement: Agreement) -> AgreementState:
     )
 
 
-def _all_pendings(broker: Broker) -> list[Pending]:
-    found: dict[int, Pending] = {}
+def _all_pendings(broker: Broker) -> list[InFlight]:
+    found: dict[int, InFlight] = {}
     stack = [p for waiting in broker.context.unconfirmed.values() for p in reversed(waiting)]
     stack += [p for client in broker.clients.all.values() for p in client.held]
     while stack:
@@ -224,7 +224,7 @@ def _all_pendings(broker: Broker) -> list[Pending]:
     return list(found.values())
 
 
-def _pending(pending: Pending, numbers: dict[int, int], broker: Broker) -> PendingState:
+def _pending(pending: InFlight, numbers: dict[int, int], broker: Broker) -> InFlightState:
     if pending.link is not None:
         end = broker.context.ends.get(pending.link)
         current = end is not None and end.window is pending.window
@@ -232,7 +232,7 @@ def _pending(pending: Pending, numbers: dict[int, int], broker: Broker) -> Pendi
         client = broker.clients.all.get(pending.client)
         current = client is not None and client.window is pending.window
     also = [numbers[id(other)] for other in pending.also or ()]
-    return PendingState(pending.link, pending.client, pending.number, pending.left, current, also)
+    return InFlightState(pending.link, pending.client, pending.number, pending.left, current, also)
 
 
 def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
@@ -287,7 +287,7 @@ def _entry(entry: Entry, table: Table) -> EntryState:
     )
 
 
-def _client(client: Client, numbers: dict[int, int]) -> ClientState:
+def _client(client: ClientSession, numbers: dict[int, int]) -> ClientState:
     return ClientState(
         name=client.name,
         incarnation=client.incarnation,
@@ -378,7 +378,7 @@ def put(state: BrokerState, broker: Broker) -> None:
             behaviour.restore(state.behaviours[name])
 
 
-def _put_agreement(state: AgreementState, agreement: Agreement) -> None:
+def _put_agreement(state: TableSyncState, agreement: TableSync) -> None:
     agreement.missing = state.missing
     agreement.forgetful, agreement.restarting = state.forgetful, state.restarting
     agreement.given_up, agreement.met = state.given_up, state.met
@@ -416,8 +416,8 @@ def _known(table: Table, ids: Iterable[EntryId]) -> list[Entry]:
     return [entry for entry in found if entry is not None]
 
 
-def _put_client(state: ClientState, pendings: list[Pending]) -> Client:
-    return Client(
+def _put_client(state: ClientState, pendings: list[InFlight]) -> ClientSession:
+    return ClientSession(
         name=state.name,
         incarnation=state.incarnation,
         ttl_us=state.ttl_us,
@@ -458,15 +458,15 @@ def _put_outbox(box: Outbox, kept: list[Message], following: int) -> None:
     box.next = following
 
 
-def _put_pendings(state: BrokerState) -> list[Pending]:
-    pendings = [Pending(Window(), p.number, p.link, p.client, p.left) for p in state.pendings]
+def _put_pendings(state: BrokerState) -> list[InFlight]:
+    pendings = [InFlight(Window(), p.number, p.link, p.client, p.left) for p in state.pendings]
     for pending, stored in zip(pendings, state.pendings, strict=True):
         if stored.also:
             pending.also = [pendings[number] for number in stored.also]
     return pendings
 
 
-def _put_windows(state: BrokerState, pendings: list[Pending], broker: Broker) -> None:
+def _put_windows(state: BrokerState, pendings: list[InFlight], broker: Broker) -> None:
     for pending, stored in zip(pendings, state.pendings, strict=True):
         if not stored.current:
             continue

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from byway.core.actions import SetTimer, Timer
-from byway.core.agreement import Agreement
 from byway.core.context import Context
-from byway.core.covering import POLICIES, Covering, Endings
-from byway.core.tables import Ending, Entry, Origin
+from byway.core.covering import POLICIES, Covering, Withdrawals
+from byway.core.table_sync import TableSync
+from byway.core.tables import Entry, Origin, Withdrawal
 from byway.model import Attributes, Filter
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -32,13 +32,13 @@ from byway.model.messages import (
 TIMER: Final = Timer("covering")
 HINTED_MAX: Final = 8
 """Ids with hints in one message: with the longest of names it still fits a frame."""
-_NONE: Final[Endings] = {}
+_NONE: Final[Withdrawals] = {}
 
 
 class Subscriptions:
     """The subscription table's rules, and the moves of its covering policy."""
 
-    def __init__(self, context: Context, agreement: Agreement) -> None:
+    def __init__(self, context: Context, agreement: TableSync) -> None:
         self._context = context
         self._agreement = agreement
         self.policy: Covering = POLICIES[context.config.covering](self, context.config)
@@ -81,16 +81,16 @@ class Subscriptions:
     def on_unsubscribe(self, link: str, message: Unsubscribe) -> None:
         """A neighbour takes back what it subscribed."""
         endings = {
-            id: Ending(message.similarities, hints)
+            id: Withdrawal(message.similarities, hints)
             for id, hints in zip(message.ids, message.hints, strict=False)
         }
         self._take_back(link, message.ids, endings)
 
     def on_retire(self, link: str, message: Retire) -> None:
         """A neighbour takes back what it had preserved."""
-        self._take_back(link, message.ids, dict.fromkeys(message.ids, Ending(retired=True)))
+        self._take_back(link, message.ids, dict.fromkeys(message.ids, Withdrawal(retired=True)))
 
-    def _take_back(self, link: str, ids: Sequence[EntryId], endings: Endings) -> None:
+    def _take_back(self, link: str, ids: Sequence[EntryId], endings: Withdrawals) -> None:
         entries = []
         for id in dict.fromkeys(ids):
             entry = self._context.subscriptions.get(id)
@@ -113,7 +113,9 @@ class Subscriptions:
         self.policy.arrived(entry, links)
         self.settle(entry)
 
-    def end(self, entries: Sequence[Entry], endings: Endings = _NONE, lost: bool = False) -> None:
+    def end(
+        self, entries: Sequence[Entry], endings: Withdrawals = _NONE, lost: bool = False
+    ) -> None:
         """Forget entries, which have ended, or whose neighbour is `lost`; each neighbour gets one
         message for all that it was sent."""
         context = self._context
@@ -222,7 +224,7 @@ class Subscriptions:
             quencher.followers.setdefault(link, []).append(entry)
 
     def withdraw(
-        self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Endings
+        self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Withdrawals
     ) -> None:
         """Take subscriptions back; answers that are outstanding still come, if they were asked."""
         silent = self._agreement.is_silent(link)
@@ -239,7 +241,7 @@ class Subscriptions:
                 self._context.preserved.remove(entry)
         self._tell_ended(sorted(entries, key=_id), link, endings)
 
-    def _tell_ended(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+    def _tell_ended(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
         """One message for those that were preserved, one for each kind of hints, one for the
         rest."""
         retired, plain = [], []
@@ -263,7 +265,7 @@ class Subscriptions:
         for part in in_parts(plain) if plain else ():
             self._agreement.tell(link, Unsubscribe(part))
 
-    def _onward(self, ending: Ending, link: str) -> tuple[Hint, ...]:
+    def _onward(self, ending: Withdrawal, link: str) -> tuple[Hint, ...]:
         """The hints about publishers behind a link, from one hop further on."""
         return tuple(
             Hint(hint.publisher, tuple(max(distance - 1, 0) for distance in hint.distances))
@@ -271,7 +273,7 @@ class Subscriptions:
             if self.feeds(hint.publisher, link)
         )
 
-    def preserve(self, entry: Entry, ending: Ending) -> None:
+    def preserve(self, entry: Entry, ending: Withdrawal) -> None:
         """Keep one that has ended, for the links it is still forwarded to."""
         if entry.ending is None:
             entry.settled = True
@@ -287,7 +289,7 @@ class Subscriptions:
     def stand_in(self, id: EntryId, filter: Filter) -> Entry:
         """A new entry that is nobody's."""
         entry = self._context.preserved.add(id, filter, Origin())
-        entry.settled, entry.ending = True, Ending(merged=True)
+        entry.settled, entry.ending = True, Withdrawal(merged=True)
         return entry
 
     @property

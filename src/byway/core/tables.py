@@ -27,7 +27,7 @@ class Origin(msgspec.Struct, frozen=True):
     client: str = ""
 
 
-class Ending(msgspec.Struct, frozen=True, array_like=True):
+class Withdrawal(msgspec.Struct, frozen=True, array_like=True):
     """How a subscription ended for good: its owner took it back."""
 
     similarities: tuple[float, ...] = ()
@@ -63,7 +63,7 @@ class Entry(msgspec.Struct, eq=False):
     announced: int = 1
     """How often its origin announced it, and will take it back. More than once only if it was being
     taken back when a broker on the way lost its state, and was told of it again."""
-    ending: Ending | None = None
+    ending: Withdrawal | None = None
     """Set for a preserved one: it has ended, but the links it was forwarded to do not know."""
 
     def __repr__(self) -> str:

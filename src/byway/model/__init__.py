@@ -10,6 +10,7 @@ from byway.model.errors import (
     TraceError,
     UnknownKeyError,
 )
+from byway.model.filter_merging import Merge, merge
 from byway.model.filters import (
     ANY,
     FALSE,
@@ -20,7 +21,6 @@ from byway.model.filters import (
     covers,
     intersects,
 )
-from byway.model.merging import Merge, merge
 from byway.model.text import parse
 from byway.model.values import Attributes, Kind, Value, check_attributes, kind_of
 

@@ -154,7 +154,7 @@ class Retire(_Message, frozen=True, array_like=True, tag="retire"):
     ids: Ids
 
 
-class TablesHeld(_Message, frozen=True, array_like=True, tag="held"):
+class SyncDigest(_Message, frozen=True, array_like=True, tag="held"):
     """Digests of what the sender holds from the receiver, by bucket; no buckets: it holds nothing.
 
     The first thing each end says over a link that starts anew. The receiver compares it with what
@@ -172,9 +172,9 @@ class TablesHeld(_Message, frozen=True, array_like=True, tag="held"):
 
 class NeighbourNames(_Message, frozen=True, array_like=True, tag="near"):
     """The sender's neighbours, the receiver among them. The receiver keeps the names and gives
-    them back in `TablesHeld`, should the sender forget them. Told again when they change.
+    them back in `SyncDigest`, should the sender forget them. Told again when they change.
 
-    It is the answer to `TablesHeld`, and says then that the sender takes data from now on: by what
+    It is the answer to `SyncDigest`, and says then that the sender takes data from now on: by what
     the receiver held the sender knows all its neighbours, and those that have not told it
     everything count as wanting everything.
     """
@@ -190,14 +190,14 @@ class BrokersUnreachable(_Message, frozen=True, array_like=True, tag="away"):
     brokers: BrokerNames
 
 
-class NamesAsked(_Message, frozen=True, array_like=True, tag="ask"):
+class SyncRequest(_Message, frozen=True, array_like=True, tag="ask"):
     """Asks for the names in these buckets, because their digests differ."""
 
     advertisements: Buckets
     subscriptions: Buckets
 
 
-class NamesHeld(_Message, frozen=True, array_like=True, tag="names"):
+class SyncNames(_Message, frozen=True, array_like=True, tag="names"):
     """What is held in the buckets asked for, each with whether it is settled beyond."""
 
     advertisements: NamedIds
@@ -206,7 +206,7 @@ class NamesHeld(_Message, frozen=True, array_like=True, tag="names"):
     """More names follow."""
 
 
-class AdvertisementsTold(_Message, frozen=True, array_like=True, tag="advs-told"):
+class AdvertisementsSynced(_Message, frozen=True, array_like=True, tag="advs-told"):
     """The receiver now knows all advertisements of the sender; these, which it held, have ended."""
 
     ended: Ids = ()
@@ -217,7 +217,7 @@ class AdvertisementsTold(_Message, frozen=True, array_like=True, tag="advs-told"
     it was here before, it takes this back, and tells again when it knows all."""
 
 
-class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told"):
+class SubscriptionsSynced(_Message, frozen=True, array_like=True, tag="subs-told"):
     """The receiver now knows all subscriptions of the sender; these, which it held, have ended. It
     need not count the sender as wanting everything any more."""
 
@@ -225,7 +225,7 @@ class SubscriptionsTold(_Message, frozen=True, array_like=True, tag="subs-told")
     partial: bool = False
     """More that ended follow."""
     provisional: bool = False
-    """As in `AdvertisementsTold`."""
+    """As in `AdvertisementsSynced`."""
 
 
 class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
@@ -237,7 +237,7 @@ class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
     number: Int64
 
 
-class Parting(_Message, frozen=True, array_like=True, tag="part"):
+class Disconnect(_Message, frozen=True, array_like=True, tag="part"):
     """The sender is no neighbour any more, and has forgotten what the receiver told."""
 
     reason: Reason
@@ -301,15 +301,15 @@ Message = (
     | SubscriptionsSettled
     | Unsubscribe
     | Retire
-    | TablesHeld
+    | SyncDigest
     | NeighbourNames
     | BrokersUnreachable
-    | NamesAsked
-    | NamesHeld
-    | AdvertisementsTold
-    | SubscriptionsTold
+    | SyncRequest
+    | SyncNames
+    | AdvertisementsSynced
+    | SubscriptionsSynced
     | LinkProbe
-    | Parting
+    | Disconnect
     | LoadReport
     | Publish
     | Unadvertise
@@ -338,9 +338,9 @@ def entries_of(message: Message) -> int:
             return len(message.ids)
         case SubscribeMany():
             return len(message.subscriptions)
-        case NamesHeld():
+        case SyncNames():
             return len(message.advertisements) + len(message.subscriptions)
-        case AdvertisementsTold() | SubscriptionsTold():
+        case AdvertisementsSynced() | SubscriptionsSynced():
             return len(message.ended)
         case _:
             return 1
@@ -354,15 +354,15 @@ LANE_OF: Final[dict[type, Lane]] = {
     SubscriptionsSettled: Lane.CONTROL,
     Unsubscribe: Lane.CONTROL,
     Retire: Lane.CONTROL,
-    TablesHeld: Lane.CONTROL,
+    SyncDigest: Lane.CONTROL,
     NeighbourNames: Lane.CONTROL,
     BrokersUnreachable: Lane.CONTROL,
-    NamesAsked: Lane.CONTROL,
-    NamesHeld: Lane.CONTROL,
-    AdvertisementsTold: Lane.CONTROL,
-    SubscriptionsTold: Lane.CONTROL,
+    SyncRequest: Lane.CONTROL,
+    SyncNames: Lane.CONTROL,
+    AdvertisementsSynced: Lane.CONTROL,
+    SubscriptionsSynced: Lane.CONTROL,
     LinkProbe: Lane.CONTROL,
-    Parting: Lane.CONTROL,
+    Disconnect: Lane.CONTROL,
     LoadReport: Lane.CONTROL,
     Publish: Lane.DATA,
     Unadvertise: Lane.DATA,

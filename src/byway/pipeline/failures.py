@@ -10,7 +10,7 @@ import re
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from byway.pipeline.errors import JobError, PipelineError, TableError
+from byway.pipeline.pipeline_errors import JobError, PipelineError, TableError
 
 _FILE: Final = re.compile(r"error while reading file (.+?)\.(?:\s|$)")
 _TRACEBACK: Final = "Traceback (most recent call last):"

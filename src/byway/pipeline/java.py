@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from byway.pipeline.errors import SessionError
+from byway.pipeline.pipeline_errors import SessionError
 
 VERSION_MIN: Final = 17
 

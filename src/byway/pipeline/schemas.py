@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from byway.model import trace
+from byway.model import trace_schema as trace
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -41,7 +41,7 @@ class Column(NamedTuple):
     meaning: str
 
 
-class Table(NamedTuple):
+class TableSchema(NamedTuple):
     """A declared table. A `lenient` one is read with columns it does not know, which are left out,
     and in older versions, whose missing columns are null."""
 
@@ -109,13 +109,13 @@ def _measure(name: str, meaning: str) -> Column:
 # --- traces -----------------------------------------------------------------------------------
 
 _TRACE_TYPES: Final = {
-    trace.ColumnType.INT8: _INT8,
-    trace.ColumnType.INT32: _INT32,
-    trace.ColumnType.INT64: _INT64,
-    trace.ColumnType.STRING: _STRING,
+    trace.TraceColumnType.INT8: _INT8,
+    trace.TraceColumnType.INT32: _INT32,
+    trace.TraceColumnType.INT64: _INT64,
+    trace.TraceColumnType.STRING: _STRING,
 }
 
-TRACE: Final = Table(
+TRACE: Final = TableSchema(
     "trace",
     trace.SCHEMA_VERSION,
     tuple(Column(c.name, _TRACE_TYPES[c.type], c.nullable, c.meaning) for c in trace.COLUMNS),
@@ -138,7 +138,7 @@ _SENT: Final = (
     _count("control_bytes", "their size"),
 )
 
-SUMMARY: Final = Table(
+SUMMARY: Final = TableSchema(
     "summary",
     1,
     (
@@ -169,7 +169,7 @@ SUMMARY: Final = Table(
     ),
 )
 
-HOPS: Final = Table(
+HOPS: Final = TableSchema(
     "hops",
     1,
     (
@@ -180,13 +180,13 @@ HOPS: Final = Table(
     ),
 )
 
-DELAYS: Final = Table(
+DELAYS: Final = TableSchema(
     "delays",
     1,
     (_RUN, _count("delay_us", "a delay"), _count("deliveries", "deliveries that took so long")),
 )
 
-BROKERS: Final = Table(
+BROKERS: Final = TableSchema(
     "brokers",
     1,
     (
@@ -207,7 +207,7 @@ BROKERS: Final = Table(
     ),
 )
 
-LINKS: Final = Table(
+LINKS: Final = TableSchema(
     "links",
     1,
     (
@@ -220,7 +220,7 @@ LINKS: Final = Table(
     ),
 )
 
-CONTROL: Final = Table(
+CONTROL: Final = TableSchema(
     "control",
     1,
     (
@@ -232,7 +232,7 @@ CONTROL: Final = Table(
     ),
 )
 
-SIZES: Final = Table(
+SIZES: Final = TableSchema(
     "sizes",
     1,
     (
@@ -254,7 +254,7 @@ _IDENTITY: Final = (
     _count("sequence", "the publisher's number for the publication"),
 )
 
-TREES: Final = Table(
+TREES: Final = TableSchema(
     "trees",
     1,
     (
@@ -272,7 +272,7 @@ TREES: Final = Table(
     ),
 )
 
-EDGES: Final = Table(
+EDGES: Final = TableSchema(
     "edges",
     1,
     (
@@ -296,7 +296,7 @@ _PLANNED: Final = (
     Column("seed", _INT64, False, "the seed"),
 )
 
-METRICS: Final = Table(
+METRICS: Final = TableSchema(
     "metrics",
     1,
     (
@@ -336,7 +336,7 @@ METRICS: Final = Table(
     ),
 )
 
-FAILURES: Final = Table(
+FAILURES: Final = TableSchema(
     "failures",
     1,
     (
@@ -350,7 +350,7 @@ FAILURES: Final = Table(
 
 # --- claims -----------------------------------------------------------------------------------
 
-ESTIMATES: Final = Table(
+ESTIMATES: Final = TableSchema(
     "estimates",
     1,
     (

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from byway.pipeline.schemas import Column, ColumnType, Table
+from byway.pipeline.schemas import Column, ColumnType, TableSchema
 
 DESCRIPTION: Final = "workload.json"
 """The file beside the tables of a workload that tells how they were made."""
 
 _INT64, _STRING = ColumnType.INT64, ColumnType.STRING
 
-SUBSCRIPTIONS: Final = Table(
+SUBSCRIPTIONS: Final = TableSchema(
     "subscriptions",
     1,
     (
@@ -24,7 +24,7 @@ SUBSCRIPTIONS: Final = Table(
     ),
 )
 
-PUBLICATIONS: Final = Table(
+PUBLICATIONS: Final = TableSchema(
     "publications",
     1,
     (
@@ -37,7 +37,7 @@ PUBLICATIONS: Final = Table(
     ),
 )
 
-SCHEDULE: Final = Table(
+SCHEDULE: Final = TableSchema(
     "schedule",
     1,
     (
@@ -48,7 +48,7 @@ SCHEDULE: Final = Table(
     ),
 )
 
-REJECTS: Final = Table(
+REJECTS: Final = TableSchema(
     "rejects",
     1,
     (
@@ -60,7 +60,7 @@ REJECTS: Final = Table(
     ),
 )
 
-PUBLICATION_MATCHES: Final = Table(
+PUBLICATION_MATCHES: Final = TableSchema(
     "publication_matches",
     1,
     (
@@ -69,7 +69,7 @@ PUBLICATION_MATCHES: Final = Table(
     ),
 )
 
-SUBSCRIPTION_MATCHES: Final = Table(
+SUBSCRIPTION_MATCHES: Final = TableSchema(
     "subscription_matches",
     1,
     (
@@ -78,7 +78,7 @@ SUBSCRIPTION_MATCHES: Final = Table(
     ),
 )
 
-PAIRS: Final = Table(
+PAIRS: Final = TableSchema(
     "pairs",
     1,
     (

@@ -1,1 +1,1 @@
-"""The live network: brokers over TCP, and the client library."""
+"""The broker process: its connections, its settings, its operations port."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from byway.runtime.settings import BrokerSettings, Neighbour
+from byway.model.addresses import Neighbour
+from byway.runtime.settings import BrokerSettings
 
 
 class Acceptance:

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from byway.runtime.connection import Connection
 from byway.runtime.driver import Driver
 from byway.runtime.settings import Limits
+from byway.transport.connection import Connection
 
 log = logging.getLogger("byway.broker")
 

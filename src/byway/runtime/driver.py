@@ -12,26 +12,27 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Container
-from time import monotonic_ns, time_ns
+from time import monotonic_ns
 from typing import Any, Final, Protocol
 
+from byway.clock import now_us
 from byway.core.actions import (
     Action,
     CancelTimer,
     CloseLink,
     OpenLink,
     Send,
+    SendReply,
     SetTimer,
-    Tell,
     Timer,
 )
 from byway.core.broker import Broker
 from byway.core.inputs import FrameReceived, Input, LinkDown, TimerFired
 from byway.model.errors import BrokenError, StorageError
 from byway.model.messages import Frame, Reply, Request
-from byway.runtime.aside import AsideFiles, SetAside
-from byway.runtime.recovery import Journal, recognise, recover
 from byway.runtime.requests import RequestQueues
+from byway.storage.recovery import InputJournal, recognise, recover
+from byway.storage.set_aside import SetAsideFiles, SetAsideInput
 
 log = logging.getLogger("byway.driver")
 
@@ -39,15 +40,8 @@ TURN_MESSAGES: Final = 1_024
 """Data messages taken in one turn, and what requests may cost in it; then connections are
 served."""
 
-_WALL_NS: Final = time_ns() - monotonic_ns()
 
-
-def now_us() -> int:
-    """Microseconds since 1970; it never goes back while a process lives."""
-    return (_WALL_NS + monotonic_ns()) // 1_000
-
-
-class Hands(Protocol):
+class ActionPerformer(Protocol):
     """Whoever has connections and does what the broker says."""
 
     def send(self, link: str, frame: Frame) -> None:
@@ -72,7 +66,9 @@ class Hands(Protocol):
 class Driver:
     """One broker at work in an event loop."""
 
-    def __init__(self, broker: Broker, hands: Hands, journal: Journal | None = None) -> None:
+    def __init__(
+        self, broker: Broker, hands: ActionPerformer, journal: InputJournal | None = None
+    ) -> None:
         self.broker = broker
         self.turns = 0
         self.busy_ns = 0
@@ -103,7 +99,7 @@ class Driver:
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._doers: dict[type, Callable[[Any], None]] = {
             Send: lambda action: hands.send(action.link, action.frame),
-            Tell: lambda action: hands.tell(action.client, action.replies),
+            SendReply: lambda action: hands.tell(action.client, action.replies),
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             OpenLink: lambda action: hands.open_link(action.link),
@@ -232,7 +228,7 @@ class Driver:
 
     def _hand_in(self, events: list[Input]) -> None:
         at_us = now_us()
-        raised: list[SetAside] = []
+        raised: list[SetAsideInput] = []
         try:
             if self._journal is not None:
                 self._journal.keep(at_us, events)
@@ -256,7 +252,7 @@ class Driver:
         for entry in raised:
             self._close(entry, "it cannot be handled here and was set aside")
 
-    def _recognise(self, aside: AsideFiles, events: list[Input]) -> None:
+    def _recognise(self, aside: SetAsideFiles, events: list[Input]) -> None:
         """Hand in what was not set aside before."""
         known = recognise(aside, events)
         if known.events:
@@ -268,7 +264,7 @@ class Driver:
             aside.bar(entry)
             self._close(entry, "it was set aside before, and an operator has to give it up")
 
-    def _close(self, entry: SetAside, reason: str) -> None:
+    def _close(self, entry: SetAsideInput, reason: str) -> None:
         """Whoever sent something that raises is closed, and may come back."""
         words = f"{entry.what}: {reason} ({entry.digest})"
         if entry.role == "link":

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final, cast
 
 from byway._version import __version__
 from byway.core.behaviours import LoadExchange
-from byway.core.stand_ins import by_link, stand_ins
+from byway.core.placeholders import by_link, placeholders
 from byway.core.tables import Entry, Table
 from byway.model.errors import shortened
-from byway.runtime.aside import AsideFiles
-from byway.runtime.status import (
+from byway.model.status import (
     BrokerLoad,
     BrokerStatus,
     LinkStatus,
+    PlaceholderStatus,
     SetAsideStatus,
-    StandIn,
 )
 from byway.runtime.waiting import unsettled_entries
+from byway.storage.set_aside import SetAsideFiles
 
 if TYPE_CHECKING:
     from byway.runtime.server import BrokerServer
@@ -36,7 +36,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
     """How a broker is now."""
     broker = server.broker
     statistics = broker.policy.statistics
-    preserved, mergers = stand_ins(broker)
+    preserved, mergers = placeholders(broker)
     aside = server.driver.aside
     unsettled, entries = unsettled_entries(broker)
     return BrokerStatus(
@@ -60,13 +60,13 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         unsettled=unsettled,
         unsettled_entries=entries,
         held=broker.clients.held,
-        stand_ins=[_stand_in(entry) for entry in islice(broker.preserved, STAND_INS_MAX)],
+        placeholders=[_stand_in(entry) for entry in islice(broker.preserved, STAND_INS_MAX)],
         set_aside=0 if aside is None else len(aside.waiting),
         inputs_set_aside=[] if aside is None else _set_aside(aside),
     )
 
 
-def _set_aside(aside: AsideFiles) -> list[SetAsideStatus]:
+def _set_aside(aside: SetAsideFiles) -> list[SetAsideStatus]:
     barred = {entry.digest for entry in aside.barred.values()}
     return [
         SetAsideStatus(
@@ -81,10 +81,10 @@ def _set_aside(aside: AsideFiles) -> list[SetAsideStatus]:
     ]
 
 
-def _stand_in(entry: Entry) -> StandIn:
+def _stand_in(entry: Entry) -> PlaceholderStatus:
     ending = entry.ending
     assert ending is not None
-    return StandIn(
+    return PlaceholderStatus(
         client=entry.id.client,
         name=entry.id.name,
         state="merged" if ending.merged else "postponed" if ending.postponed else "preserved",
@@ -98,7 +98,7 @@ def _links(server: BrokerServer) -> list[LinkStatus]:
     broker = server.broker
     advertisements, advertisements_sent = _by_link(broker.advertisements)
     subscriptions, subscriptions_sent = _by_link(broker.subscriptions)
-    preserved, mergers = map(by_link, stand_ins(broker))
+    preserved, mergers = map(by_link, placeholders(broker))
     found = []
     for name, end in broker.context.ends.items():
         connection = server.links.get(name)

@@ -15,10 +15,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from byway._version import __version__
-from byway.core.stand_ins import by_link, stand_ins
+from byway.core.placeholders import by_link, placeholders
 from byway.runtime.server import BrokerServer
-from byway.runtime.storage import Storage
 from byway.runtime.waiting import unsettled
+from byway.storage.storage import Storage
 
 SLOW_CLIENTS_MAX: Final = 50
 """Slow clients that are named; those with most bytes waiting come first."""
@@ -113,7 +113,7 @@ class BrokerCollector(Collector):
     def _stand_ins(self) -> Iterator[Metric]:
         broker = self._server.broker
         counters, statistics = broker.counters, broker.policy.statistics
-        preserved, mergers = map(by_link, stand_ins(broker))
+        preserved, mergers = map(by_link, placeholders(broker))
         words = "Subscriptions that ended, and still stand for others."
         yield self._by_link("byway_preserved_subscriptions", words, preserved)
         words = "Filters that stand for several subscriptions."

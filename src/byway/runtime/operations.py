@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from byway.runtime.settings import Address
+from byway.model.addresses import Address
 
 log = logging.getLogger("byway.operations")
 

@@ -18,20 +18,21 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.inputs import NeighbourRemoved
+from byway.model.addresses import Address
 from byway.model.errors import BrokenError, StorageError
 from byway.runtime import logs
 from byway.runtime.commands import OperatorCommands
-from byway.runtime.config import Reading, SettingsError, changed_keys
-from byway.runtime.driver import now_us
+from byway.runtime.config_sources import Reading, SettingsError, changed_keys
 from byway.runtime.metrics import Metrics
 from byway.runtime.operations import Answer, Operations, said
-from byway.runtime.remembering import Memory
+from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
-from byway.runtime.settings import Address, BrokerSettings
-from byway.runtime.storage import Storage
+from byway.runtime.settings import BrokerSettings
 from byway.runtime.warmup import warm_up_aside
+from byway.storage.storage import Storage
 from byway.trace import NullTrace, TraceBuffer
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class BrokerProcess:
         self._may_be_stale = may_be_stale
         self._reread = reread
         self._storage: Storage | None = None
-        self._memory: Memory | None = None
+        self._memory: RestartMarker | None = None
         self._tracer: Tracer | None = None
         self._operations: Operations | None = None
         self._server: BrokerServer | None = None
@@ -121,7 +122,7 @@ class BrokerProcess:
             self._storage = Storage(settings.data, settings.durability)
         await warm_up_aside()  # a minute or more if kernels are to be compiled
         if settings.state_dir is not None:
-            self._memory = Memory(settings.state_dir, settings.id)
+            self._memory = RestartMarker(settings.state_dir, settings.id)
         broker = self._broker(trace)
         gc.collect()
         gc.freeze()  # what is here now stays; the collector need not look at it again

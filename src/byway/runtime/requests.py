@@ -11,43 +11,25 @@ from collections import deque
 from collections.abc import Container
 from typing import Final
 
-import msgspec
-
 from byway.core.inputs import ClientRequested, Input
 from byway.model.messages import (
-    AdvertiseRequest,
     DeliveriesReceived,
     PublishRequest,
     Request,
     SubscribeRequest,
     UnsubscribeRequest,
 )
+from byway.transport.intake import cost_of
 
 NAMES_MAX: Final = 1_024
 """Subscriptions that are taken back in one go; a request for more is done in parts."""
 SHARE_LEAST: Final = 16
 """What a client gets in its turn, however many others wait."""
-_FILTER_SHIFT: Final = 8
-_BODY_SHIFT: Final = 10
+_BODY_SHIFT: Final = 10  # small: less than a KiB
 
 OVERTAKING: Final = frozenset((SubscribeRequest, UnsubscribeRequest, DeliveriesReceived))
 """What a client may ask for without waiting behind its own publications."""
 _PUBLICATIONS: Final = {PublishRequest}
-
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def cost_of(request: Request) -> int:
-    """About how much work a request is; 1 is a small publication or subscription. Each alternative
-    of a filter is compared with each other one, so a long filter of many costs by both."""
-    if isinstance(request, SubscribeRequest | AdvertiseRequest):
-        alternatives = len(request.filter.conjunctions)
-        return 1 + (len(_encode(request.filter)) * alternatives >> _FILTER_SHIFT)
-    if isinstance(request, UnsubscribeRequest):
-        return 1 + len(request.names)
-    if isinstance(request, PublishRequest):
-        return 1 + (len(request.body) >> _BODY_SHIFT)
-    return 1
 
 
 def in_small_parts(requests: tuple[Request, ...]) -> tuple[Request, ...]:

@@ -14,6 +14,7 @@ import logging
 import random
 from typing import Final
 
+from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.inputs import (
     ClientAttached,
@@ -28,6 +29,7 @@ from byway.core.inputs import (
     Started,
 )
 from byway.core.links import LinkEnd
+from byway.model.addresses import Address, Neighbour, removed_neighbours
 from byway.model.bounds import KEEPALIVE_MS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -51,16 +53,16 @@ from byway.model.messages import (
     Welcome,
 )
 from byway.model.messages import Acknowledge as Acknowledgement
+from byway.model.status import encode_status
 from byway.runtime.acceptance import Acceptance
 from byway.runtime.backpressure import Backpressure
-from byway.runtime.connection import Connection
-from byway.runtime.driver import Driver, now_us
+from byway.runtime.driver import Driver
 from byway.runtime.inspection import status_of
-from byway.runtime.intake import Intake
-from byway.runtime.recovery import Journal
-from byway.runtime.settings import Address, BrokerSettings, Neighbour, gone
-from byway.runtime.status import encode_status
+from byway.runtime.settings import BrokerSettings
 from byway.runtime.waiting import Waiting
+from byway.storage.recovery import InputJournal
+from byway.transport.connection import Connection
+from byway.transport.intake import Intake
 from byway.wire import FRAME_BYTES_MAX
 
 log = logging.getLogger("byway.broker")
@@ -79,7 +81,7 @@ class BrokerServer:
         self,
         settings: BrokerSettings,
         broker: Broker | None = None,
-        journal: Journal | None = None,
+        journal: InputJournal | None = None,
     ) -> None:
         self.settings = settings
         self.acceptance = Acceptance(settings)
@@ -201,7 +203,7 @@ class BrokerServer:
         for neighbour in [n for n in self._diallers if n not in after]:
             self._diallers.pop(neighbour).cancel()
         known = [Neighbour(n.address, self.acceptance.known_as(n)) for n in before]
-        for id in gone(known, after):
+        for id in removed_neighbours(known, after):
             log.info("%s is no neighbour any more", id)
             self.driver.now(NeighbourRemoved(id))
         self._dial(after)

@@ -2,68 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from ipaddress import ip_address
 from typing import Literal
 
 import msgspec
 
-from byway.core.config import BrokerConfig
-from byway.model.errors import ConfigError
+from byway.core.broker_config import BrokerConfig
+from byway.model.addresses import Address, Neighbour
 
 Accept = Literal["listed", "any"]
-
-
-class Address(msgspec.Struct, frozen=True):
-    """A host and a port."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str, key: str) -> Address:
-        """From `host:port` or `[host]:port`. Raises `ConfigError` that names the key."""
-        host, colon, port = text.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
-            raise ConfigError(key, f"{text!r} is no address: expected host:port")
-        return cls(host, int(port))
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it, as far as the text tells."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class Neighbour(msgspec.Struct, frozen=True):
-    """A broker to connect to. With its id known, a restart without storage waits for it."""
-
-    address: Address
-    id: str = ""
-
-    @classmethod
-    def parse(cls, text: str, key: str) -> Neighbour:
-        """From `host:port` or `id@host:port`."""
-        id, at, address = text.rpartition("@")
-        if at and not id:
-            raise ConfigError(key, f"{text!r}: expected an id before the @")
-        return cls(Address.parse(address, key), id)
-
-    def __str__(self) -> str:
-        return f"{self.id}@{self.address}" if self.id else str(self.address)
-
-
-def gone(before: Iterable[Neighbour], after: Iterable[Neighbour]) -> list[str]:
-    """Ids of neighbours that were listed and are not any more, neither by id nor by address."""
-    after = list(after)
-    ids, addresses = {n.id for n in after}, {n.address for n in after}
-    return [n.id for n in before if n.id and n.id not in ids and n.address not in addresses]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,11 +11,11 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from byway.core.stand_ins import sample_stand_ins
-from byway.model.trace import Queue, Table
-from byway.runtime.driver import now_us
+from byway.clock import now_us
+from byway.core.placeholders import sample_placeholders
+from byway.model.trace_schema import Queue, TableKind
 from byway.runtime.server import BrokerServer
-from byway.trace import Batch, TraceBuffer, TraceWriter
+from byway.trace import RowBatch, TraceBuffer, TraceWriter
 
 log = logging.getLogger("byway.trace")
 
@@ -52,7 +52,7 @@ class Tracer:
             # comes to it
             await asyncio.shield(loop.run_in_executor(self._thread, self._write, batch, is_last))
 
-    def _write(self, batch: Batch, is_last: bool) -> None:
+    def _write(self, batch: RowBatch, is_last: bool) -> None:
         try:
             self._writer.write(batch)
             if is_last:
@@ -68,9 +68,9 @@ class Tracer:
                 continue  # it is about to be a neighbour, or not
             waiting = connection.waiting_messages, connection.waiting_bytes
             buffer.queue_sampled(at_us, Queue.OUTPUT, *waiting, link)
-        buffer.table_sampled(at_us, Table.SUBSCRIPTIONS, len(server.broker.subscriptions))
-        buffer.table_sampled(at_us, Table.ADVERTISEMENTS, len(server.broker.advertisements))
-        sample_stand_ins(server.broker, buffer, at_us)
+        buffer.table_sampled(at_us, TableKind.SUBSCRIPTIONS, len(server.broker.subscriptions))
+        buffer.table_sampled(at_us, TableKind.ADVERTISEMENTS, len(server.broker.advertisements))
+        sample_placeholders(server.broker, buffer, at_us)
 
     async def stop(self) -> None:
         """Write the rest."""

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from byway.core.agreement import Missing
+from byway.clock import now_us
 from byway.core.broker import Broker
+from byway.core.table_sync import Missing
 from byway.core.tables import Entry
 from byway.model.messages import EntryId
-from byway.runtime.driver import now_us
-from byway.runtime.status import MissingTables, UnsettledEntry
+from byway.model.status import MissingTables, UnsettledEntry
 
 if TYPE_CHECKING:
     from byway.runtime.server import BrokerServer

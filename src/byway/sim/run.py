@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
-from byway.sim.measuring import Measures
-from byway.sim.metrics import Metrics
-from byway.sim.report import Report
+from byway.sim.meters import Measures
+from byway.sim.oracle.violations import Report
+from byway.sim.run_metrics import RunMetrics
+from byway.sim.run_summary import numbers_of, unexpected
 from byway.sim.scenario.build import build, plan_of
 from byway.sim.scenario.measure import start_meter
 from byway.sim.scenario.schema import Scenario, microseconds
-from byway.sim.summary import numbers_of, unexpected
 from byway.trace import TraceWriter
 
 Progress = Callable[[int], None]
@@ -38,7 +38,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Until nothing was under way any more."""
     wall_s: float
     """What it took to simulate that."""
-    metrics: Metrics
+    metrics: RunMetrics
     report: Report
     measures: Measures | None = None
     """What the scenario had measured in a part of the run."""

@@ -5,12 +5,12 @@ The files need pyarrow, which takes its time and 30 MiB; it is loaded when they 
 
 from typing import TYPE_CHECKING, Any
 
-from byway.trace.buffer import Batch, NullTrace, TraceBuffer
+from byway.trace.buffer import NullTrace, RowBatch, TraceBuffer
 
 if TYPE_CHECKING:
     from byway.trace.files import TraceWriter, read_trace
 
-__all__ = ["Batch", "NullTrace", "TraceBuffer", "TraceWriter", "read_trace"]
+__all__ = ["NullTrace", "RowBatch", "TraceBuffer", "TraceWriter", "read_trace"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,15 +17,15 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from byway.model.trace import COLUMNS, FILLED, ColumnType, Event
+from byway.model.trace_schema import COLUMNS, FILLED, Event, TraceColumnType
 
 CAPACITY_ROWS: Final = 65_536
 
 _CODES: Final = {
-    ColumnType.INT8: ("b", "i1"),
-    ColumnType.INT32: ("i", "<i4"),
-    ColumnType.INT64: ("q", "<i8"),
-    ColumnType.STRING: ("I", "<u4"),  # a number of the column's names, 0 for null
+    TraceColumnType.INT8: ("b", "i1"),
+    TraceColumnType.INT32: ("i", "<i4"),
+    TraceColumnType.INT64: ("q", "<i8"),
+    TraceColumnType.STRING: ("I", "<u4"),  # a number of the column's names, 0 for null
 }
 _PACKED: Final = tuple(c for c in COLUMNS if c.name not in ("run", "broker"))
 
@@ -72,7 +72,7 @@ class _Names(dict[str | None, int]):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Batch:
+class RowBatch:
     """Rows of one broker. In a string column `n` is `names[column][n - 1]`, and 0 is null."""
 
     broker: str
@@ -89,7 +89,7 @@ class Batch:
 class TraceBuffer:
     """Rows of one broker that wait for the driver.
 
-    Each method appends what its event fills (`byway.model.trace`). A call that finds
+    Each method appends what its event fills (`byway.model.trace_schema`). A call that finds
     `capacity_rows` rows or more waiting stores nothing, its rows are counted, and the next drain
     ends with one TRACE_LOST row that tells how many and since when. Names are kept until the drain
     only, so nothing here grows with the clients a broker has ever seen.
@@ -130,7 +130,7 @@ class TraceBuffer:
         """Rows that found no room since the last drain."""
         return self._lost
 
-    def drain(self) -> Batch:
+    def drain(self) -> RowBatch:
         """All rows in the order they were appended; the buffer is empty afterwards."""
         if self._lost:
             self._data += _pack_lost(Event.TRACE_LOST, self._lost_since_us, self._lost)
@@ -142,7 +142,7 @@ class TraceBuffer:
             "operation": self._operations.list(),
             "phase": self._phases.list(),
         }
-        batch = Batch(self.broker, np.frombuffer(self._data, ROW_DTYPE), names)
+        batch = RowBatch(self.broker, np.frombuffer(self._data, ROW_DTYPE), names)
         self._reset()
         return batch
 

@@ -20,8 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from byway.model.errors import TraceError
-from byway.model.trace import COLUMNS, FILLED, SCHEMA_VERSION, Column, ColumnType, Event
-from byway.trace.buffer import Batch
+from byway.model.trace_schema import (
+    COLUMNS,
+    FILLED,
+    SCHEMA_VERSION,
+    Event,
+    TraceColumn,
+    TraceColumnType,
+)
+from byway.trace.buffer import RowBatch
 
 ROWS_PER_GROUP: Final = 131_072
 ROWS_PER_FILE: Final = 8 * ROWS_PER_GROUP
@@ -32,19 +39,19 @@ RUN_KEY: Final = b"byway.trace.run"
 EVENTS_KEY: Final = b"byway.trace.events"
 
 _ARROW_TYPES: Final = {
-    ColumnType.INT8: pa.int8(),
-    ColumnType.INT32: pa.int32(),
-    ColumnType.INT64: pa.int64(),
-    ColumnType.STRING: pa.dictionary(pa.int32(), pa.string()),
+    TraceColumnType.INT8: pa.int8(),
+    TraceColumnType.INT32: pa.int32(),
+    TraceColumnType.INT64: pa.int64(),
+    TraceColumnType.STRING: pa.dictionary(pa.int32(), pa.string()),
 }
 ARROW_SCHEMA: Final = pa.schema(
     [pa.field(c.name, _ARROW_TYPES[c.type], nullable=c.nullable) for c in COLUMNS]
 )
-_STRINGS: Final = tuple(c.name for c in COLUMNS if c.type is ColumnType.STRING)
+_STRINGS: Final = tuple(c.name for c in COLUMNS if c.type is TraceColumnType.STRING)
 _INCREASING: Final = ("t_us", "sequence", "t_pub_us")  # hardly a value twice: no dictionary
 
 
-def record_batch(batch: Batch, run: str) -> Any:
+def record_batch(batch: RowBatch, run: str) -> Any:
     """`batch` as an Arrow record batch of the whole schema."""
     rows = batch.rows
     events = rows["event"]
@@ -53,7 +60,7 @@ def record_batch(batch: Batch, run: str) -> Any:
         if column.name in ("run", "broker"):
             name = run if column.name == "run" else batch.broker
             arrays.append(_dictionary(np.zeros(len(rows), np.int32), None, pa.array([name])))
-        elif column.type is ColumnType.STRING:
+        elif column.type is TraceColumnType.STRING:
             numbers = rows[column.name]
             is_null = numbers == 0
             indices = np.where(is_null, 0, numbers.astype(np.int32) - 1)
@@ -115,7 +122,7 @@ class TraceWriter:
     ) -> None:
         self.close()  # after an error too: the rows up to it are what one wants to read
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: RowBatch) -> None:
         """Take over the rows of `batch`; they are in a complete file after `flush` or `close`."""
         assert not self._closed, "the writer is closed"
         assert self.broker is None or batch.broker == self.broker
@@ -314,7 +321,7 @@ def _dictionary(indices: Any, is_null: Any, names: Any) -> Any:
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32(), mask=is_null), names)
 
 
-def _filled_by(column: Column) -> Any:
+def _filled_by(column: TraceColumn) -> Any:
     """By the number of an event: does it fill `column`?"""
     filled = np.zeros(max(Event) + 1, np.bool_)
     for event, columns in FILLED.items():

@@ -13,7 +13,7 @@ from byway.workload.chunks import (
     ValueKind,
 )
 from byway.workload.clustered import Clustered
-from byway.workload.covering import CoveringDegree
+from byway.workload.covering_degree import CoveringDegree
 from byway.workload.feeds import Feeds
 from byway.workload.generator import Generator, WorkloadError
 from byway.workload.mobile import Mobile

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from byway.workload.covering import CoveringDegree
+from byway.workload.covering_degree import CoveringDegree
 from byway.workload.draws import Integers, below, chunk_rng, numbered_integers
 from byway.workload.generator import WorkloadError, numbered_brokers, require
 

@@ -1,6 +1,6 @@
 """Scenarios of clients that vanish, come back, or ask for what cannot be."""
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from tests.golden.scene import PAIR, Scene
 
 

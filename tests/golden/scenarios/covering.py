@@ -1,6 +1,6 @@
 """Scenarios of covering: which subscriptions are sent on, and in which order they come and go."""
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from tests.golden.scene import ACTIVE, CHAIN, Scene
 
 

@@ -1,6 +1,6 @@
 """Scenarios of what goes on besides routing, and of networks that are wired wrongly."""
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
 from tests.golden.scene import CHAIN, Scene
 

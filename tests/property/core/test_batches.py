@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from byway.core.actions import Send, Tell
+from byway.core.actions import Send, SendReply
 from byway.core.broker import Broker
 from byway.core.inputs import ClientRequested, FrameReceived
 from byway.core.snapshot import BrokerState, read
@@ -107,7 +107,7 @@ def essence(actions: list) -> dict:
     found: dict[tuple, list] = defaultdict(list)
     last: dict[tuple, object] = {}
     for action in actions:
-        if isinstance(action, Tell):
+        if isinstance(action, SendReply):
             for reply in action.replies:
                 if isinstance(reply, CUMULATIVE):
                     last[action.client, type(reply)] = reply

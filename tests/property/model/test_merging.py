@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byway.model import Filter, Value, covers, merge
-from byway.model.merging import merge_exactly
+from byway.model.filter_merging import merge_exactly
 from tests.property.model.worlds import publications_telling_apart
 from tests.strategies import filters, publications, publications_near
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byway.model.trace import COLUMNS, Event
+from byway.model.trace_schema import COLUMNS, Event
 from byway.trace import TraceBuffer, TraceWriter, read_trace
 
 NAMES = st.sampled_from(["A", "B", "é", ""]) | st.text(

@@ -136,5 +136,5 @@ def test_a_message_that_grows_when_it_is_sent_on_is_refused() -> None:
     assert len(raw(["batch", 0, 1, [["names", names, names]]])) < MESSAGE_BYTES_MAX
     payload = raw(["batch", 0, 1, [["names", wide, wide]]])
     assert MESSAGE_BYTES_MAX < len(payload) < FRAME_BYTES_MAX
-    with pytest.raises(FrameError, match=r"NamesHeld of .* bytes: expected at most"):
+    with pytest.raises(FrameError, match=r"SyncNames of .* bytes: expected at most"):
         decode(payload)

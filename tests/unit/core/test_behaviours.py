@@ -5,10 +5,10 @@ from typing import ClassVar
 import pytest
 
 from byway.core.actions import CancelTimer, SetTimer, Timer
-from byway.core.behaviours import Behaviour, LoadExchange, Surroundings
+from byway.core.behaviours import Behaviour, BrokerView, LoadExchange
 from byway.core.behaviours.load_exchange import BROKERS_MAX
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown, LoadSampled, NeighbourRemoved, Started, TimerFired
 from byway.model import ANY, TRUE
 from byway.model.messages import AdvertiseRequest, Load, LoadReport, SubscribeRequest
@@ -150,7 +150,7 @@ class Gossip(Behaviour):
 
     name: ClassVar[str] = "gossip"
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: BrokerView) -> None:
         super().__init__(surroundings)
         self.seen: list[tuple] = []
 
@@ -191,7 +191,7 @@ class Gossip(Behaviour):
 def plugged(kind: type[Behaviour], *links: str) -> tuple[Lone, Behaviour]:
     """A broker with a behaviour of the test's own."""
     lone = Lone(*links, agreed=False)
-    behaviour = kind(Surroundings(lone.broker.context, kind.name))
+    behaviour = kind(BrokerView(lone.broker.context, kind.name))
     lone.broker._plug_in(behaviour)
     return lone, behaviour
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byway.core.actions import Tell, Timer
+from byway.core.actions import SendReply, Timer
 from byway.core.broker import Broker
+from byway.core.broker_config import BrokerConfig
 from byway.core.clients import DELIVERY_BYTES
-from byway.core.config import BrokerConfig
 from byway.core.inputs import ClientDetached, Started, TimerFired
 from byway.model import ANY, TRUE, parse
 from byway.model.messages import (
@@ -30,7 +30,9 @@ TTL = 86_400_000_000
 
 def replies(actions: list, client: str) -> list:
     """What a client is told."""
-    return [r for a in actions if isinstance(a, Tell) and a.client == client for r in a.replies]
+    return [
+        r for a in actions if isinstance(a, SendReply) and a.client == client for r in a.replies
+    ]
 
 
 # --- sessions ------------------------------------------------------------------------------------

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from byway.core.actions import CancelTimer, OpenLink, SetTimer, Tell, Timer
+from byway.core.actions import CancelTimer, OpenLink, SendReply, SetTimer, Timer
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Started, TimerFired
 from byway.model import ANY, TRUE, parse
 from byway.model.messages import (
@@ -70,7 +70,7 @@ def receive(lone: Lone, *sequences: int) -> list:
 
 
 def test_a_new_client_begins_a_session():
-    assert Lone().attach("c") == [Tell("c", (Attached(resumed=False, published=0),))]
+    assert Lone().attach("c") == [SendReply("c", (Attached(resumed=False, published=0),))]
 
 
 def test_without_a_session_everything_ends_at_once():
@@ -123,7 +123,7 @@ def test_no_session_is_kept_longer_than_the_broker_allows():
 
 def test_a_client_nobody_knows_is_told_so_and_its_departure_is_no_news():
     lone = Lone()
-    assert lone.ask("c", DeliveriesReceived(1)) == [Tell("c", (Refused("", "not attached"),))]
+    assert lone.ask("c", DeliveriesReceived(1)) == [SendReply("c", (Refused("", "not attached"),))]
     assert lone.handle(ClientDetached("c")) == []
 
 
@@ -142,7 +142,7 @@ def test_a_client_that_comes_back_is_told_what_it_may_have_missed():
     assert (mine.publication.publisher, mine.publication.sequence) == ("c", 1)
     assert lone.attach("c", ttl_us=TTL) == [
         CancelTimer(TIMER),
-        Tell(
+        SendReply(
             "c",
             (
                 Attached(resumed=True, published=1),
@@ -163,19 +163,19 @@ def test_what_is_not_settled_yet_is_not_told_to_be():
     lone.handle(ClientDetached("c"))
     assert lone.attach("c", ttl_us=TTL) == [
         CancelTimer(TIMER),
-        Tell("c", (Attached(resumed=True, published=0), Settled("s"))),
+        SendReply("c", (Attached(resumed=True, published=0), Settled("s"))),
     ]
     # the answer comes now, and is told once
     settled = AdvertisementSettled(EntryId("c", "a", 1, 2))
     assert lone.receive("A", settled) == [
         acknowledged("A", 5),
-        Tell("c", (Settled("a"),)),
+        SendReply("c", (Settled("a"),)),
     ]
 
 
 def test_deliveries_are_kept_until_they_are_acknowledged():
     lone = with_subscriber()
-    assert receive(lone, 1, 2, 3) == [Tell("c", (delivery(1), delivery(2), delivery(3)))]
+    assert receive(lone, 1, 2, 3) == [SendReply("c", (delivery(1), delivery(2), delivery(3)))]
     assert lone.ask("c", DeliveriesReceived(2)) == []
     lone.handle(ClientDetached("c"))
     (_, told) = lone.attach("c", ttl_us=TTL, received=2)
@@ -193,7 +193,7 @@ def test_what_a_client_says_it_has_is_not_given_again():
 
 def test_nothing_is_kept_for_a_client_without_a_session_while_it_is_here():
     lone = with_subscriber(ttl_us=0)
-    assert receive(lone, 1) == [Tell("c", (delivery(1),))]
+    assert receive(lone, 1) == [SendReply("c", (delivery(1),))]
     assert not lone.broker.clients.all["c"].kept
 
 
@@ -202,7 +202,7 @@ def test_a_client_that_attaches_twice_goes_on():
     lone = with_subscriber()
     receive(lone, 1)
     assert lone.attach("c", ttl_us=TTL) == [
-        Tell("c", (Attached(resumed=True, published=0), Settled("s"), delivery(1)))
+        SendReply("c", (Attached(resumed=True, published=0), Settled("s"), delivery(1)))
     ]
 
 
@@ -251,7 +251,7 @@ def test_bytes_are_bounded_too():
 
 def test_a_delivery_larger_than_the_bound_is_told_but_not_kept():
     lone = with_subscriber(config=BrokerConfig(session_bytes_max=3))
-    assert receive(lone, 1) == [Tell("c", (delivery(1),))]
+    assert receive(lone, 1) == [SendReply("c", (delivery(1),))]
     client = lone.broker.clients.all["c"]
     assert (len(client.kept), client.kept_bytes) == (0, 0)
 
@@ -266,7 +266,7 @@ def test_a_new_incarnation_removes_what_the_earlier_one_left():
     assert lone.attach("c", incarnation=2) == [
         CancelTimer(TIMER),
         control("A", 7, Unsubscribe((EntryId("c", "s", 1, 1),))),
-        Tell("c", (Attached(resumed=False, published=0),)),
+        SendReply("c", (Attached(resumed=False, published=0),)),
     ]
     assert lone.ask("c", SubscribeRequest("s", TRUE)) == [
         control("A", 8, Subscribe(EntryId("c", "s", 2, 1_001), TRUE))
@@ -278,7 +278,7 @@ def test_an_earlier_incarnation_is_refused_and_changes_nothing():
     lone.attach("c", incarnation=5)
     before = lone.broker.snapshot()
     reason = "incarnation 5 of this client came before"
-    assert lone.attach("c", incarnation=4) == [Tell("c", (Refused("4", reason),))]
+    assert lone.attach("c", incarnation=4) == [SendReply("c", (Refused("4", reason),))]
     assert lone.broker.snapshot() == before
 
 
@@ -292,8 +292,8 @@ def test_confirmations_for_an_earlier_incarnation_are_not_told_to_the_next():
     assert lone.acknowledge("A", 2) == []  # of the first one, and of its advertisement's end
     sent, told = lone.ask("c", publish(1, p=1))
     assert (sent.frame.first, sent.frame.messages[0].incarnation) == (3, 2)
-    assert told == Tell("c", (PublicationsAccepted(1),))
-    assert lone.acknowledge("A", 3) == [Tell("c", (PublicationsConfirmed(1),))]
+    assert told == SendReply("c", (PublicationsAccepted(1),))
+    assert lone.acknowledge("A", 3) == [SendReply("c", (PublicationsConfirmed(1),))]
 
 
 # --- restarts ------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_after_a_restart_clients_have_some_time_to_come_back(ttl_us, grace_us, k
     ]
     assert restored.handle(60, ClientAttached("c", 1, ttl_us)) == [
         CancelTimer(TIMER),
-        Tell("c", (Attached(resumed=True, published=0), Settled("s"))),
+        SendReply("c", (Attached(resumed=True, published=0), Settled("s"))),
     ]
 
 
@@ -329,7 +329,7 @@ def test_with_an_older_state_sessions_cannot_go_on():
     restored.handle(50, Started())
     assert len(restored.subscriptions) == 0
     assert restored.handle(60, ClientAttached("c", 1, TTL)) == [
-        Tell("c", (Attached(resumed=False, published=0),))
+        SendReply("c", (Attached(resumed=False, published=0),))
     ]
 
 
@@ -347,7 +347,7 @@ def test_a_filter_is_replaced_in_place():
         )
     ]  # fmt: skip
     answer = SubscriptionsSettled((EntryId("c", "s", 1, 1), EntryId("c", "s", 1, 2)))
-    assert lone.receive("A", answer)[-1] == Tell("c", (Settled("s"),))
+    assert lone.receive("A", answer)[-1] == SendReply("c", (Settled("s"),))
 
 
 def test_requests_are_taken_in_order():
@@ -367,7 +367,7 @@ def test_requests_are_taken_in_order():
     )
     unknown = Refused("s", "no subscription has this name")
     assert lone.handle(asked) == [
-        Tell(
+        SendReply(
             "c",
             (
                 unknown,
@@ -423,7 +423,7 @@ def test_a_publication_that_may_not_be_is_refused_and_spent(content, reason):
 def test_conformance_can_be_switched_off():
     lone = Lone(config=BrokerConfig(conformance=False))
     lone.attach("c")
-    assert lone.ask("c", publish(1, p=1)) == [Tell("c", (PublicationsConfirmed(1),))]
+    assert lone.ask("c", publish(1, p=1)) == [SendReply("c", (PublicationsConfirmed(1),))]
     (told,) = lone.ask("c", PublishRequest(2, b"\xc1"))
     assert told.replies[0].reason.startswith("MessagePack data is malformed")
 
@@ -436,7 +436,7 @@ def test_any_of_a_clients_advertisements_will_do():
     )
     for sequence, value in enumerate((1, 99), start=1):
         told = lone.ask("c", publish(sequence, p=value))
-        assert told == [Tell("c", (PublicationsConfirmed(sequence),))]
+        assert told == [SendReply("c", (PublicationsConfirmed(sequence),))]
     (told,) = lone.ask("c", UnadvertiseRequest("high"), publish(3, p=99))
     assert told.replies[0] == Refused("3", "it conforms to no advertisement of this client")
 
@@ -446,10 +446,10 @@ def test_publications_count_up_from_one():
     lone.attach("c")
     lone.ask("c", AdvertiseRequest("a", ANY))
     expected = Refused("2", "expected sequence 1")
-    assert lone.ask("c", publish(2, p=1)) == [Tell("c", (expected,))]
-    assert lone.ask("c", publish(1, p=1)) == [Tell("c", (PublicationsConfirmed(1),))]
+    assert lone.ask("c", publish(2, p=1)) == [SendReply("c", (expected,))]
+    assert lone.ask("c", publish(1, p=1)) == [SendReply("c", (PublicationsConfirmed(1),))]
     assert lone.ask("c", publish(1, p=1)) == []  # sent again: it is here
-    assert lone.ask("c", publish(2, p=1)) == [Tell("c", (PublicationsConfirmed(2),))]
+    assert lone.ask("c", publish(2, p=1)) == [SendReply("c", (PublicationsConfirmed(2),))]
 
 
 def test_a_publication_that_is_too_large_is_refused():
@@ -457,9 +457,9 @@ def test_a_publication_that_is_too_large_is_refused():
     lone = Lone(config=BrokerConfig(body_bytes_max=size))
     lone.attach("c")
     lone.ask("c", AdvertiseRequest("a", ANY))
-    assert lone.ask("c", publish(1, p=1)) == [Tell("c", (PublicationsConfirmed(1),))]
+    assert lone.ask("c", publish(1, p=1)) == [SendReply("c", (PublicationsConfirmed(1),))]
     reason = f"it has {size + 1} bytes: at most {size} are taken"
-    told = Tell("c", (Refused("2", reason), PublicationsConfirmed(2)))
+    told = SendReply("c", (Refused("2", reason), PublicationsConfirmed(2)))
     assert lone.ask("c", publish(2, pp=1)) == [told]
 
 
@@ -469,9 +469,9 @@ def test_what_is_not_confirmed_yet_is_told_to_be_here():
     lone.attach("c")
     lone.ask("c", AdvertiseRequest("a", ANY))
     told = lone.ask("c", publish(1, p=1), publish(2, p=1))
-    assert told[-1] == Tell("c", (PublicationsAccepted(2),))
-    assert lone.acknowledge("A", 1) == [Tell("c", (PublicationsConfirmed(1),))]
+    assert told[-1] == SendReply("c", (PublicationsAccepted(2),))
+    assert lone.acknowledge("A", 1) == [SendReply("c", (PublicationsConfirmed(1),))]
     assert lone.ask("c", publish(1, p=1)) == []
     told = lone.ask("c", publish(3, p=1))
-    assert told[-1] == Tell("c", (PublicationsAccepted(3),))
-    assert lone.acknowledge("A", 3) == [Tell("c", (PublicationsConfirmed(3),))]
+    assert told[-1] == SendReply("c", (PublicationsAccepted(3),))
+    assert lone.acknowledge("A", 3) == [SendReply("c", (PublicationsConfirmed(3),))]

@@ -2,19 +2,19 @@
 
 import pytest
 
-from byway.core.actions import Tell
-from byway.core.config import BrokerConfig
+from byway.core.actions import SendReply
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown
 from byway.core.invariants import validate
 from byway.model import parse
 from byway.model.messages import (
     EntryId,
-    NamesHeld,
     Settled,
     Subscribe,
     SubscribeRequest,
     SubscriptionsSettled,
-    TablesHeld,
+    SyncDigest,
+    SyncNames,
     Unsubscribe,
     UnsubscribeRequest,
 )
@@ -265,7 +265,7 @@ def test_a_client_is_told_when_the_quencher_is_settled():
     lone.ask("c", SubscribeRequest("wide", parse("p > 1")))
     assert lone.ask("c", SubscribeRequest("narrow", parse("p > 5"))) == []
     answer = SubscriptionsSettled((EntryId("c", "wide", 1, 1),))
-    assert lone.receive("C", answer)[-1] == Tell("c", (Settled("wide"), Settled("narrow")))
+    assert lone.receive("C", answer)[-1] == SendReply("c", (Settled("wide"), Settled("narrow")))
 
 
 def test_a_narrower_filter_in_place_of_a_broader_one():
@@ -287,7 +287,7 @@ def test_a_quencher_whose_link_starts_anew_is_awaited_again():
     lone.receive("C", NOTHING)  # it lost everything, and is told again
     assert lone.ask("c", SubscribeRequest("narrow", parse("p > 5"))) == []
     answer = SubscriptionsSettled((EntryId("c", "wide", 1, 1),))
-    assert lone.receive("C", answer)[-1] == Tell("c", (Settled("narrow"),))
+    assert lone.receive("C", answer)[-1] == SendReply("c", (Settled("narrow"),))
 
 
 def test_a_quencher_that_a_neighbour_holds_unsettled_is_awaited_again():
@@ -297,9 +297,9 @@ def test_a_quencher_that_a_neighbour_holds_unsettled_is_awaited_again():
     lone.receive("C", settled("wide"))
     lone.handle(LinkDown("C"))
     lone.meet("C", incarnation=2)
-    other = TablesHeld((), (1,) * 64)  # whatever it holds, names are asked for
+    other = SyncDigest((), (1,) * 64)  # whatever it holds, names are asked for
     lone.receive("C", other)
-    lone.receive("C", NamesHeld((), ((entry("wide"), False),)))
+    lone.receive("C", SyncNames((), ((entry("wide"), False),)))
     assert sent(lone.receive("A", NARROW), "A") == []
     assert sent(lone.receive("C", settled("wide")), "A") == [settled("narrow")]
 

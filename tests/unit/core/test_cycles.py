@@ -7,16 +7,16 @@ import pytest
 
 from byway.core.actions import CloseLink, SetTimer, Timer
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown, LinkUp, NeighbourRemoved, Started, TimerFired
 from byway.core.invariants import validate
 from byway.model.messages import (
     AdvertisementSettled,
     Delivery,
+    Disconnect,
     Hello,
     Lane,
     LinkProbe,
-    Parting,
     SubscriptionsSettled,
     Unsubscribe,
 )
@@ -81,7 +81,7 @@ def test_the_last_link_by_name_is_cut():
     number = last_probe(lone, "C").number
     reason = "the overlay has a cycle: B – C – A – B"
     assert lone.receive("A", probe("B", "C", "A", number=number))[:2] == [
-        control("C", 3, Parting(reason)),
+        control("C", 3, Disconnect(reason)),
         CloseLink("C", reason),
     ]
     assert list(lone.broker.context.ends) == ["A"]
@@ -207,7 +207,7 @@ def test_what_is_left_is_a_tree(seed):
 # --- an entry that two neighbours tell of --------------------------------------------------------
 
 
-HEIRS = Timer("heirs")
+HEIRS = Timer("takeover")
 
 
 def told_twice() -> Lone:
@@ -312,7 +312,7 @@ def ring(covering, **config):
     net = Graph(edges, BrokerConfig(covering=covering, **config))
     net.settle()
     for broker in net.brokers:
-        net.do(broker, TimerFired(Timer("agreement")))
+        net.do(broker, TimerFired(Timer("table-sync")))
     net.settle()
     for number in "123":
         net.attach(f"c{number}", f"B{number}")

@@ -3,8 +3,8 @@
 import pytest
 
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
-from byway.core.context import Pending
+from byway.core.broker_config import BrokerConfig
+from byway.core.context import InFlight
 from byway.core.inputs import Started
 from byway.core.invariants import validate
 from byway.core.links import Window
@@ -96,7 +96,7 @@ def confuse_whose_it_is(broker):
 
 
 def wait_for_nothing(broker):
-    broker.context.unconfirmed["A"].append(Pending(Window(), 1, None, "", 1))
+    broker.context.unconfirmed["A"].append(InFlight(Window(), 1, None, "", 1))
 
 
 def lose_from_the_index(broker):

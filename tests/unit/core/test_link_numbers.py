@@ -3,13 +3,13 @@
 import random
 
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import NeighbourAdded, NeighbourRemoved, Started
 from byway.core.invariants import validate
 from byway.core.tables import LinkNumbers
 from byway.matching.index import LINKS_MAX
 from byway.model import ANY
-from byway.model.messages import EntryId, Parting, Subscribe
+from byway.model.messages import Disconnect, EntryId, Subscribe
 from tests.lone_broker import (
     Lone,
     advertise,
@@ -67,7 +67,7 @@ def test_more_strangers_than_there_are_numbers():
         if number % 2:
             lone.handle(NeighbourRemoved(name))
         else:
-            lone.receive(name, Parting("it goes"))
+            lone.receive(name, Disconnect("it goes"))
     assert lone.broker.context.numbers.names == ["A", ""]
     lone.handle(NeighbourAdded("C"))
     lone.agree("C")

@@ -1,7 +1,7 @@
 """Merging: one filter in the place of several, on one link, and back again."""
 
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.covering.merging import OBSERVED_EVERY, OBSERVED_MIN
 from byway.core.inputs import TimerFired
 from byway.core.invariants import validate

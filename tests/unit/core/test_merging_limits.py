@@ -8,7 +8,7 @@ import pytest
 
 from byway.core.actions import SetTimer
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.covering.merging import OBSERVED_EVERY, OBSERVED_MAX, PARTS_MAX
 from byway.core.covering.partners import ALTERNATIVES_MAX, SHOWN_MAX, Partners
 from byway.core.covering.samples import SAMPLES_MAX, Samples
@@ -16,7 +16,7 @@ from byway.core.inputs import Started, TimerFired
 from byway.core.subscriptions import TIMER
 from byway.model import Filter, covers, parse
 from byway.model.constraints import SET_SIZE_MAX, equal_to
-from byway.model.merging import even_share, merge, merge_exactly
+from byway.model.filter_merging import even_share, merge, merge_exactly
 from byway.model.messages import Subscribe, SubscriptionsSettled
 from tests.core_net import Net
 from tests.lone_broker import Lone, entry, publication, subscribe

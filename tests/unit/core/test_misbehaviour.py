@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from byway.core.actions import CloseLink, Tell
+from byway.core.actions import CloseLink, SendReply
 from byway.core.behaviours.load_exchange import BROKERS_MAX
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LinkDown, LinkUp
 from byway.core.invariants import validate
 from byway.core.snapshot import read
@@ -19,9 +19,9 @@ from byway.model.messages import (
     Lane,
     Load,
     LoadReport,
-    NamesHeld,
     SubscribeRequest,
-    TablesHeld,
+    SyncDigest,
+    SyncNames,
     Unsubscribe,
 )
 from tests.lone_broker import (
@@ -126,7 +126,7 @@ BREACHES = {
     ),
     "says twice what it holds": (control(NOTHING), "says twice what it holds"),
     "names what nobody asked for": (
-        control(NamesHeld((), ())),
+        control(SyncNames((), ())),
         "names what it holds without being asked",
     ),
     "too many loads": (
@@ -163,7 +163,7 @@ def test_too_few_digests():
     lone = Lone("A", agreed=False)
     lone.meet("A")
     reason = "sends 3 digests, not 64"
-    assert lone.handle(control(TablesHeld((1, 2, 3), ()))(lone)) == [CloseLink("A", reason)]
+    assert lone.handle(control(SyncDigest((1, 2, 3), ()))(lone)) == [CloseLink("A", reason)]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_others_go_on():
     lone = busy()
     lone.handle(control(NOTHING)(lone))
     second = publication(1, publisher="other", p=1)
-    assert lone.receive("C", second) == [Tell("c", (Delivery(3, second, ("s",)),))]
+    assert lone.receive("C", second) == [SendReply("c", (Delivery(3, second, ("s",)),))]
 
 
 def test_the_next_meeting_starts_anew():
@@ -238,7 +238,7 @@ def test_the_next_meeting_starts_anew():
     assert lone.broker.hello("A").knows == 0
     # A does not know of any breach, and would resume; it is answered with a new beginning
     (sent,) = lone.handle(LinkUp("A", Hello("A", 1, 1, 5, 1, 0, epoch=1)))
-    assert [type(message) for message in sent.frame.messages] == [TablesHeld]
+    assert [type(message) for message in sent.frame.messages] == [SyncDigest]
     lone.sent["A"] = [0, 0]
     kept = tuple(lone.broker.context.ends["A"].sent[Lane.DATA].kept)
     # A and c want it: one more than is needed

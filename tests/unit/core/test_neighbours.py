@@ -1,7 +1,7 @@
 """Neighbours that an operator adds and removes while the broker runs."""
 
-from byway.core.actions import Action, CancelTimer, CloseLink, OpenLink, Tell, Timer
-from byway.core.config import BrokerConfig
+from byway.core.actions import Action, CancelTimer, CloseLink, OpenLink, SendReply, Timer
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown, NeighbourAdded, NeighbourRemoved
 from byway.core.invariants import validate
 from byway.core.links import CONTROL_MAX, LinkEnd
@@ -9,19 +9,19 @@ from byway.model import ANY, TRUE
 from byway.model.messages import (
     Advertise,
     AdvertisementSettled,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     AdvertiseRequest,
+    Disconnect,
     EntryId,
     Hello,
     Lane,
     NeighbourNames,
-    Parting,
     PublicationsConfirmed,
     Settled,
     Subscribe,
     SubscribeRequest,
     SubscriptionsSettled,
-    SubscriptionsTold,
+    SubscriptionsSynced,
     Unsubscribe,
 )
 from tests.lone_broker import (
@@ -47,7 +47,7 @@ REASON = "it is no neighbour any more"
 
 def parted(link: str, number: int) -> list[Action]:
     """A neighbour is told that it is none, and the connection closed."""
-    return [control(link, number, Parting(REASON)), CloseLink(link, REASON)]
+    return [control(link, number, Disconnect(REASON)), CloseLink(link, REASON)]
 
 
 def with_client() -> Lone:
@@ -68,7 +68,7 @@ def test_a_new_neighbour_is_connected_and_told_everything():
     assert lone.handle(NeighbourAdded("D")) == [OpenLink("D"), control("A", 6, names)]
     assert lone.meet("D") == [control("D", 1, NOTHING)]
     assert lone.receive("D", NOTHING) == [
-        control("D", 2, names, MINE, AdvertisementsTold(), SubscriptionsTold()),
+        control("D", 2, names, MINE, AdvertisementsSynced(), SubscriptionsSynced()),
         acknowledged("D", 1),
     ]
     assert lone.receive("D", advertise("d"), *TOLD) == [
@@ -91,7 +91,7 @@ def test_nobody_waits_for_a_neighbour_that_was_added():
     """The broker knew enough without it."""
     lone = with_client()
     lone.handle(NeighbourAdded("D"))
-    assert lone.ask("c", SubscribeRequest("late", TRUE)) == [Tell("c", (Settled("late"),))]
+    assert lone.ask("c", SubscribeRequest("late", TRUE)) == [SendReply("c", (Settled("late"),))]
 
 
 # --- removed -------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_what_only_a_removed_neighbour_had_to_answer_is_settled():
     lone.ask("c", AdvertiseRequest("a", ANY), SubscribeRequest("s", TRUE))
     lone.receive("A", AdvertisementSettled(EntryId("c", "a", 1, 1)))
     told = lone.handle(NeighbourRemoved("C"))
-    assert told[-1] == Tell("c", (Settled("a"), Settled("s")))
+    assert told[-1] == SendReply("c", (Settled("a"), Settled("s")))
 
 
 def test_copies_for_a_removed_neighbour_are_given_up():
@@ -132,7 +132,7 @@ def test_copies_for_a_removed_neighbour_are_given_up():
     lone.receive("A", subscribe("s"))
     lone.ask("c", publish(1, p=1))
     told = lone.handle(NeighbourRemoved("A"))
-    assert told[-1] == Tell("c", (PublicationsConfirmed(1),))
+    assert told[-1] == SendReply("c", (PublicationsConfirmed(1),))
 
 
 def test_a_confirmation_for_a_removed_neighbour_is_nobodys_news():
@@ -153,10 +153,10 @@ def test_who_is_removed_is_not_waited_for():
     lone.receive("A", NOTHING)
     lone.receive("A", *TOLD)
     assert lone.handle(NeighbourRemoved("C")) == [  # it has never come: there is nobody to tell
-        CancelTimer(Timer("agreement")),
+        CancelTimer(Timer("table-sync")),
         CloseLink("C", REASON),
-        control("A", 3, AdvertisementsTold(), SubscriptionsTold(), NeighbourNames(("A",))),
-        Tell("c", (Settled("s"),)),
+        control("A", 3, AdvertisementsSynced(), SubscriptionsSynced(), NeighbourNames(("A",))),
+        SendReply("c", (Settled("s"),)),
     ]
 
 
@@ -176,7 +176,9 @@ def test_frames_of_a_batch_before_the_removal_do_no_harm():
 def test_a_neighbour_may_part_itself():
     lone = Lone("A", "C")
     lone.receive("A", subscribe("s"))
-    goodbye = lone.frame("A", advertise("a"), Parting("the overlay has a cycle"), subscribe("late"))
+    goodbye = lone.frame(
+        "A", advertise("a"), Disconnect("the overlay has a cycle"), subscribe("late")
+    )
     assert lone.handle(goodbye) == [
         CloseLink("A", "the overlay has a cycle"),
         control("C", 5, advertise("a"), NeighbourNames(("C",))),

@@ -3,7 +3,7 @@ was sent where it is."""
 
 import pytest
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.covering.packing import PACK_BYTES_MAX, PACK_MAX, packed
 from byway.core.invariants import validate
 from byway.model import Filter, parse

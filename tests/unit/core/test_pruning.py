@@ -3,10 +3,10 @@ preserves and retires."""
 
 import pytest
 
-from byway.core.actions import SetTimer, Tell
+from byway.core.actions import SendReply, SetTimer
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
-from byway.core.context import HEIRS_TIMER
+from byway.core.broker_config import BrokerConfig
+from byway.core.context import TAKEOVER_TIMER
 from byway.core.covering import POLICIES
 from byway.core.covering.pruning import HINTS_MAX
 from byway.core.inputs import (
@@ -373,7 +373,7 @@ def test_a_filter_in_place_of_another_takes_back_the_same_way():
     lone = at_home()
     told = done(lone.ask("me", SubscribeRequest("mine", parse("p > 9"))))
     second = Subscribe(EntryId("me", "mine", 1, 2), parse("p > 9"))
-    told_settled = Tell("me", (Settled("mine"),))  # by what it stands in for
+    told_settled = SendReply("me", (Settled("mine"),))  # by what it stands in for
     assert told == [("C", second, TWO_HOPS_ON), told_settled]
 
 
@@ -545,7 +545,7 @@ def test_one_id_is_not_preserved_and_alive():
     lone.receive("D", S)
     lone.receive("A", gone("S", P=(0, 0)))
     lone.now_us += 60 * SECOND_US
-    lone.handle(TimerFired(HEIRS_TIMER))
+    lone.handle(TimerFired(TAKEOVER_TIMER))
     assert preserved(lone) == {}
     assert lone.broker.subscriptions.get(S.id).origin.link == "D"
 

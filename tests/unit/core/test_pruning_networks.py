@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import (
     FrameReceived,
 )

@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from byway.core.actions import Tell
-from byway.core.config import BrokerConfig
+from byway.core.actions import SendReply
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LinkDown
-from byway.core.seen import Seen
 from byway.model import ANY, TRUE, parse
 from byway.model.messages import (
     Acknowledge,
@@ -19,6 +18,7 @@ from byway.model.messages import (
     SubscriptionsSettled,
     Unadvertise,
 )
+from byway.model.seen import SeenPublications
 from tests.lone_broker import (
     NAMES,
     NOTHING,
@@ -64,7 +64,7 @@ def test_a_publication_goes_to_neighbours_and_clients_that_want_it():
         lone.ask(client, SubscribeRequest("s", parse(wanted)))
     assert lone.receive("A", FIRST) == [
         data("C", 1, counted(onward(FIRST, distance=1), 1)),
-        Tell("one", (Delivery(1, FIRST, ("s",)),)),
+        SendReply("one", (Delivery(1, FIRST, ("s",)),)),
     ]
 
 
@@ -86,7 +86,7 @@ def test_a_client_gets_it_once_with_all_names():
         lone.ask("c", SubscribeRequest(name, parse(wanted)))
     assert lone.receive("A", FIRST) == [
         acknowledged("A", 4, data=1, confirmed=1),
-        Tell("c", (Delivery(1, FIRST, ("a", "b", "d")),)),
+        SendReply("c", (Delivery(1, FIRST, ("a", "b", "d")),)),
     ]
 
 
@@ -106,10 +106,10 @@ def test_what_a_local_client_publishes_starts_its_way_here():
     assert lone.ask("pub", publish(1, p=1)) == [
         data("C", 1, sent),
         data("D", 1, sent),
-        Tell("pub", (PublicationsAccepted(1),)),
+        SendReply("pub", (PublicationsAccepted(1),)),
     ]
     assert lone.acknowledge("C", 1) == []
-    assert lone.acknowledge("D", 1) == [Tell("pub", (PublicationsConfirmed(1),))]
+    assert lone.acknowledge("D", 1) == [SendReply("pub", (PublicationsConfirmed(1),))]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_data_is_read_while_there_is_room_where_it_may_go():
 
 
 def test_publishers_idle_longest_are_forgotten():
-    seen = Seen(publishers_max=4)
+    seen = SeenPublications(publishers_max=4)
     for publisher in "abcd":
         assert seen.is_new(publisher, 1, 7)
     assert [seen.is_new(publisher, 1, 7) for publisher in "cd"] == [False, False]
@@ -332,7 +332,7 @@ def test_publishers_idle_longest_are_forgotten():
 
 
 def test_a_publisher_just_heard_is_not_forgotten():
-    seen = Seen(publishers_max=2)
+    seen = SeenPublications(publishers_max=2)
     assert seen.is_new("a", 1, 5)
     assert seen.is_new("b", 1, 1)
     assert [seen.is_new("a", 1, 5) for _ in range(3)] == [False] * 3

@@ -10,9 +10,9 @@ from functools import partial
 import msgspec
 import pytest
 
-from byway.core.actions import Action, CancelTimer, CloseLink, OpenLink, Send, Tell, Timer
+from byway.core.actions import Action, CancelTimer, CloseLink, OpenLink, Send, SendReply, Timer
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import (
     ClientAttached,
     Input,
@@ -26,21 +26,21 @@ from byway.core.invariants import validate
 from byway.model import ANY, TRUE
 from byway.model.messages import (
     Acknowledge,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     AdvertiseRequest,
     Attached,
     Batch,
     Delivery,
     Lane,
-    NamesHeld,
     NeighbourNames,
     PublicationsAccepted,
     PublicationsConfirmed,
     Publish,
     Settled,
     SubscribeRequest,
-    SubscriptionsTold,
-    TablesHeld,
+    SubscriptionsSynced,
+    SyncDigest,
+    SyncNames,
 )
 from tests.lone_broker import (
     NAMES,
@@ -58,7 +58,7 @@ from tests.lone_broker import (
     subscribe,
 )
 
-TIMER = Timer("agreement")
+TIMER = Timer("table-sync")
 FIRST, SECOND, THIRD = (publication(n, p=n) for n in (1, 2, 3))
 BUCKETS = (7, *(0,) * 63)
 """Digests of a neighbour that holds something."""
@@ -77,7 +77,7 @@ def on_data(actions: list[Action]) -> list[Action]:
     return [
         a
         for a in actions
-        if isinstance(a, Tell)
+        if isinstance(a, SendReply)
         or (isinstance(a, Send) and isinstance(a.frame, Batch) and a.frame.lane is Lane.DATA)
         or (isinstance(a, Send) and isinstance(a.frame, Acknowledge) and a.frame.data)
     ]
@@ -108,7 +108,7 @@ def test_known_receivers_get_it_at_once_and_one_copy_waits(make):
     copy = msgspec.structs.replace(onward(FIRST, distance=1), count=1)
     assert lone.receive("A", FIRST) == [
         data("C", 1, copy),
-        Tell("c", (Delivery(1, FIRST, ("s",)),)),
+        SendReply("c", (Delivery(1, FIRST, ("s",)),)),
     ]
     assert list(lone.broker.context.ends["N"].sent[Lane.DATA].kept) == [copy]
     assert lone.acknowledge("C", 1) == []  # A is told nothing: N may want it
@@ -142,9 +142,9 @@ def test_nothing_is_sent_to_it_before_it_has_told_everything(make):
     lone = waiting(make)
     lone.receive("A", FIRST)
     lone.meet("N")
-    assert on_data(lone.receive("N", NOTHING, NAMES, subscribe("s"), AdvertisementsTold())) == []
+    assert on_data(lone.receive("N", NOTHING, NAMES, subscribe("s"), AdvertisementsSynced())) == []
     assert lone.receive("A", SECOND) == []
-    assert on_data(lone.receive("N", SubscriptionsTold())) == [
+    assert on_data(lone.receive("N", SubscriptionsSynced())) == [
         data("N", 1, onward(FIRST), onward(SECOND))
     ]
 
@@ -152,8 +152,8 @@ def test_nothing_is_sent_to_it_before_it_has_told_everything(make):
 def test_what_comes_in_the_same_batch_as_the_word_is_looked_through_too(make):
     lone = waiting(make)
     lone.meet("N")
-    lone.receive("N", NOTHING, NAMES, subscribe("s", "p = 2"), AdvertisementsTold())
-    told = lone.handle(lone.frame("A", FIRST, SECOND), lone.frame("N", SubscriptionsTold()))
+    lone.receive("N", NOTHING, NAMES, subscribe("s", "p = 2"), AdvertisementsSynced())
+    told = lone.handle(lone.frame("A", FIRST, SECOND), lone.frame("N", SubscriptionsSynced()))
     assert on_data(told) == [
         acknowledged("A", 4, data=2, confirmed=1),
         data("N", 1, onward(SECOND)),
@@ -184,8 +184,8 @@ def test_a_client_publishes_while_a_neighbour_is_missing(make):
     lone = waiting(make)
     lone.attach("c")
     lone.ask("c", AdvertiseRequest("a", ANY))
-    assert lone.ask("c", publish(1, p=1)) == [Tell("c", (PublicationsAccepted(1),))]
-    assert Tell("c", (PublicationsConfirmed(1),)) in comes(lone, "N")
+    assert lone.ask("c", publish(1, p=1)) == [SendReply("c", (PublicationsAccepted(1),))]
+    assert SendReply("c", (PublicationsConfirmed(1),)) in comes(lone, "N")
 
 
 def test_at_the_window_no_data_is_read_but_from_the_missing_one(make):
@@ -206,9 +206,9 @@ def test_the_connection_of_the_missing_one_may_break_meanwhile(make):
     lone.handle(LinkDown("N"))
     lone.receive("A", SECOND)
     lone.meet("N", incarnation=2)
-    lone.receive("N", NOTHING, NAMES, subscribe("t", "p = 2"), AdvertisementsTold())
+    lone.receive("N", NOTHING, NAMES, subscribe("t", "p = 2"), AdvertisementsSynced())
     # what it wanted before has ended
-    assert on_data(lone.receive("N", SubscriptionsTold((entry("s"),)))) == [
+    assert on_data(lone.receive("N", SubscriptionsSynced((entry("s"),)))) == [
         acknowledged("A", 4, data=2, confirmed=1),
         data("N", 1, onward(SECOND)),
     ]
@@ -232,7 +232,7 @@ def test_an_older_state_is_as_good_as_none():
     assert sorted(broker.agreement.missing) == ["A", "N"]
 
 
-def learns_by_tables(message: TablesHeld) -> Callable[[Lone], list[Action]]:
+def learns_by_tables(message: SyncDigest) -> Callable[[Lone], list[Action]]:
     def learns(lone: Lone) -> list[Action]:
         lone.meet("D")
         return lone.receive("D", message)
@@ -251,10 +251,10 @@ def learns_by_client(lone: Lone) -> list[Action]:
 
 
 WAYS = {
-    "holds advertisements": learns_by_tables(TablesHeld(BUCKETS, ())),
-    "holds subscriptions": learns_by_tables(TablesHeld((), BUCKETS)),
-    "was told names": learns_by_tables(TablesHeld((), (), ("A", "D", "N"))),
-    "compares and restarts": learns_by_tables(TablesHeld((), (), (), restarting=True)),
+    "holds advertisements": learns_by_tables(SyncDigest(BUCKETS, ())),
+    "holds subscriptions": learns_by_tables(SyncDigest((), BUCKETS)),
+    "was told names": learns_by_tables(SyncDigest((), (), ("A", "D", "N"))),
+    "compares and restarts": learns_by_tables(SyncDigest((), (), (), restarting=True)),
     "restarts": learns_by_names,
     "a client resumes": learns_by_client,
 }
@@ -271,7 +271,7 @@ def is_told(lone: Lone, link: str) -> list[Action]:
     if not lone.broker.context.ends[link].up:
         return comes(lone, link)
     names = () if lone.sent[link] != [1, 0] else (NAMES,)
-    held = [NamesHeld((), ())] if lone.broker.agreement.telling[link].phase == 1 else []
+    held = [SyncNames((), ())] if lone.broker.agreement.telling[link].phase == 1 else []
     return on_data(lone.receive(link, *names, *held, *TOLD))
 
 
@@ -341,7 +341,7 @@ def test_those_missing_again_get_one_copy(make):
     lone.handle(NeighbourAdded("D"))
     assert lone.receive("A", FIRST) == [data("N", 1, onward(FIRST))]
     assert on_data(learns_by_client(lone)) == [
-        Tell("back", (Attached(resumed=False, published=0),))
+        SendReply("back", (Attached(resumed=False, published=0),))
     ]
 
 
@@ -361,9 +361,9 @@ def test_when_all_that_were_given_up_have_told_it_is_complete(make):
     lone.agree("A")
     lone.handle(TimerFired(TIMER))
     lone.agree("N")
-    assert learns_by_client(lone) == [Tell("back", (Attached(resumed=False, published=0),))]
+    assert learns_by_client(lone) == [SendReply("back", (Attached(resumed=False, published=0),))]
     lone.handle(NeighbourAdded("D"))
-    assert lone.ask("back", SubscribeRequest("s", TRUE)) == [Tell("back", (Settled("s"),))]
+    assert lone.ask("back", SubscribeRequest("s", TRUE)) == [SendReply("back", (Settled("s"),))]
 
 
 def test_when_who_was_given_up_is_forgotten_it_is_complete(make):
@@ -371,7 +371,7 @@ def test_when_who_was_given_up_is_forgotten_it_is_complete(make):
     lone.agree("A")
     lone.handle(TimerFired(TIMER))
     lone.handle(NeighbourRemoved("N"))
-    assert learns_by_client(lone) == [Tell("back", (Attached(resumed=False, published=0),))]
+    assert learns_by_client(lone) == [SendReply("back", (Attached(resumed=False, published=0),))]
 
 
 def test_what_goes_to_one_that_is_missing_again_is_sent(make):
@@ -406,7 +406,7 @@ def test_what_a_neighbour_learnt_from_this_life_is_no_sign(make):
     lone.ask("c", AdvertiseRequest("a", ANY))
     lone.handle(LinkDown("A"))
     lone.meet("A")
-    told = lone.receive("A", TablesHeld(BUCKETS, (), ("A", "N")))
+    told = lone.receive("A", SyncDigest(BUCKETS, (), ("A", "N")))
     assert CancelTimer(TIMER) not in told
     assert not lone.broker.agreement.restarting
 
@@ -414,7 +414,7 @@ def test_what_a_neighbour_learnt_from_this_life_is_no_sign(make):
 def test_a_restarting_broker_says_so(make):
     lone = waiting(make)
     (sent,) = lone.meet("N")
-    assert sent == control("N", 1, TablesHeld((), (), (), restarting=True))
+    assert sent == control("N", 1, SyncDigest((), (), (), restarting=True))
     (sent, *_) = lone.receive("N", NOTHING)
     assert sent.frame.messages[0] == NeighbourNames(("A", "N"), restarting=True)
 
@@ -433,7 +433,7 @@ def test_neighbours_that_others_name_are_known_and_waited_for(make):
     lone = make("A")
     lone.meet("A")
     names = NeighbourNames(("A", "N"), restarting=True)
-    told = lone.receive("A", TablesHeld((), (), ("A", "N")))
+    told = lone.receive("A", SyncDigest((), (), ("A", "N")))
     assert told == [CancelTimer(TIMER), control("A", 2, names), acknowledged("A", 1)]
     assert on_data(lone.receive("A", NAMES, *TOLD)) == []
     assert lone.receive("A", FIRST) == []
@@ -444,15 +444,15 @@ def test_an_unlisted_neighbour_that_others_name_may_dial_in(make):
     """The driver adds it when it comes, which changes nothing."""
     lone = make("A")
     lone.meet("A")
-    lone.receive("A", TablesHeld((), (), ("A", "N")))
+    lone.receive("A", SyncDigest((), (), ("A", "N")))
     assert lone.handle(NeighbourAdded("N")) == []
 
 
 def test_its_own_name_is_ignored(make):
     lone = make("A")
     lone.meet("A")
-    told = lone.receive("A", TablesHeld((), (), ("A", "B")))
-    assert control("A", 2, NeighbourNames(("A",), True), AdvertisementsTold()) in told
+    told = lone.receive("A", SyncDigest((), (), ("A", "B")))
+    assert control("A", 2, NeighbourNames(("A",), True), AdvertisementsSynced()) in told
     assert list(lone.broker.context.ends) == ["A"]
 
 
@@ -466,14 +466,14 @@ def test_what_waits_gets_a_copy_for_who_is_named_later(make):
     lone.receive("A", SECOND)
     lone.meet("N")
     # in the batch with the names comes one more; M is not known yet when it does
-    lone.handle(lone.frame("A", THIRD), lone.frame("N", TablesHeld((), (), ("A", "M", "N"))))
+    lone.handle(lone.frame("A", THIRD), lone.frame("N", SyncDigest((), (), ("A", "M", "N"))))
     assert on_data(lone.receive("N", NAMES, *TOLD)) == []  # it wants nothing, but M may
     mine = Publish("c", 1, 1, 0, hop=1, distance=1, count=0, body=body(p=9))
     (sent,) = comes(lone, "M", subscribe("s"))
     assert sent == data("M", 1, mine, onward(FIRST), onward(SECOND), onward(THIRD))
     assert on_data(lone.acknowledge("M", 4)) == [
         acknowledged("A", 4, data=3, confirmed=3),
-        Tell("c", (PublicationsConfirmed(1),)),
+        SendReply("c", (PublicationsConfirmed(1),)),
     ]
     assert validate(lone.broker) == []
 
@@ -489,7 +489,7 @@ def test_copies_for_who_is_named_later_are_in_order_whoever_confirmed_some(make)
     lone.receive("A", FIRST, SECOND, THIRD)
     lone.acknowledge("K", 2)
     lone.meet("N")
-    lone.receive("N", TablesHeld((), (), ("A", "K", "L", "M", "N")))
+    lone.receive("N", SyncDigest((), (), ("A", "K", "L", "M", "N")))
     kept = lone.broker.context.ends["M"].sent[Lane.DATA].kept
     assert [message.sequence for message in kept] == [1, 2, 3]
 
@@ -519,7 +519,7 @@ def test_names_that_a_neighbour_told_are_given_back(make):
     lone.agree("A")
     lone.receive("A", NeighbourNames(("B", "X", "Y")))
     lone.handle(LinkDown("A"))
-    assert lone.meet("A", incarnation=2) == [control("A", 1, TablesHeld((), (), ("B", "X", "Y")))]
+    assert lone.meet("A", incarnation=2) == [control("A", 1, SyncDigest((), (), ("B", "X", "Y")))]
     lone.handle(NeighbourRemoved("A"))
     lone.handle(NeighbourAdded("A"))
     assert lone.meet("A") == [control("A", 1, NOTHING)]  # it is another one, for all that is known
@@ -534,7 +534,7 @@ def test_forgetting_ends_one_wait_and_releases_what_waited(make):
     assert lone.handle(NeighbourRemoved("N")) == [
         CancelTimer(TIMER),
         CloseLink("N", "it is no neighbour any more"),
-        control("A", 3, AdvertisementsTold(), SubscriptionsTold(), NeighbourNames(("A",))),
+        control("A", 3, AdvertisementsSynced(), SubscriptionsSynced(), NeighbourNames(("A",))),
         acknowledged("A", 4, data=2, confirmed=2),
     ]
     assert not lone.broker.agreement.restarting

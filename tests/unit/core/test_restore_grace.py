@@ -9,9 +9,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from byway.core.actions import Action, CancelTimer, Send, SetTimer, Tell, Timer
+from byway.core.actions import Action, CancelTimer, Send, SendReply, SetTimer, Timer
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientDetached, LinkUp, Started, TimerFired
 from byway.core.invariants import validate
 from byway.model import TRUE
@@ -80,7 +80,7 @@ def test_nothing_is_lost_for_who_comes_back_in_time(restarted):
     lone.receive("A", FIRST, SECOND, THIRD, FOURTH)
     assert lone.attach("c", ttl_us=TTL) == [
         CancelTimer(SESSION),
-        Tell(
+        SendReply(
             "c",
             (
                 Attached(resumed=True, published=0, lost=0),
@@ -168,7 +168,7 @@ def test_who_is_here_and_slow_is_spared_too(restarted):
     lone = restarted()
     lone.attach("c", ttl_us=TTL)
     lone.receive("A", FIRST, SECOND)
-    assert lone.receive("A", THIRD) == [Tell("c", (delivery(3, THIRD),))]
+    assert lone.receive("A", THIRD) == [SendReply("c", (delivery(3, THIRD),))]
     lone.handle(ClientDetached("c"))
     (_, told, *rest) = lone.attach("c", ttl_us=TTL, received=1)
     assert told == acknowledged("A", 4, data=3, confirmed=3)

@@ -3,10 +3,10 @@
 import pytest
 
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import NeighbourRemoved, Started
 from byway.core.invariants import validate
-from byway.model.messages import Subscribe, SubscriptionsSettled, SubscriptionsTold
+from byway.model.messages import Subscribe, SubscriptionsSettled, SubscriptionsSynced
 from tests.lone_broker import Lone, entry, subscribe
 from tests.unit.core.test_pruning import (
     SECOND_US,
@@ -152,7 +152,7 @@ def test_where_nothing_is_retired_it_goes_at_once(covering):
 
 def test_a_neighbour_that_forgot_sets_off_no_burst():
     lone = with_burst(30, stops_with(retire_batch=4))
-    told = done(lone.receive("A", SubscriptionsTold(ended=(entry("S"),), partial=True)))
+    told = done(lone.receive("A", SubscriptionsSynced(ended=(entry("S"),), partial=True)))
     assert not [m for a in told if isinstance(a, tuple) for m in a if isinstance(m, Subscribe)]
     assert preserved(lone) == {"S": "C"}
     assert sends(until_retired(lone)) == [4] * 7 + [2]
@@ -167,5 +167,5 @@ def test_a_neighbour_that_is_removed_sets_off_no_burst():
 
 def test_with_nothing_behind_it_one_that_is_forgotten_goes_at_once():
     lone = with_burst(0, stops_with())
-    lone.receive("A", SubscriptionsTold(ended=(entry("S"),), partial=True))
+    lone.receive("A", SubscriptionsSynced(ended=(entry("S"),), partial=True))
     assert preserved(lone) == {}

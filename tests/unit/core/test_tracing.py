@@ -1,15 +1,15 @@
-"""Trace rows that a broker writes: each event, filled as `byway.model.trace` says."""
+"""Trace rows that a broker writes: each event, filled as `byway.model.trace_schema` says."""
 
 import msgspec
 import pytest
 
 from byway.core.actions import Timer
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientDetached, LinkDown, LinkUp, NeighbourRemoved, TimerFired
 from byway.model import ANY, TRUE
 from byway.model.messages import (
     AdvertisementSettled,
-    AdvertisementsTold,
+    AdvertisementsSynced,
     AdvertiseRequest,
     EntryId,
     Hello,
@@ -17,11 +17,11 @@ from byway.model.messages import (
     Subscribe,
     SubscribeRequest,
     SubscriptionsSettled,
-    SubscriptionsTold,
+    SubscriptionsSynced,
     UnadvertiseRequest,
     Unsubscribe,
 )
-from byway.model.trace import COLUMNS, FILLED, Event
+from byway.model.trace_schema import COLUMNS, FILLED, Event
 from byway.trace import TraceBuffer
 from tests.lone_broker import (
     NAMES,
@@ -264,9 +264,9 @@ def test_copies_for_a_neighbour_that_does_not_want_them_are_dropped():
     lone.agree("A")
     lone.receive("A", publication(1, p=1), publication(2, p=2))
     lone.meet("N")
-    lone.receive("N", NOTHING, NAMES, subscribe("s", "p = 2"), AdvertisementsTold())
+    lone.receive("N", NOTHING, NAMES, subscribe("s", "p = 2"), AdvertisementsSynced())
     trace.drain()
-    lone.receive("N", SubscriptionsTold())
+    lone.receive("N", SubscriptionsSynced())
     dropped = [row for row in rows(trace) if row["event"] is Event.DROPPED]
     assert [(row["kind"], row["link"], row["sequence"]) for row in dropped] == [
         ("unwanted", "N", 1)

@@ -4,15 +4,15 @@ neighbour and client reads it."""
 import msgspec
 import pytest
 
-from byway.core.actions import CloseLink, Send, Tell, Timer
+from byway.core.actions import CloseLink, Send, SendReply, Timer
 from byway.core.behaviours import LoadExchange
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.covering.packing import packed
 from byway.core.inputs import LinkUp, TimerFired
 from byway.core.links import EPOCH_MAX, LinkEnd
 from byway.core.subscriptions import HINTED_MAX
-from byway.core.tables import Ending
+from byway.core.tables import Withdrawal
 from byway.model import parse
 from byway.model.bounds import (
     BODY_BYTES_MAX,
@@ -28,10 +28,11 @@ from byway.model.bounds import (
 from byway.model.constraints import StringSet
 from byway.model.filters import FILTER_BYTES_MAX, Filter, check_filter_bytes
 from byway.model.messages import (
-    AdvertisementsTold,
+    AdvertisementsSynced,
     Batch,
     Body,
     Delivery,
+    Disconnect,
     EntryId,
     Hello,
     Hint,
@@ -39,17 +40,16 @@ from byway.model.messages import (
     LinkProbe,
     Load,
     LoadReport,
-    NamesHeld,
-    Parting,
     Publish,
     Replies,
     Subscribe,
     SubscribeMany,
     SubscribeRequest,
+    SyncNames,
     Unsubscribe,
     in_parts,
 )
-from byway.runtime.connection import FRAME_BYTES_LEAST
+from byway.transport.connection import FRAME_BYTES_LEAST
 from byway.wire import FRAME_BYTES_MAX, decode, encode, encode_all
 from byway.wire.codec import MESSAGE_BYTES_MAX
 from tests.lone_broker import Lone, advertise, without_acknowledgements
@@ -80,10 +80,10 @@ def test_ids_with_the_longest_names_are_told_in_more_parts():
     assert [id for part in parts for id in part] == IDS
     for part in parts:
         alone(Unsubscribe(part))
-        alone(AdvertisementsTold(part, partial=True))
+        alone(AdvertisementsSynced(part, partial=True))
     held = in_parts([(id, True) for id in IDS])
     assert sum(map(len, held)) == len(IDS)
-    alone(NamesHeld(held[0], held[1]))
+    alone(SyncNames(held[0], held[1]))
     short = [EntryId("client", "subscription", 1, n) for n in range(3_000)]
     assert [len(part) for part in in_parts(short)] == [1_024, 1_024, 952]
     assert in_parts([]) == [()]
@@ -115,7 +115,7 @@ def test_the_most_hints_for_the_most_ids():
     similarities = tuple(n / 8 for n in range(1, SIMILARITIES_MAX + 1))
     lone.broker.context.out.messages.clear()
     rules._tell_ended(entries, "A", dict.fromkeys([e.id for e in entries],
-                                                  Ending(similarities, hints)))  # fmt: skip
+                                                  Withdrawal(similarities, hints)))  # fmt: skip
     told = lone.broker.context.out.messages["A"][Lane.CONTROL]
     assert [len(message.ids) for message in told] == [HINTED_MAX, 1]
     assert all(len(each) == HINTS_MAX for message in told for each in message.hints)
@@ -152,11 +152,11 @@ def test_a_long_cycle_is_told_in_a_short_reason():
         for a in actions
         if isinstance(a, Send) and isinstance(a.frame, Batch)
         for message in a.frame.messages
-        if isinstance(message, Parting)
+        if isinstance(message, Disconnect)
     ]
     assert len(partings) == len(reasons) == 1
     assert len(reasons[0]) <= REASON_LENGTH_MAX
-    alone(Parting(reasons[0]))
+    alone(Disconnect(reasons[0]))
 
 
 def test_a_report_of_loads_is_cut_by_its_bytes():
@@ -198,7 +198,7 @@ def test_a_publication_for_many_subscriptions_of_a_client_comes_in_several_deliv
     body = msgspec.msgpack.encode(Body({}, bytes(BODY_BYTES_MAX - empty)))
     assert len(body) == BODY_BYTES_MAX
     message = Publish(LONGEST, INT64_MAX, INT64_MAX, INT64_MAX, 1, 1, 2**30, body)
-    (told,) = [a for a in lone.receive("A", message) if isinstance(a, Tell)]
+    (told,) = [a for a in lone.receive("A", message) if isinstance(a, SendReply)]
     assert [delivery.number for delivery in told.replies] == [1, 2, 3]
     assert [name for delivery in told.replies for name in delivery.names] == names
     assert {delivery.publication for delivery in told.replies} == {message}

@@ -4,7 +4,7 @@ import pytest
 
 from byway.model import ANY, FALSE, TRUE, merge, parse
 from byway.model.constraints import NumberRange
-from byway.model.merging import even_share
+from byway.model.filter_merging import even_share
 
 PERFECT = [
     # f, g, merged

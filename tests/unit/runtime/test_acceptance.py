@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from byway.model.addresses import Address, Neighbour
 from byway.runtime.acceptance import Acceptance
-from byway.runtime.config import plain, read_settings
-from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+from byway.runtime.config_sources import plain, read_settings
+from byway.runtime.settings import BrokerSettings, Limits
 
 EVERYWHERE = Address("0.0.0.0", 7001)
 LOOPBACK = Address("127.0.0.1", 7001)

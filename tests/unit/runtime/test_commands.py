@@ -6,13 +6,14 @@ from http import HTTPStatus
 import msgspec
 import pytest
 
+from byway.clock import now_us
 from byway.core.broker import Broker
+from byway.model.addresses import Address, Neighbour
 from byway.model.messages import Publish
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, OperatorCommands
-from byway.runtime.driver import now_us
 from byway.runtime.operations import Answer
 from byway.runtime.server import BrokerServer
-from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+from byway.runtime.settings import BrokerSettings, Limits
 
 ANYWHERE = Address("127.0.0.1", 0)
 HASTY = Limits(drain_ms=50, keepalive_ms=200)

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from byway.model import ANY, parse
+from byway.model.addresses import Address, Neighbour
 from byway.model.messages import (
     AdvertiseRequest,
     Body,
@@ -23,12 +24,12 @@ from byway.model.messages import (
     SubscribeRequest,
 )
 from byway.runtime import operations
-from byway.runtime.connection import Connection
 from byway.runtime.metrics import Metrics
 from byway.runtime.operations import Answer, Operations, said, told
 from byway.runtime.server import BrokerServer
-from byway.runtime.settings import Address, BrokerSettings, Neighbour
-from byway.runtime.storage import Storage
+from byway.runtime.settings import BrokerSettings
+from byway.storage.storage import Storage
+from byway.transport.connection import Connection
 from byway.wire import FRAME_BYTES_MAX
 
 ANYWHERE = Address("127.0.0.1", 0)

@@ -5,9 +5,10 @@ import asyncio
 import msgspec
 
 from byway.core.broker import Broker
+from byway.model.addresses import Address, Neighbour
 from byway.model.messages import PROTOCOL_VERSION, Preamble
 from byway.runtime.server import BrokerServer
-from byway.runtime.settings import Address, BrokerSettings, Limits, Neighbour
+from byway.runtime.settings import BrokerSettings, Limits
 from byway.wire import FRAME_BYTES_MAX, encode
 
 ANYWHERE = Address("127.0.0.1", 0)

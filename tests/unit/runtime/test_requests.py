@@ -16,7 +16,8 @@ from byway.model.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from byway.runtime.requests import NAMES_MAX, SHARE_LEAST, RequestQueues, cost_of
+from byway.runtime.requests import NAMES_MAX, SHARE_LEAST, RequestQueues
+from byway.transport.intake import cost_of
 
 ROOM = 1_024
 SMALL = SubscribeRequest("s", TRUE)

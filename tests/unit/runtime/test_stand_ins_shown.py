@@ -8,17 +8,18 @@ from rich.console import Console
 
 from byway.cli.topology import _tree
 from byway.core.broker import Broker
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled, TimerFired
-from byway.core.stand_ins import sample_stand_ins
+from byway.core.placeholders import sample_placeholders
 from byway.core.subscriptions import TIMER
 from byway.model import parse
+from byway.model.addresses import Address
 from byway.model.messages import SubscribeRequest, SubscriptionsSettled, UnsubscribeRequest
+from byway.model.status import BrokerStatus, PlaceholderStatus, decode_status, encode_status
 from byway.runtime.inspection import FILTER_LENGTH_MAX, STAND_INS_MAX, status_of
 from byway.runtime.metrics import Metrics
 from byway.runtime.server import BrokerServer
-from byway.runtime.settings import Address, BrokerSettings
-from byway.runtime.status import BrokerStatus, StandIn, decode_status, encode_status
+from byway.runtime.settings import BrokerSettings
 from byway.trace import TraceBuffer
 from tests.lone_broker import Lone, advertise, publication
 
@@ -81,8 +82,8 @@ def test_the_status_tells_what_is_preserved_and_where() -> None:
     assert (told.covering, told.preserved, told.mergers) == ("incremental", 1, 0)
     assert told.statistics == 1  # what the narrow one received; the other's went with it
     assert [(link.broker, link.preserved) for link in told.links] == [("A", 1), ("C", 0)]
-    assert told.stand_ins == [
-        StandIn(
+    assert told.placeholders == [
+        PlaceholderStatus(
             client="c",
             name="wide0",
             state="preserved",
@@ -93,7 +94,7 @@ def test_the_status_tells_what_is_preserved_and_where() -> None:
 
 
 def test_what_is_postponed_is_told_apart() -> None:
-    (stand_in,) = status(preserving(postponed=True).broker).stand_ins
+    (stand_in,) = status(preserving(postponed=True).broker).placeholders
     assert stand_in.state == "postponed"
 
 
@@ -101,7 +102,7 @@ def test_the_status_tells_of_mergers() -> None:
     told = status(merging().broker)
     assert (told.preserved, told.mergers) == (0, 1)
     assert [(link.broker, link.mergers) for link in told.links] == [("A", 1), ("C", 0)]
-    (stand_in,) = told.stand_ins
+    (stand_in,) = told.placeholders
     assert (stand_in.client, stand_in.state, stand_in.links) == ("merge@B", "merged", ["A"])
     assert stand_in.filter == str(parse("p > 0 AND p < 9"))
 
@@ -109,11 +110,11 @@ def test_the_status_tells_of_mergers() -> None:
 def test_a_status_stays_small() -> None:
     lone = preserving(STAND_INS_MAX + 7)
     told = status(lone.broker)
-    assert (told.preserved, len(told.stand_ins)) == (STAND_INS_MAX + 7, STAND_INS_MAX)
-    assert told.stand_ins[0].name == "wide0"
+    assert (told.preserved, len(told.placeholders)) == (STAND_INS_MAX + 7, STAND_INS_MAX)
+    assert told.placeholders[0].name == "wide0"
     for entry in lone.broker.preserved:
         entry.filter = parse(f"x = '{'y' * 5_000}'")
-    assert {len(s.filter) for s in status(lone.broker).stand_ins} == {FILTER_LENGTH_MAX}
+    assert {len(s.filter) for s in status(lone.broker).placeholders} == {FILTER_LENGTH_MAX}
 
 
 def test_older_brokers_tell_less() -> None:
@@ -121,7 +122,7 @@ def test_older_brokers_tell_less() -> None:
         b'{"broker":"B","version":"0","incarnation":1,"listen":"h:1","clients":0,"sessions_away":0,'
         b'"advertisements":0,"subscriptions":0,"queued":0,"links":[{"broker":"A","state":"up"}]}'
     )
-    assert (told.covering, told.preserved, told.stand_ins) == ("", 0, [])
+    assert (told.covering, told.preserved, told.placeholders) == ("", 0, [])
     assert told.links[0].preserved == 0
 
 
@@ -202,7 +203,7 @@ def test_metrics_of_a_policy_without_any() -> None:
 
 def sampled(broker: Broker) -> list[tuple[str, str | None, int]]:
     buffer = TraceBuffer("B")
-    sample_stand_ins(broker, buffer, 5)
+    sample_placeholders(broker, buffer, 5)
     batch = buffer.drain()
     kinds, links = batch.names["kind"], batch.names["link"]
     return [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from byway.sim.measuring import Delays
+from byway.sim.meters import Delays
 from byway.sim.run import run_scenario
 from byway.sim.scenario import scenario_of
 

@@ -13,7 +13,7 @@ from byway.model.messages import (
     SubscriptionsSettled,
     UnsubscribeRequest,
 )
-from byway.sim.inbox import BATCH_MESSAGES, Inbox
+from byway.sim.engine.inbox import BATCH_MESSAGES, Inbox
 
 ACK = Acknowledge(1, 0, 0)
 PUBLISH = PublishRequest(1, b"12345")

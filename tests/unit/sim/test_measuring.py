@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from byway.sim.measuring import Measures
+from byway.sim.meters import Measures
 from byway.sim.run import run_scenario
 from byway.sim.scenario import scenario_of
 

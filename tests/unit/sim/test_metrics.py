@@ -5,7 +5,7 @@ import random
 import pytest
 
 from byway.core.context import Counters
-from byway.sim.metrics import Tally, Totals, metrics_of
+from byway.sim.run_metrics import Tally, Totals, metrics_of
 
 
 def metrics(tally, totals):

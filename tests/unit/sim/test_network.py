@@ -12,8 +12,8 @@ from byway.model.messages import (
     Subscribe,
     SubscriptionsSettled,
 )
-from byway.sim.clock import Clock
-from byway.sim.network import (
+from byway.sim.engine.clock import Clock
+from byway.sim.engine.network import (
     NetworkOptions,
     Transmitter,
     UplinkOptions,

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.model import ANY, conforms, covers
-from byway.sim.network import NetworkOptions
+from byway.sim.engine.network import NetworkOptions
+from byway.sim.engine.world import World
 from byway.sim.scenario import Scenario, ScenarioError, scenario_of
 from byway.sim.scenario.build import build, configs_of, network_of, plan_of, topology_of
 from byway.sim.scenario.check_faults import overlaps
-from byway.sim.scenario.draws import Purpose, stream
 from byway.sim.scenario.faults import faults_of
-from byway.sim.scenario.generator import advertisements, generator_of
 from byway.sim.scenario.places import brokers_of, places
+from byway.sim.scenario.random_streams import Purpose, stream
 from byway.sim.scenario.schema import Crash, Cut, Delay, Network, Partition, Slow
-from byway.sim.world import World
+from byway.sim.scenario.workload_source import advertisements, generator_of
 from byway.workload import CoveringDegree, StockQuotes
 
 CHAIN = {"kind": "chain", "brokers": 4}

@@ -8,9 +8,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.model.messages import Message
-from byway.sim.report import Violations
+from byway.sim.oracle.violations import Violations
 from byway.sim.run import run_scenario
 from byway.sim.scenario import Scenario, scenario_of
 from byway.sim.scenario import schema as s
@@ -24,12 +24,12 @@ TABLES = {
     "workload": s.Workload,
     "churn": s.Churn,
     "unsubscribe": s.UnsubscribeBurst,
-    "moves": s.Moves,
+    "moves": s.MovesSpec,
     "monitor": s.Monitor,
     "probe": s.Probe,
-    "measure": s.Measure,
+    "measure": s.MeasureSpec,
     "faults_random": s.RandomFaults,
-    "client": s.Client,
+    "client": s.ClientSpec,
     "step": s.Step,
 }
 
@@ -100,11 +100,11 @@ def test_kinds_of_violations() -> None:
 
 
 def test_brokers_have_the_settings_of_the_core() -> None:
-    settings = {field.name for field in msgspec.structs.fields(s.BrokerSettings)}
+    settings = {field.name for field in msgspec.structs.fields(s.BrokerSpec)}
     in_us = {re.sub(r"_us(_max)?$", r"_s\1", name) for name in BrokerConfig.__struct_fields__}
     assert settings == in_us
     kind = {f.name: f.type for f in msgspec.inspect.type_info(BrokerConfig).fields}["covering"]
-    own = {f.name: f.type for f in msgspec.inspect.type_info(s.BrokerSettings).fields}["covering"]
+    own = {f.name: f.type for f in msgspec.inspect.type_info(s.BrokerSpec).fields}["covering"]
     assert own.types[0] == kind
 
 
@@ -117,7 +117,7 @@ def test_every_setting_reaches_the_broker() -> None:
         "selective_similarity": 0.7,
         "merging_false_positives": 0.7,
     }
-    for field in msgspec.structs.fields(s.BrokerSettings):
+    for field in msgspec.structs.fields(s.BrokerSpec):
         default = own_default(field.name)
         brokers.setdefault(field.name, not default if isinstance(default, bool) else 7)
     topology = {"kind": "chain", "brokers": 1}

@@ -5,7 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from byway.sim.scenario.draws import (
+from byway.sim.scenario.random_streams import (
     Purpose,
     derived_seed,
     exponentials,

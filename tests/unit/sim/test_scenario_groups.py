@@ -8,7 +8,6 @@ import pytest
 
 from byway.sim.scenario import ScenarioError, scenario_of
 from byway.sim.scenario.build import build, plan_of
-from byway.sim.scenario.draws import Purpose, derived_seed
 from byway.sim.scenario.groups import (
     clusters_of,
     groups_of,
@@ -16,7 +15,8 @@ from byway.sim.scenario.groups import (
     order_with_late_roots,
     places_of,
 )
-from byway.sim.topology import Topology
+from byway.sim.scenario.random_streams import Purpose, derived_seed
+from byway.sim.topology.tree import Topology
 from byway.workload import CoveringDegree
 
 GENERATOR = CoveringDegree(seed=1, count=600, degree=29)

@@ -7,7 +7,7 @@ import pytest
 
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario, scenario_of
 from byway.sim.scenario.read import FILE_BYTES_MAX, parse_setting
-from byway.sim.scenario.schema import BrokerSettings, Crash, Network
+from byway.sim.scenario.schema import BrokerSpec, Crash, Network
 
 BASE = 'name = "x"\ntopology = {kind = "chain", brokers = 3}\n'
 WORKLOAD = BASE + '[workload]\nkind = "stocks"\n'
@@ -107,7 +107,7 @@ def test_a_scenario_can_be_pickled(tmp_path: Path) -> None:
         (
             BASE + "[brokers.at.B2]\nprofile = 'paper'",
             "brokers.at.B2.profile: unknown key; expected one of "
-            + ", ".join(BrokerSettings.__struct_fields__),
+            + ", ".join(BrokerSpec.__struct_fields__),
         ),
         (
             BASE + "workload = {}",

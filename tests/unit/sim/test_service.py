@@ -21,7 +21,7 @@ from byway.model.messages import (
     Unsubscribe,
     UnsubscribeRequest,
 )
-from byway.sim.service import (
+from byway.sim.engine.service import (
     INSTANT,
     Cost,
     PolicyCosts,

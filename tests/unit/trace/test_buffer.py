@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from byway.model.trace import DropReason, Event
+from byway.model.trace_schema import DropReason, Event
 from byway.trace import NullTrace, TraceBuffer
 from byway.trace.files import record_batch
 

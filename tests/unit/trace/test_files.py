@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from byway.model import BywayError, TraceError
-from byway.model.trace import COLUMNS, SCHEMA_VERSION
+from byway.model.trace_schema import COLUMNS, SCHEMA_VERSION
 from byway.trace import TraceBuffer, TraceWriter, read_trace
 from byway.trace.files import ARROW_SCHEMA
 

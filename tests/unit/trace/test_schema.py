@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from byway.model import trace
-from byway.model.trace import COLUMNS, FILLED, SCHEMA_VERSION, ColumnType, Event
+from byway.model import trace_schema as trace
+from byway.model.trace_schema import COLUMNS, FILLED, SCHEMA_VERSION, Event, TraceColumnType
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/trace.md").read_text()
 
@@ -31,7 +31,7 @@ def test_version_1_is_what_it_was():
 
 def test_every_event_fills_nullable_columns_only():
     nullable = {column.name for column in COLUMNS if column.nullable}
-    strings = {column.name for column in COLUMNS if column.type is ColumnType.STRING}
+    strings = {column.name for column in COLUMNS if column.type is TraceColumnType.STRING}
     assert set(FILLED) == set(Event)
     for required, optional in FILLED.values():
         assert set(required) <= nullable
@@ -62,7 +62,9 @@ def test_the_page_has_every_event_with_what_it_fills():
     assert documented == expected
 
 
-@pytest.mark.parametrize("name", ["DropReason", "Queue", "Table", "LinkChange", "Reconfiguration"])
+@pytest.mark.parametrize(
+    "name", ["DropReason", "Queue", "TableKind", "LinkChange", "Reconfiguration"]
+)
 def test_the_page_has_every_kind(name):
     words = set(re.findall(r"`(\w+)`", PAGE.partition("## Kinds")[2].partition("\n## ")[0]))
     assert {str(member) for member in getattr(trace, name)} <= words

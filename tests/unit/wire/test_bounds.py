@@ -5,8 +5,8 @@ from math import inf, nan, nextafter
 import msgspec
 from msgspec import inspect
 
-from byway.core.agreement import BUCKETS
 from byway.core.behaviours.load_exchange import BROKERS_MAX
+from byway.core.table_sync import BUCKETS
 from byway.model.bounds import BUCKETS_MAX, LOADS_MAX
 from byway.model.errors import FrameError
 from byway.model.messages import AnyFrame, Hello
@@ -39,8 +39,8 @@ def test_the_walk_finds_every_field():
         "Batch.first",
         "LinkProbe.path",
         "Load.uplink",
-        "TablesHeld.subscriptions",
-        "NamesAsked.advertisements",
+        "SyncDigest.subscriptions",
+        "SyncRequest.advertisements",
         "Preamble.keepalive_ms",
         "ClientHello.session_ttl_us",
         "PublishRequest.sequence",
@@ -48,7 +48,7 @@ def test_the_walk_finds_every_field():
         "Attached.lost",
         "Delivery.names",
         "Hint.distances",
-        "Parting.reason",
+        "Disconnect.reason",
         "Goodbye.reason",
     } <= found
     assert {place.frame for place in ALL} | {

@@ -1,7 +1,7 @@
 """The narrow interface between the router and what plugs into it.
 
 A behaviour has messages, timers and state of its own. It sees publications pass, the tables and the
-links, and acts through `Surroundings` alone. What it does not override costs the router nothing.
+links, and acts through `BrokerView` alone. What it does not override costs the router nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from byway.core.tables import Table
 from byway.model.messages import Message, Publish
 
 
-class Surroundings:
+class BrokerView:
     """What a behaviour sees of its broker, and may do there."""
 
     def __init__(self, context: Context, owner: str) -> None:
@@ -69,7 +69,7 @@ class Behaviour:
     messages: ClassVar[tuple[type, ...]] = ()
     """The kinds of message that are its own."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: BrokerView) -> None:
         self.surroundings = surroundings
 
     def started(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from byway.core.behaviours.behaviour import Behaviour, Surroundings
+from byway.core.behaviours.behaviour import Behaviour, BrokerView
 from byway.core.inputs import LoadSampled
 from byway.model.bounds import LOADS_BYTES_MAX, LOADS_MAX
 from byway.model.errors import RemoteProtocolError
@@ -33,7 +33,7 @@ class LoadExchange(Behaviour):
     name: ClassVar[str] = "load"
     messages: ClassVar[tuple[type, ...]] = (LoadReport,)
 
-    def __init__(self, surroundings: Surroundings, interval_us: int, radius: int) -> None:
+    def __init__(self, surroundings: BrokerView, interval_us: int, radius: int) -> None:
         super().__init__(surroundings)
         self.interval_us = interval_us
         self.radius = radius

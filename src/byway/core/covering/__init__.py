@@ -5,11 +5,11 @@ from byway.core.covering.incremental import Incremental
 from byway.core.covering.lazy import Lazy
 from byway.core.covering.none import NoCovering
 from byway.core.covering.packing import Packing
-from byway.core.covering.policy import Covering, Endings, Moves
+from byway.core.covering.policy import Covering, ForwardingOps, Withdrawals
 from byway.core.covering.selective import Selective
 
 POLICIES: dict[str, type[Covering]] = {
     policy.name: policy for policy in (NoCovering, Active, Lazy, Packing, Incremental, Selective)
 }
 
-__all__ = ["POLICIES", "Covering", "Endings", "Moves"]
+__all__ = ["POLICIES", "Covering", "ForwardingOps", "Withdrawals"]

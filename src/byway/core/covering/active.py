@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.covering.merging import BATCH, Merging, MergingState
-from byway.core.covering.policy import Covering, Endings, Moves
-from byway.core.covering.retirement import Retirement, RetirementState, Room
-from byway.core.tables import Ending, Entry
+from byway.core.covering.policy import Covering, ForwardingOps, Withdrawals
+from byway.core.covering.retirement import Budget, Retirement, RetirementState
+from byway.core.tables import Entry, Withdrawal
 from byway.model.filters import covers
 
 
@@ -44,7 +44,7 @@ class Active(Covering):
     replaces = True
     """Whether a broader one has narrower ones withdrawn."""
 
-    def __init__(self, moves: Moves, config: BrokerConfig) -> None:
+    def __init__(self, moves: ForwardingOps, config: BrokerConfig) -> None:
         super().__init__(moves, config)
         self._awake = False
         self._retirement = Retirement(self)
@@ -71,7 +71,7 @@ class Active(Covering):
         waiting = [entry for entry in entries if link not in entry.forwarded]
         self.carry_out(self.released(waiting, link), link)
 
-    def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+    def left(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
         """What they stood for comes first, then they go; but for those that may stay, and do."""
         self._let_go([e for e in entries if not self.may_stay(endings.get(e.id))], link, endings)
         going: set[int] = set()
@@ -95,26 +95,26 @@ class Active(Covering):
                 gone.append(entry)
         self.withdraw(gone, link, endings)
 
-    def may_stay(self, ending: Ending | None) -> bool:
+    def may_stay(self, ending: Withdrawal | None) -> bool:
         """Whether one that ends like this may be preserved: here only what was preserved before it
         came here, so that the burst which that avoided does not come from here."""
         return ending is not None and ending.retired and self.config.retire_batch > 0
 
-    def postpones(self, entry: Entry, ending: Ending) -> bool:
+    def postpones(self, entry: Entry, ending: Withdrawal) -> bool:
         """Whether it is decided later; if so, it is preserved until then."""
         del entry, ending
         return False
 
-    def stays(self, ending: Ending, link: str, burst: int) -> bool:
+    def stays(self, ending: Withdrawal, link: str, burst: int) -> bool:
         """Whether it is preserved, because it would release so many on a link."""
         del ending, link
         return not self._retirement.allows(burst, self.moves.now_us)
 
-    def retiring(self) -> Ending:
+    def retiring(self) -> Withdrawal:
         """That of a preserved one, from now on."""
-        return Ending(retired=True, since_us=self.moves.now_us)
+        return Withdrawal(retired=True, since_us=self.moves.now_us)
 
-    def _let_go(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+    def _let_go(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
         going = {id(entry) for entry in entries}
         release = self.released(self._behind(entries, link, going), link, going)
         self.carry_out(release, link)
@@ -153,7 +153,7 @@ class Active(Covering):
         if quencher.ending is not None:
             self._retirement.disturb(link, quencher, entry)
 
-    def withdraw(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+    def withdraw(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
         """Take back what has ended, but for what was withdrawn because something took its place."""
         there = [entry for entry in entries if link in entry.forwarded]
         if there:
@@ -233,7 +233,7 @@ class Active(Covering):
             self.merging.started(mergers)
         else:
             for entry in mergers:
-                entry.ending = Ending(retired=True, merged=True)
+                entry.ending = Withdrawal(retired=True, merged=True)
         if self._has_work():
             self.stay_awake()
 
@@ -241,7 +241,7 @@ class Active(Covering):
         """Merge and retire a little."""
         self._awake = False
         if self.is_quiet:
-            room = Room(self._retirement.allowance(self.moves.now_us))
+            room = Budget(self._retirement.allowance(self.moves.now_us))
             if self.merging is not None:
                 self.merging.step(room)
             if self.config.retire_batch:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from byway.core.covering.partners import Partners, PartnersState, may_merge
-from byway.core.covering.retirement import Room
+from byway.core.covering.retirement import Budget
 from byway.core.covering.samples import Samples
-from byway.core.tables import Ending, Entry
+from byway.core.tables import Entry, Withdrawal
 from byway.model import Attributes, Filter, Value
+from byway.model.filter_merging import Merge, Share, even_share, merge, merge_exactly, share_of
 from byway.model.filters import FILTER_BYTES_MAX, covers
-from byway.model.merging import Merge, Share, even_share, merge, merge_exactly, share_of
 from byway.model.messages import EntryId
 
 if TYPE_CHECKING:
@@ -175,10 +175,10 @@ class Merging:
 
     # --- in quiet times ------------------------------------------------------------------------
 
-    def step(self, room: Room) -> None:
+    def step(self, room: Budget) -> None:
         """Look after mergers that changed, then merge what is new, as far as there is room."""
         if not self._policy.config.retire_batch:
-            room = Room(BATCH)
+            room = Budget(BATCH)
         while room and self._changed:
             id = next(iter(self._changed))
             del self._changed[id]
@@ -192,7 +192,7 @@ class Merging:
                 self._merge(entry, link, room)
         self._forget_gone()
 
-    def _merge(self, entry: Entry, link: str, room: Room) -> None:
+    def _merge(self, entry: Entry, link: str, room: Budget) -> None:
         """Merge it with all that it can be merged with, or remember it."""
         grown = self._part(entry)
         while True:
@@ -222,7 +222,7 @@ class Merging:
         return None if entry is None else entry.filter
 
     def _best(
-        self, part: Part, others: Iterable[Part], link: str, most: int, room: Room
+        self, part: Part, others: Iterable[Part], link: str, most: int, room: Budget
     ) -> tuple[Part, Part] | None:
         """Which of the others to merge a part with, and what becomes of it: one with which it lets
         through no more than before, else the one that adds least in vain."""
@@ -289,7 +289,7 @@ class Merging:
         for id in [id for id in self._parts if self._policy.moves.entry(id) is None]:
             self._forget(id)
 
-    def _look_after(self, entry: Entry, room: Room) -> None:
+    def _look_after(self, entry: Entry, room: Budget) -> None:
         """Make a merger anew from what it stands for now, or have it retired."""
         policy = self._policy
         for link in sorted(entry.forwarded):
@@ -307,12 +307,12 @@ class Merging:
                 release.quenched = [(e, q) for e, q in release.quenched if q.ending is not None]
                 policy.carry_out(release, link)
             elif policy.config.retire_batch:
-                entry.ending = Ending(retired=True, merged=True)
+                entry.ending = Withdrawal(retired=True, merged=True)
                 self._forget(entry.id)
             else:
                 policy.left([entry], link, {})
 
-    def _merged_all(self, entries: Sequence[Entry], link: str, room: Room) -> Part | None:
+    def _merged_all(self, entries: Sequence[Entry], link: str, room: Budget) -> Part | None:
         """One filter in place of all, if that may be. Whatever merges is merged; in the end one
         must cover the rest."""
         if not 1 < len(entries) <= BEHIND_MAX:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byway.core.covering.policy import Covering, Endings
+from byway.core.covering.policy import Covering, Withdrawals
 from byway.core.tables import Entry
 
 
@@ -24,6 +24,6 @@ class NoCovering(Covering):
             if link not in entry.forwarded:
                 self.moves.forward(entry, link)
 
-    def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+    def left(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
         """Nothing stood behind them."""
         self.moves.withdraw(entries, link, None, endings)

@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.covering.statistics import Statistics
-from byway.core.tables import Ending, Entry
+from byway.core.tables import Entry, Withdrawal
 from byway.model import Attributes, Filter
 from byway.model.messages import EntryId
 
 if TYPE_CHECKING:
     from byway.core.covering.merging import Merging
 
-Endings = Mapping[EntryId, Ending]
+Withdrawals = Mapping[EntryId, Withdrawal]
 """How those ended that have ended for good, by id."""
 
 
-class Moves(Protocol):
+class ForwardingOps(Protocol):
     """What a policy may do, and ask."""
 
     def forward(self, entry: Entry, link: str) -> None:
@@ -37,12 +37,12 @@ class Moves(Protocol):
         """Do not send it: `quencher`, which is forwarded there, covers it."""
 
     def withdraw(
-        self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Endings
+        self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Withdrawals
     ) -> None:
         """Take back subscriptions that were sent over a link. They end or no longer concern the
         link, or `quencher` stands for them now."""
 
-    def preserve(self, entry: Entry, ending: Ending) -> None:
+    def preserve(self, entry: Entry, ending: Withdrawal) -> None:
         """Keep one that has ended, for the links it is still forwarded to."""
 
     def entry(self, id: EntryId) -> Entry | None:
@@ -108,7 +108,7 @@ class Covering:
     merging: Merging | None = None
     """Looks at publications too, if there is any merging; None: there is not."""
 
-    def __init__(self, moves: Moves, config: BrokerConfig) -> None:
+    def __init__(self, moves: ForwardingOps, config: BrokerConfig) -> None:
         self.moves = moves
         self.config = config
 
@@ -121,18 +121,18 @@ class Covering:
         time."""
         raise NotImplementedError
 
-    def left(self, entries: Sequence[Entry], link: str, endings: Endings) -> None:
+    def left(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
         """These were forwarded to `link` and must be withdrawn there. They have ended, and are no
         longer in the table, or no longer concern the link. Those with an ending may be preserved
         instead."""
         raise NotImplementedError
 
-    def ending(self, entry: Entry) -> Ending:
+    def ending(self, entry: Entry) -> Withdrawal:
         """A local client takes back a subscription: what is known about how it may end."""
         del entry
-        return Ending()
+        return Withdrawal()
 
-    def lost(self, entries: Sequence[Entry]) -> Endings:
+    def lost(self, entries: Sequence[Entry]) -> Withdrawals:
         """A neighbour no longer knows of these, or is gone: what is known about how they end."""
         del entries
         return {}

@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.core.covering.active import Active, ActiveState
-from byway.core.covering.policy import Endings, Moves
+from byway.core.covering.policy import ForwardingOps, Withdrawals
 from byway.core.covering.statistics import Row, Statistics, critical_distance
-from byway.core.tables import Ending, Entry
+from byway.core.tables import Entry, Withdrawal
 from byway.model.bounds import HINTS_MAX
 from byway.model.messages import Hint
 
@@ -27,7 +27,7 @@ from byway.model.messages import Hint
 class Pruning(Active):
     """Forwards the maximal ones, and stops unsubscriptions."""
 
-    def __init__(self, moves: Moves, config: BrokerConfig) -> None:
+    def __init__(self, moves: ForwardingOps, config: BrokerConfig) -> None:
         super().__init__(moves, config)
         self.statistics: Statistics = Statistics(config.statistics_max, config.statistics_window_us)
         self._congested = False
@@ -49,11 +49,11 @@ class Pruning(Active):
 
     # --- ending --------------------------------------------------------------------------------
 
-    def ending(self, entry: Entry) -> Ending:
+    def ending(self, entry: Entry) -> Withdrawal:
         """How far its unsubscription has to go, for each publisher that is known well enough."""
         rows = self.statistics.take(entry.key, self.moves.now_us)
         if self.is_harmless(rows):
-            return Ending()
+            return Withdrawal()
         received: dict[str, list[int]] = {}
         for publisher, distance, _, _ in rows:
             received.setdefault(publisher, []).append(distance)
@@ -67,19 +67,19 @@ class Pruning(Active):
             Hint(publisher, tuple(critical_distance(distances, s) for s in self.similarities))
             for publisher, distances in known[:HINTS_MAX]
         ]
-        return Ending(self.similarities, tuple(sorted(hints, key=lambda hint: hint.publisher)))
+        return Withdrawal(self.similarities, tuple(sorted(hints, key=lambda hint: hint.publisher)))
 
-    def lost(self, entries: Sequence[Entry]) -> Endings:
+    def lost(self, entries: Sequence[Entry]) -> Withdrawals:
         """They are retired, a few at a time: it is no smaller burst if a crash was the cause."""
         if not self.config.retire_batch:
             return {}
-        return {entry.id: Ending(retired=True) for entry in entries}
+        return {entry.id: Withdrawal(retired=True) for entry in entries}
 
-    def may_stay(self, ending: Ending | None) -> bool:
+    def may_stay(self, ending: Withdrawal | None) -> bool:
         """Any that has ended for good, but what is retired only where it would be again."""
         return ending is not None and (not ending.retired or super().may_stay(ending))
 
-    def postpones(self, entry: Entry, ending: Ending) -> bool:
+    def postpones(self, entry: Entry, ending: Withdrawal) -> bool:
         """While there is a long queue."""
         if not self._congested or not self.config.retire_interval_us:
             return False
@@ -87,7 +87,7 @@ class Pruning(Active):
         self.stay_awake()
         return True
 
-    def stays(self, ending: Ending, link: str, burst: int) -> bool:
+    def stays(self, ending: Withdrawal, link: str, burst: int) -> bool:
         """Algorithm 1 of both documents, seen from one link."""
         if ending.retired:
             return super().stays(ending, link, burst)
@@ -120,7 +120,7 @@ class Pruning(Active):
                     break
         super().woken()
 
-    def _decide(self, entry: Entry, ending: Ending) -> int:
+    def _decide(self, entry: Entry, ending: Withdrawal) -> int:
         """What was postponed goes on, or is preserved. How many it released."""
         released = 0
         decided = msgspec.structs.replace(ending, postponed=False)

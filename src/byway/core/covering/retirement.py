@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from byway.core.tables import Ending, Entry
+from byway.core.tables import Entry, Withdrawal
 from byway.model.messages import EntryId
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 EXAMINED_MAX: Final = 256
 """Entries behind stand-ins that are looked at in one step."""
-VISIT: Final = 8
+VISIT_COST: Final = 8
 """What it takes to come to a stand-in and not to the end of what is behind it, in entries."""
 
 
-class Place(msgspec.Struct, array_like=True):
+class Cursor(msgspec.Struct, array_like=True):
     """How far the retirement of one is on a link."""
 
     key: int = -1
@@ -32,7 +32,7 @@ class Place(msgspec.Struct, array_like=True):
     """Those up to there that have to be looked at again, or were not there."""
 
 
-class Room(msgspec.Struct):
+class Budget(msgspec.Struct):
     """What may still be done in one step."""
 
     forwards: int
@@ -41,11 +41,11 @@ class Room(msgspec.Struct):
     def __bool__(self) -> bool:
         return self.forwards > 0 and self.examined > 0
 
-    def half(self) -> Room:
+    def half(self) -> Budget:
         """Half of it, and never nothing."""
-        return Room((self.forwards + 1) // 2, (self.examined + 1) // 2)
+        return Budget((self.forwards + 1) // 2, (self.examined + 1) // 2)
 
-    def spend(self, given: Room, left: Room) -> None:
+    def spend(self, given: Budget, left: Budget) -> None:
         """Of what was `given` away, so much came back."""
         self.forwards -= given.forwards - left.forwards
         self.examined -= given.examined - left.examined
@@ -54,7 +54,7 @@ class Room(msgspec.Struct):
 class RetirementState(msgspec.Struct, array_like=True):
     """What survives a restart."""
 
-    places: list[tuple[EntryId, str, Place]]
+    places: list[tuple[EntryId, str, Cursor]]
     left: int
     filled_us: int
 
@@ -64,7 +64,7 @@ class Retirement:
 
     def __init__(self, policy: Active) -> None:
         self._policy = policy
-        self._places: dict[tuple[EntryId, str], Place] = {}
+        self._places: dict[tuple[EntryId, str], Cursor] = {}
         self.left = 0
         """Of what may be sent in one interval."""
         self._filled_us = -policy.config.retire_interval_us
@@ -96,7 +96,7 @@ class Retirement:
             if entry.ending is not None and entry.ending.since_us > now_us:
                 entry.ending = msgspec.structs.replace(entry.ending, since_us=now_us)
 
-    def step(self, room: Room) -> None:
+    def step(self, room: Budget) -> None:
         """Retire as much as there is room for. None has more than half of it, as long as others
         wait, and each comes first in its turn."""
         moves, config = self._policy.moves, self._policy.config
@@ -114,29 +114,29 @@ class Retirement:
             for entry in (*ready[turn:], *ready[:turn])
             for link in sorted(entry.forwarded - entry.awaiting.keys())
         ]
-        for share in (Room.half, _whole):
+        for share in (Budget.half, _whole):
             waiting = [
                 (entry, link)
                 for entry, link in waiting
                 if not room or not self._visit(entry, link, room, share(room), going)
             ]
 
-    def _visit(self, entry: Entry, link: str, room: Room, share: Room, going: set[int]) -> bool:
+    def _visit(self, entry: Entry, link: str, room: Budget, share: Budget, going: set[int]) -> bool:
         """Whether it is gone from there."""
-        given = Room(share.forwards, share.examined)
+        given = Budget(share.forwards, share.examined)
         self._retire(entry, link, share, going)
         room.spend(given, share)
         if link not in entry.forwarded:
             return True
-        room.examined -= VISIT
+        room.examined -= VISIT_COST
         return False
 
-    def _retire(self, entry: Entry, link: str, room: Room, going: set[int]) -> None:
+    def _retire(self, entry: Entry, link: str, room: Budget, going: set[int]) -> None:
         """Send what only this one quenches there, or others that go too, as far as there is room;
         if that is all, it goes. What was looked at once needs no stand-in any more, until `disturb`
         tells otherwise."""
         moves = self._policy.moves
-        place = self._places.setdefault((entry.id, link), Place())
+        place = self._places.setdefault((entry.id, link), Cursor())
         behind = moves.covered_by(entry.filter)
         waiting = {id(e): e for e in behind if link not in e.forwarded and link != e.origin.link}
         for other in behind:
@@ -154,10 +154,10 @@ class Retirement:
                 if link not in entry.forwarded:  # what was sent took its place
                     return
         del self._places[entry.id, link]
-        self._policy.withdraw([entry], link, {entry.id: Ending(retired=True)})
+        self._policy.withdraw([entry], link, {entry.id: Withdrawal(retired=True)})
 
     def _forward_alone(
-        self, other: Entry, going: set[int], link: str, waiting: dict[int, Entry], room: Room
+        self, other: Entry, going: set[int], link: str, waiting: dict[int, Entry], room: Budget
     ) -> None:
         """Forward one of the broadest that only stand-ins stand for, if `other` is behind such a
         one."""
@@ -181,5 +181,5 @@ class Retirement:
         self.left, self._filled_us = state.left, state.filled_us
 
 
-def _whole(room: Room) -> Room:
-    return Room(room.forwards, room.examined)
+def _whole(room: Budget) -> Budget:
+    return Budget(room.forwards, room.examined)

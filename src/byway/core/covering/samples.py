@@ -15,8 +15,8 @@ import msgspec
 
 from byway.model import Attributes, Filter, Value
 from byway.model.constraints import Constraint, NumberRange, contains
+from byway.model.filter_merging import Share, even_share
 from byway.model.filters import Conjunction
-from byway.model.merging import Share, even_share
 
 SAMPLES_MAX: Final = 256
 """Publications kept for a link."""

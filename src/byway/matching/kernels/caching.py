@@ -37,7 +37,7 @@ _PROBE_BYTES: Final = 4_096  # on a full disk a file can be made, but not writte
 config: Any = _config  # its settings are made at run time
 
 
-class Place(NamedTuple):
+class CachePlace(NamedTuple):
     """Where compiled kernels are kept."""
 
     directory: Path | None
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 # --- choosing -----------------------------------------------------------------------------------
 
 
-def choose() -> Place:
+def choose() -> CachePlace:
     """The first directory that this process can write. It is made, and others made for earlier
     sources beside the present ones are removed."""
     name = f"{_PREFIX}{_digest()}"
@@ -70,8 +70,8 @@ def choose() -> Place:
             continue
         if base == _HERE / "__pycache__":
             _remove_others(mine)
-        return Place(mine, tuple(refused), lasts)
-    return Place(None, tuple(refused), False)
+        return CachePlace(mine, tuple(refused), lasts)
+    return CachePlace(None, tuple(refused), False)
 
 
 def _digest() -> str:

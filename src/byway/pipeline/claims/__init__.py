@@ -7,6 +7,6 @@ claim is a new file in `catalogue`.
 
 from byway.pipeline.claims.catalogue import CLAIMS
 from byway.pipeline.claims.claim import Claim
-from byway.pipeline.claims.drive import Reproduction, plan_runs, reproduce
+from byway.pipeline.claims.reproduction import Reproduction, plan_runs, reproduce
 
 __all__ = ["CLAIMS", "Claim", "Reproduction", "plan_runs", "reproduce"]

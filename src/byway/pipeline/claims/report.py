@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
-from byway import __version__
+from byway._version import __version__
 from byway.pipeline.claims.catalogue import CLAIMS
-from byway.pipeline.claims.drive import Reproduction, Result, Row
+from byway.pipeline.claims.claim_plots import plot
 from byway.pipeline.claims.judging import figure
-from byway.pipeline.claims.plots import plot
+from byway.pipeline.claims.reproduction import Reproduction, Result, Row
 from byway.pipeline.pages import render
-from byway.pipeline.tables import write_text
+from byway.pipeline.table_files import write_text
 
 PAGE: Final = "report.html"
 FACTS: Final = "results.json"

@@ -4,7 +4,7 @@
 missing.
 """
 
-from byway.pipeline.sweeps.drive import Outcome, run_sweep
 from byway.pipeline.sweeps.plan import Run, Sweep, read_sweep
+from byway.pipeline.sweeps.run_sweep import SweepOutcome, run_sweep
 
-__all__ = ["Outcome", "Run", "Sweep", "read_sweep", "run_sweep"]
+__all__ = ["Run", "Sweep", "SweepOutcome", "read_sweep", "run_sweep"]

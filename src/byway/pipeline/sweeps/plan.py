@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from byway.pipeline.errors import SweepError
+from byway.pipeline.pipeline_errors import SweepError
 from byway.pipeline.schemas import METRICS
 from byway.sim.revision import revision
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario

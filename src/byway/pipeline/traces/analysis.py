@@ -17,12 +17,14 @@ from byway.pipeline.schemas import (
     SIZES,
     SUMMARY,
     TREES,
-    Table,
+    TableSchema,
 )
-from byway.pipeline.tables import remove_table, write_table
-from byway.pipeline.traces import deliveries, load, sizes, trees
-from byway.pipeline.traces.summary import summary
+from byway.pipeline.table_files import remove_table, write_table
+from byway.pipeline.traces import broker_load as load
+from byway.pipeline.traces import delivery_paths as deliveries
+from byway.pipeline.traces import sizes, trees
 from byway.pipeline.traces.tallies import tallies
+from byway.pipeline.traces.trace_summary import summary
 
 
 class Analysis(NamedTuple):
@@ -33,7 +35,7 @@ class Analysis(NamedTuple):
 
     tallies: DataFrame
     delays: DataFrame
-    tables: dict[Table, DataFrame]
+    tables: dict[TableSchema, DataFrame]
 
     @property
     def summary(self) -> DataFrame:

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace import Event
+from byway.model.trace_schema import Event
 from byway.pipeline.schemas import SIZES
 from byway.pipeline.traces.tallies import is_event
 

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace import DropReason, Event
+from byway.model.trace_schema import DropReason, Event
 
 KEYS: Final = ("run", "broker", "event", "link", "kind", "hop", "is_matched", "is_passed_on")
 

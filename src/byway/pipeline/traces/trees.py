@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace import Event
+from byway.model.trace_schema import Event
 from byway.pipeline.schemas import EDGES, TREES
 from byway.pipeline.traces.tallies import (
     HANDLED,

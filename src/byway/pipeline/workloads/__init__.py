@@ -5,6 +5,6 @@ workers write the files.
 """
 
 from byway.pipeline.workloads.generate import Description, generate
-from byway.pipeline.workloads.kinds import KINDS, Request, request_of
+from byway.pipeline.workloads.kinds import KINDS, WorkloadRequest, request_of
 
-__all__ = ["KINDS", "Description", "Request", "generate", "request_of"]
+__all__ = ["KINDS", "Description", "WorkloadRequest", "generate", "request_of"]

@@ -17,8 +17,8 @@ import msgspec
 
 from byway._version import __version__
 from byway.pipeline.jobs import Progress, run_job
-from byway.pipeline.schemas import Table
-from byway.pipeline.tables import SUFFIX, ParquetFile, new_directory, remove_table, write_text
+from byway.pipeline.schemas import TableSchema
+from byway.pipeline.table_files import SUFFIX, ParquetFile, new_directory, remove_table, write_text
 from byway.pipeline.workload_schemas import (
     DESCRIPTION,
     PUBLICATIONS,
@@ -26,7 +26,7 @@ from byway.pipeline.workload_schemas import (
     SCHEDULE,
     SUBSCRIPTIONS,
 )
-from byway.pipeline.workloads.kinds import Request
+from byway.pipeline.workloads.kinds import WorkloadRequest
 from byway.workload import Generator
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ GROUP_ROWS: Final = FILE_ROWS // 4
 _TABLES: Final = {table.name: table for table in (SUBSCRIPTIONS, PUBLICATIONS, SCHEDULE)}
 
 
-class Piece(msgspec.Struct, frozen=True):
+class WorkloadPiece(msgspec.Struct, frozen=True):
     """One file of one table."""
 
     table: str
@@ -75,7 +75,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def generate(
-    spark: SparkSession, request: Request, directory: Path, progress: Progress | None = None
+    spark: SparkSession, request: WorkloadRequest, directory: Path, progress: Progress | None = None
 ) -> Description:
     """Write the tables of a workload into `directory`, and a description beside them."""
     tables = tables_of(request)
@@ -101,26 +101,26 @@ def generate(
     return description
 
 
-def tables_of(request: Request) -> list[Table]:
+def tables_of(request: WorkloadRequest) -> list[TableSchema]:
     """The tables that the workload has."""
     has_schedule = request.generator.schedule(0) is not None
     return [SUBSCRIPTIONS, PUBLICATIONS, *([SCHEDULE] if has_schedule else [])]
 
 
-def files_of(request: Request) -> int:
+def files_of(request: WorkloadRequest) -> int:
     """How many files the workload has."""
     return len(list(pieces_of(request, {table.name: Path() for table in tables_of(request)})))
 
 
-def pieces_of(request: Request, places: dict[str, Path]) -> Iterator[Piece]:
+def pieces_of(request: WorkloadRequest, places: dict[str, Path]) -> Iterator[WorkloadPiece]:
     """All files of all tables; at least one each."""
     for table, place in places.items():
         rows = request.publications if table == PUBLICATIONS.name else request.subscriptions
         for number in range(max(1, -(-rows // FILE_ROWS))):
-            yield Piece(table, number, str(place / f"part-{number:05}{SUFFIX}"))
+            yield WorkloadPiece(table, number, str(place / f"part-{number:05}{SUFFIX}"))
 
 
-def write_piece(request: Request, piece: Piece) -> Written:
+def write_piece(request: WorkloadRequest, piece: WorkloadPiece) -> Written:
     """Runs in a worker: write one file."""
     import pyarrow as pa
 
@@ -138,9 +138,9 @@ def write_piece(request: Request, piece: Piece) -> Written:
     return Written(piece.table, rows.num_rows)
 
 
-def _rows_of(generator: Generator, table: Table, chunk: int, total: int) -> Any:
+def _rows_of(generator: Generator, table: TableSchema, chunk: int, total: int) -> Any:
     """The rows of one chunk, as far as the table has so many."""
-    from byway.pipeline.workloads import columns
+    from byway.pipeline.workloads import workload_columns as columns
 
     start = chunk * generator.ROWS
     rows = min(generator.ROWS, total - start)
@@ -161,7 +161,9 @@ def _rows_of(generator: Generator, table: Table, chunk: int, total: int) -> Any:
     return columns.subscription_rows(start, wanted, places[:rows])
 
 
-def _described(request: Request, tables: list[Table], written: list[Written]) -> Description:
+def _described(
+    request: WorkloadRequest, tables: list[TableSchema], written: list[Written]
+) -> Description:
     parameters: dict[str, Any] = msgspec.to_builtins(request.generator)
     generator = parameters.pop("type")
     seed = parameters.pop("seed")

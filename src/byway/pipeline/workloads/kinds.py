@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from byway.pipeline.errors import WorkloadRequestError
+from byway.pipeline.pipeline_errors import WorkloadRequestError
 from byway.sim.scenario import ScenarioError
 from byway.sim.scenario.read import parse_setting
 from byway.sim.scenario.shape import check_shape
@@ -35,29 +35,29 @@ ROWS_DEFAULT: Final = 10_000
 ROWS_MAX: Final = 1_000_000_000_000
 
 
-class Kind(NamedTuple):
+class WorkloadKind(NamedTuple):
     """A generator, and parameters of it that differ from its own defaults."""
 
     generator: type[Generator]
     preset: Mapping[str, Any] = {}
 
 
-KINDS: Final[dict[str, Kind]] = {
-    "uniform": Kind(Zipf, {"name_exponent": 0.0, "value_exponent": 0.0}),
-    "zipf": Kind(Zipf),
-    "siena": Kind(Siena),
-    "covering": Kind(CoveringDegree),
-    "clustered": Kind(Clustered),
-    "stocks": Kind(StockQuotes),
-    "dt1": Kind(Feeds),
-    "dt2": Kind(Feeds, {"feeds": 60, "density": 10.0}),
-    "dt3": Kind(Feeds, {"brokers": 250, "feeds": 250, "subscribers": 125}),
-    "mobile": Kind(Mobile),
-    "workflow": Kind(Workflow, {"auditors": 4}),
+KINDS: Final[dict[str, WorkloadKind]] = {
+    "uniform": WorkloadKind(Zipf, {"name_exponent": 0.0, "value_exponent": 0.0}),
+    "zipf": WorkloadKind(Zipf),
+    "siena": WorkloadKind(Siena),
+    "covering": WorkloadKind(CoveringDegree),
+    "clustered": WorkloadKind(Clustered),
+    "stocks": WorkloadKind(StockQuotes),
+    "dt1": WorkloadKind(Feeds),
+    "dt2": WorkloadKind(Feeds, {"feeds": 60, "density": 10.0}),
+    "dt3": WorkloadKind(Feeds, {"brokers": 250, "feeds": 250, "subscribers": 125}),
+    "mobile": WorkloadKind(Mobile),
+    "workflow": WorkloadKind(Workflow, {"auditors": 4}),
 }
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A workload of so many rows."""
 
     kind: str
@@ -72,7 +72,7 @@ def request_of(
     publications: int = ROWS_DEFAULT,
     seed: int = 0,
     settings: Sequence[str] = (),
-) -> Request:
+) -> WorkloadRequest:
     """What is asked for, checked; `settings` are `key=value`, for parameters of the generator.
 
     Raises `WorkloadRequestError` with what is at fault.
@@ -91,7 +91,9 @@ def request_of(
         reason = f"{size:,}, but with these parameters {kind} has {available:,} subscriptions"
         raise WorkloadRequestError("--size", reason)
     rows = size if size is not None else ROWS_DEFAULT if available is None else available
-    return Request(kind=kind, generator=generator, subscriptions=rows, publications=publications)
+    return WorkloadRequest(
+        kind=kind, generator=generator, subscriptions=rows, publications=publications
+    )
 
 
 def _generator(kind: str, size: int | None, seed: int, settings: Sequence[str]) -> Workload:

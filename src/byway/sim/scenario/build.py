@@ -11,18 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from byway.core.config import BrokerConfig
+from byway.core.broker_config import BrokerConfig
 from byway.model.errors import TopologyError
-from byway.sim.clients import SimClient
-from byway.sim.network import NetworkOptions
+from byway.sim.engine.network import NetworkOptions
+from byway.sim.engine.service import load_profile
+from byway.sim.engine.sim_client import SimClient
+from byway.sim.engine.world import World
 from byway.sim.scenario.check import check_on
-from byway.sim.scenario.draws import Purpose, derived_seed, stream
 from byway.sim.scenario.faults import faults_of, start_faults
-from byway.sim.scenario.generator import generator_of
 from byway.sim.scenario.monitors import start_monitors, start_probes
 from byway.sim.scenario.publishers import start_publishers
+from byway.sim.scenario.random_streams import Purpose, derived_seed, stream
 from byway.sim.scenario.schema import (
-    BrokerSettings,
+    BrokerSpec,
     Fault,
     Network,
     Scenario,
@@ -32,10 +33,9 @@ from byway.sim.scenario.schema import (
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.steps import start_steps
 from byway.sim.scenario.subscribers import Subscribers
-from byway.sim.service import load_profile
-from byway.sim.topology import Topology
-from byway.sim.topology_spec import from_spec
-from byway.sim.world import World
+from byway.sim.scenario.workload_source import generator_of
+from byway.sim.topology.topology_spec import from_spec
+from byway.sim.topology.tree import Topology
 from byway.trace import TraceWriter
 
 _TIMES: Final = {
@@ -50,7 +50,7 @@ _TIMES: Final = {
 _NAMED_KEY: Final = re.compile(r"topology key '(\w+)'|(\w+) = .*")
 
 
-class Plan(NamedTuple):
+class BuiltScenario(NamedTuple):
     """A run that can be built: all that can be wrong with its scenario and seed was looked at."""
 
     scenario: Scenario
@@ -59,14 +59,16 @@ class Plan(NamedTuple):
     faults: list[Fault]
 
 
-def plan_of(scenario: Scenario, seed: int) -> Plan:
+def plan_of(scenario: Scenario, seed: int) -> BuiltScenario:
     """Raises `ScenarioError` if the scenario does not fit its topology."""
     topology = topology_of(scenario, seed)
     check_on(scenario, topology)
-    return Plan(scenario, seed, topology, faults_of(scenario, seed, topology))
+    return BuiltScenario(scenario, seed, topology, faults_of(scenario, seed, topology))
 
 
-def build(plan: Plan, trace: TraceWriter | None = None) -> tuple[World, dict[str, SimClient]]:
+def build(
+    plan: BuiltScenario, trace: TraceWriter | None = None
+) -> tuple[World, dict[str, SimClient]]:
     """The world of a run, and the clients that the scenario names itself."""
     scenario, seed, topology, faults = plan
     world = World(
@@ -126,10 +128,10 @@ def configs_of(scenario: Scenario, topology: Topology) -> dict[str, BrokerConfig
     return {name: _config(common, at[name]) if name in at else common for name in topology.brokers}
 
 
-def _config(config: BrokerConfig, settings: BrokerSettings) -> BrokerConfig:
+def _config(config: BrokerConfig, settings: BrokerSpec) -> BrokerConfig:
     """`config` with what is given; the broker counts times in microseconds."""
     changed: dict[str, Any] = {}
-    for field in msgspec.structs.fields(BrokerSettings):
+    for field in msgspec.structs.fields(BrokerSpec):
         given = getattr(settings, field.name)
         if given is not None and field.name in _TIMES:
             changed[_TIMES[field.name]] = microseconds(given)

@@ -12,13 +12,13 @@ import msgspec
 
 from byway.model.errors import shortened
 from byway.model.messages import Message
+from byway.sim.engine.service import profile_names
 from byway.sim.scenario.check_faults import check_fault_on, check_fault_times
 from byway.sim.scenario.check_measure import check_measure, check_measure_on
 from byway.sim.scenario.check_steps import check_clients, check_steps, no_client
-from byway.sim.scenario.generator import generator_of
 from byway.sim.scenario.places import brokers_of, check_broker
 from byway.sim.scenario.schema import (
-    BrokerSettings,
+    BrokerSpec,
     Churn,
     Expect,
     RandomFaults,
@@ -28,9 +28,9 @@ from byway.sim.scenario.schema import (
 )
 from byway.sim.scenario.shape import unknown_key
 from byway.sim.scenario.times import check_before_end, check_window
-from byway.sim.service import profile_names
-from byway.sim.topology import Topology
-from byway.sim.topology_spec import spec_keys
+from byway.sim.scenario.workload_source import generator_of
+from byway.sim.topology.topology_spec import spec_keys
+from byway.sim.topology.tree import Topology
 from byway.workload import StockQuotes
 
 MESSAGE_KINDS: Final = tuple(str(kind.__struct_config__.tag) for kind in get_args(Message))
@@ -101,7 +101,7 @@ def _check_topology_keys(spec: dict[str, object]) -> None:
             raise unknown_key("topology", key, known[kind])
 
 
-def _check_pruning(path: str, settings: BrokerSettings) -> None:
+def _check_pruning(path: str, settings: BrokerSpec) -> None:
     """A larger burst is stopped by less similarity, never by more."""
     bursts, similarities = settings.incremental_bursts, settings.incremental_similarities
     if bursts is not None and bursts[0] > bursts[1]:

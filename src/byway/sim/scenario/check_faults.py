@@ -18,7 +18,7 @@ from byway.sim.scenario.schema import (
 )
 from byway.sim.scenario.shape import joined
 from byway.sim.scenario.times import check_before_end
-from byway.sim.topology import Topology
+from byway.sim.topology.tree import Topology
 
 
 def subject_of(fault: Fault) -> tuple[str, ...]:

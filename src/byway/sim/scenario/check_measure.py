@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from byway.model import BywayError, parse
 from byway.sim.scenario.places import brokers_of, group_of
-from byway.sim.scenario.schema import Crash, Measure, Scenario, ScenarioError
+from byway.sim.scenario.schema import Crash, MeasureSpec, Scenario, ScenarioError
 from byway.sim.scenario.times import check_before_end
-from byway.sim.topology import Topology
+from byway.sim.topology.tree import Topology
 
 
 def check_measure(scenario: Scenario) -> None:
@@ -34,7 +34,7 @@ def check_measure(scenario: Scenario) -> None:
         check_before_end("brokers.instant_until_s", until_s, scenario)
 
 
-def _check_window(measure: Measure, scenario: Scenario) -> None:
+def _check_window(measure: MeasureSpec, scenario: Scenario) -> None:
     check_before_end("measure.from_s", measure.from_s, scenario)
     to_s = scenario.duration_s if measure.to_s is None else measure.to_s
     if to_s > scenario.duration_s:

@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from byway.sim.engine.world import World
 from byway.sim.scenario.check_faults import overlaps
-from byway.sim.scenario.draws import Purpose, stream
 from byway.sim.scenario.places import brokers_of
+from byway.sim.scenario.random_streams import Purpose, stream
 from byway.sim.scenario.schema import (
     Crash,
     Cut,
@@ -24,8 +25,7 @@ from byway.sim.scenario.schema import (
 )
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.times import window_of
-from byway.sim.topology import Topology
-from byway.sim.world import World
+from byway.sim.topology.tree import Topology
 
 _TRIES: Final = 100  # to find a time and a place for a fault that no other has
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from byway.sim.topology import Topology
+from byway.sim.topology.tree import Topology
 from byway.workload import CoveringDegree
 
 Integers = npt.NDArray[np.int64]

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 import msgspec
 
 from byway.model.messages import Publish
-from byway.sim.measuring import Meter
+from byway.sim.engine.world import World
+from byway.sim.meters import Meter
 from byway.sim.scenario import publishers, steps
-from byway.sim.scenario.build import Plan
-from byway.sim.scenario.draws import Purpose, derived_seed
-from byway.sim.scenario.generator import generator_of
+from byway.sim.scenario.build import BuiltScenario
 from byway.sim.scenario.monitors import PROBES, probes_asked_us
 from byway.sim.scenario.places import group_of
-from byway.sim.scenario.schema import Measure, Scenario, microseconds
+from byway.sim.scenario.random_streams import Purpose, derived_seed
+from byway.sim.scenario.schema import MeasureSpec, Scenario, microseconds
 from byway.sim.scenario.stage import Stage
-from byway.sim.world import World
+from byway.sim.scenario.workload_source import generator_of
 
 
 class _Meter(Meter):
@@ -35,7 +35,7 @@ class _Meter(Meter):
         super().delivered(message, clients)
 
 
-def start_meter(plan: Plan, world: World) -> Meter | None:
+def start_meter(plan: BuiltScenario, world: World) -> Meter | None:
     """A meter for what a scenario wants measured, if it wants anything."""
     scenario, measure = plan.scenario, plan.scenario.measure
     if measure is None:
@@ -67,11 +67,11 @@ def _asked_us(stage: Stage) -> dict[str, list[int]]:
     return found
 
 
-def _end_us(measure: Measure, scenario: Scenario) -> int:
+def _end_us(measure: MeasureSpec, scenario: Scenario) -> int:
     return microseconds(scenario.duration_s if measure.to_s is None else measure.to_s)
 
 
-def _samples_us(measure: Measure, scenario: Scenario) -> Iterator[int]:
+def _samples_us(measure: MeasureSpec, scenario: Scenario) -> Iterator[int]:
     from_s = measure.from_s if measure.tables_from_s is None else measure.tables_from_s
     step_us = microseconds(scenario.sample_s)
     return iter(range(microseconds(from_s), _end_us(measure, scenario) + 1, step_us))

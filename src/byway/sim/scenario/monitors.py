@@ -12,9 +12,9 @@ from itertools import count, cycle
 from typing import Final
 
 from byway.model import Filter, parse
-from byway.sim.clients import SimClient
-from byway.sim.scenario.draws import Purpose
+from byway.sim.engine.sim_client import SimClient
 from byway.sim.scenario.places import brokers_of
+from byway.sim.scenario.random_streams import Purpose
 from byway.sim.scenario.schema import Monitor, Probe, microseconds
 from byway.sim.scenario.stage import Stage
 

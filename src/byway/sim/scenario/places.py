@@ -7,7 +7,7 @@ import numpy as np
 from byway.model.errors import TopologyError, shortened
 from byway.sim.scenario.schema import Place, ScenarioError
 from byway.sim.scenario.shape import joined
-from byway.sim.topology import Topology
+from byway.sim.topology.tree import Topology
 
 
 def brokers_of(key: str, place: Place, topology: Topology) -> tuple[str, ...]:

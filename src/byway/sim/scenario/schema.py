@@ -72,7 +72,7 @@ class Network(_Table, frozen=True, kw_only=True):
     """From a home broker being up to its clients' return."""
 
 
-class BrokerSettings(_Table, frozen=True, kw_only=True):
+class BrokerSpec(_Table, frozen=True, kw_only=True):
     """Settings of a broker; what is not given is the broker's own default."""
 
     covering: Literal["none", "active", "lazy", "packing", "incremental", "selective"] | None = None
@@ -111,14 +111,14 @@ class BrokerSettings(_Table, frozen=True, kw_only=True):
     load_radius: Bound | None = None
 
 
-class Brokers(BrokerSettings, frozen=True, kw_only=True):
+class Brokers(BrokerSpec, frozen=True, kw_only=True):
     """Settings of all brokers, and in `at` those of some, by name, that differ."""
 
     profile: Name = "instant"
     """How long brokers work at a message."""
     instant_until_s: Seconds = 0.0
     """Before this nothing takes them any time: tables are there when things begin."""
-    at: dict[str, BrokerSettings] = {}
+    at: dict[str, BrokerSpec] = {}
 
 
 class Workload(_Table, frozen=True, kw_only=True):
@@ -189,7 +189,7 @@ class UnsubscribeBurst(_Table, frozen=True, kw_only=True):
     """Those that cover the most others, any, or the generator's first roots (covering only)."""
 
 
-class Moves(_Table, frozen=True, kw_only=True):
+class MovesSpec(_Table, frozen=True, kw_only=True):
     """Subscriptions of the workload that end at one broker and begin at another."""
 
     per_s: Rate
@@ -223,7 +223,7 @@ class Probe(_Table, frozen=True, kw_only=True):
     subscribers_at: Place = "all"
 
 
-class Measure(_Table, frozen=True, kw_only=True):
+class MeasureSpec(_Table, frozen=True, kw_only=True):
     """What is measured in a part of the run, for groups of brokers."""
 
     from_s: Seconds
@@ -303,7 +303,7 @@ class RandomFaults(_Table, frozen=True, kw_only=True):
     factor: Factor = 10.0
 
 
-class Client(_Table, frozen=True, kw_only=True):
+class ClientSpec(_Table, frozen=True, kw_only=True):
     """A client of one's own, for `Step`s."""
 
     name: Name
@@ -369,13 +369,13 @@ class Scenario(_Table, frozen=True, kw_only=True):
     workload: Workload | None = None
     churn: Churn | None = None
     unsubscribe: tuple[UnsubscribeBurst, ...] = ()
-    moves: Moves | None = None
+    moves: MovesSpec | None = None
     monitor: tuple[Monitor, ...] = ()
     probe: Probe | None = None
-    measure: Measure | None = None
+    measure: MeasureSpec | None = None
     faults: tuple[Fault, ...] = ()
     faults_random: RandomFaults | None = None
-    client: tuple[Client, ...] = ()
+    client: tuple[ClientSpec, ...] = ()
     step: tuple[Step, ...] = ()
     expect: Expect = Expect()
 

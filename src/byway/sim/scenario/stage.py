@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from byway.sim.clients import SimClient
-from byway.sim.scenario.draws import Purpose, stream
+from byway.sim.engine.sim_client import SimClient
+from byway.sim.engine.world import World
 from byway.sim.scenario.places import places
+from byway.sim.scenario.random_streams import Purpose, stream
 from byway.sim.scenario.schema import Place, Scenario, microseconds
-from byway.sim.topology import Topology
-from byway.sim.world import World
+from byway.sim.topology.tree import Topology
 
 
 class Stage(NamedTuple):

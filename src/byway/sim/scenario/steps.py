@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from byway.sim.clients import SimClient
+from byway.sim.engine.sim_client import SimClient
 from byway.sim.scenario.check_steps import DEFAULT_NAMES
 from byway.sim.scenario.schema import Scenario, Step, microseconds
 from byway.sim.scenario.stage import Stage

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from byway.matching import MatchIndex, Vocabulary
 from byway.model import Filter
-from byway.sim.scenario.draws import Purpose, poisson_times_us
 from byway.sim.scenario.groups import (
     Groups,
     clusters_of,
@@ -25,13 +24,14 @@ from byway.sim.scenario.groups import (
     places_of,
 )
 from byway.sim.scenario.places import brokers_of
-from byway.sim.scenario.schema import Churn, Moves, UnsubscribeBurst, Workload, microseconds
+from byway.sim.scenario.random_streams import Purpose, poisson_times_us
+from byway.sim.scenario.schema import Churn, MovesSpec, UnsubscribeBurst, Workload, microseconds
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.times import window_of
 from byway.workload import CoveringDegree, Generator
 
 
-class Subscription(NamedTuple):
+class DrawnSubscription(NamedTuple):
     """One that is in force: the place of its client among the subscribers, and its filter."""
 
     client: int
@@ -84,7 +84,7 @@ class Subscribers:
         self._roots = [] if groups is None else self._arrivals_of_roots(groups)
         self._burst_rng = stage.rng(Purpose.BURSTS)
         self._subscribed = 0
-        self._in_force: dict[int, Subscription] = {}
+        self._in_force: dict[int, DrawnSubscription] = {}
         self._drawable = Drawable()  # those in force
         self._present = Drawable()  # clients
         for place in range(number):
@@ -139,7 +139,7 @@ class Subscribers:
         self._hold(number, client, filter)
 
     def _hold(self, number: int, client: int, filter: Filter) -> None:
-        self._in_force[number] = Subscription(client, filter)
+        self._in_force[number] = DrawnSubscription(client, filter)
         self._drawable.add(number)
         self._clients[client].subscribe(filter, str(number))
 
@@ -189,7 +189,7 @@ class Subscribers:
 
     # --- moves
 
-    def _start_moves(self, moves: Moves) -> None:
+    def _start_moves(self, moves: MovesSpec) -> None:
         rng = self._stage.rng(Purpose.MOVES)
         from_s, to_s = window_of(moves, self._stage.scenario)
         span = microseconds(from_s), microseconds(to_s)
@@ -248,7 +248,7 @@ def _arrivals_us(workload: Workload) -> Iterator[int]:
         yield from_us + number * span_us // workload.subscriptions
 
 
-def _goals(homes: list[str], moves: Moves, stage: Stage) -> list[list[int]]:
+def _goals(homes: list[str], moves: MovesSpec, stage: Stage) -> list[list[int]]:
     """For each client those that its subscriptions may move to."""
     regions = [frozenset(stage.topology.brokers)]
     if moves.within is not None:

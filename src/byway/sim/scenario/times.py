@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from byway.sim.scenario.schema import Churn, Moves, RandomFaults, Scenario, ScenarioError
+from byway.sim.scenario.schema import Churn, MovesSpec, RandomFaults, Scenario, ScenarioError
 
-Window = Churn | Moves | RandomFaults
+Window = Churn | MovesSpec | RandomFaults
 
 
 def check_before_end(key: str, time_s: float, scenario: Scenario) -> None:

@@ -1,0 +1,255 @@
+"""`byway pipeline workload`, `import` and `match`: tables of subscriptions and publications.
+
+Exit codes: 0 done, 1 rows were rejected, or Spark could not do it, 2 the input cannot be
+understood.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from byway.cli.app import refuse
+from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
+from byway.pipeline.pipeline_errors import TableError, WorkloadRequestError
+
+if TYPE_CHECKING:
+    from byway.pipeline.bulk_matching import MatchOutcome
+    from byway.pipeline.importing import ImportOptions, ImportOutcome
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make the commands of this file commands of `app`."""
+    app.command()(workload)
+    app.command("import")(import_)
+    app.command()(match)
+
+
+def workload(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="uniform, zipf, siena, covering, clustered, stocks, dt1, dt2, dt3, mobile or "
+            "workflow.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write the tables there.")],
+    size: Annotated[
+        int | None,
+        typer.Option(help="How many subscriptions; not given: all there are, or 10,000."),
+    ] = None,
+    publications: Annotated[int, typer.Option(help="How many publications.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Decides all that is random.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a parameter of the generator, such as values=1000; may be repeated.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    master: Master = None,
+    remote: Remote = None,
+) -> None:
+    """Make subscriptions and publications, and for kinds that move a schedule, as Parquet.
+
+    The same kind, parameters, sizes and seed give the same bytes, however many cores there are.
+    """
+    from byway.pipeline.workloads import generate, request_of
+    from byway.pipeline.workloads.generate import files_of
+
+    try:
+        request = request_of(kind, size, publications, seed, settings or [])
+    except WorkloadRequestError as error:
+        refuse(error)
+    with (
+        spark_session(master, remote) as spark,
+        progress_bar(kind, files_of(request)) as progress,
+    ):
+        description = generate(spark, request, out, progress)
+    if as_json:
+        typer.echo(msgspec.json.encode(description))
+        return
+    console = Console(highlight=False)
+    for name, table in description.tables.items():
+        console.print(f"{name}: {table.rows:,} rows in {out / name}", soft_wrap=True)
+
+
+# --- import -----------------------------------------------------------------------------------
+
+
+class Kind(StrEnum):
+    """What a table of one's own holds."""
+
+    PUBLICATIONS = "publications"
+    SUBSCRIPTIONS = "subscriptions"
+
+
+def import_(
+    kind: Annotated[Kind, typer.Argument(help="What the rows are.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILES...", help="CSV or Parquet files, or directories of them."),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Write the table there, and one of rejected rows.")
+    ],
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="COLUMN=TYPE",
+            help="integer, number, string, boolean, or skip: leave it out; may be repeated.",
+        ),
+    ] = None,
+    filter: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column with filters.")
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The column with numbers; not given: rows are counted."
+        ),
+    ] = None,
+    broker: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column with brokers.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option(help="Between two cells of CSV.")] = ",",
+    as_json: AsJson = False,
+    master: Master = None,
+    remote: Remote = None,
+) -> None:
+    """Make a table of publications, or of subscriptions, of CSV or Parquet files.
+
+    Every column of a publication is an attribute, every filter a subscription. A row that is none
+    goes to a table of rejects with its place and the reason. The exit code is 0 if there are none,
+    1 if there are some, 2 if the input cannot be understood.
+    """
+    from byway.pipeline.importing import load, plan_load
+
+    try:
+        options = _options(types or [], filter, id, broker, delimiter)
+        plan = plan_load(kind.value, files, options)
+    except TableError as error:
+        refuse(error)
+    with (
+        spark_session(master, remote) as spark,
+        progress_bar(kind, len(plan.files)) as progress,
+    ):
+        outcome = load(spark, plan, out, progress)
+    if as_json:
+        typer.echo(msgspec.json.encode(outcome))
+    else:
+        _show_import(kind, outcome)
+    raise typer.Exit(1 if outcome.rejected else 0)
+
+
+def _options(
+    types: list[str], filter: str | None, id: str | None, broker: str | None, delimiter: str
+) -> ImportOptions:
+    from byway.pipeline.importing import ImportOptions, Type
+
+    declared = {}
+    for text in types:
+        name, _, type_ = text.rpartition("=")
+        if not name or type_ not in list(Type):
+            refuse(f"--type {text}: expected COLUMN=TYPE, the type one of {', '.join(Type)}")
+        declared[name] = Type(type_)
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        refuse(f"--delimiter {delimiter!r}: expected one character")
+    return ImportOptions(id=id, broker=broker, filter=filter, types=declared, delimiter=delimiter)
+
+
+def _show_import(kind: str, outcome: ImportOutcome) -> None:
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console.print(f"{kind}: {outcome.rows:,} rows in {outcome.table}")
+    if outcome.types:
+        console.print(f"types: {', '.join(f'{n} {type_}' for n, type_ in outcome.types.items())}")
+    if outcome.unread:
+        console.print(f"columns not read: {', '.join(outcome.unread)}")
+    console.print(f"rejected: {outcome.rejected:,} rows in {outcome.rejects}")
+    for reason in outcome.reasons:
+        console.print(f"  {reason}")
+
+
+# --- match ------------------------------------------------------------------------------------
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def match(
+    publications: Annotated[
+        list[Path], typer.Option(metavar="PATH", help="Publications; may be repeated.")
+    ],
+    subscriptions: Annotated[
+        list[Path], typer.Option(metavar="PATH", help="Subscriptions; may be repeated.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write the answers there.")],
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Write who matches whom, too, not only how many.")
+    ] = False,
+    memory: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="How large an index may be, such as 512m or 2g."),
+    ] = "1g",
+    as_json: AsJson = False,
+    master: Master = None,
+    remote: Remote = None,
+) -> None:
+    """Match a table of publications with a table of subscriptions, however large they are.
+
+    For every publication it is told how many subscriptions it matches, and for every subscription
+    how many publications; with --pairs also which.
+    """
+    from byway.pipeline.bulk_matching import match_tables
+    from byway.pipeline.table_files import checked_files
+    from byway.pipeline.workload_schemas import PUBLICATIONS, SUBSCRIPTIONS
+
+    memory_bytes = _bytes(memory)
+    try:
+        published = checked_files(PUBLICATIONS, *publications)
+        subscribed = checked_files(SUBSCRIPTIONS, *subscriptions)
+    except TableError as error:
+        refuse(error)
+    with spark_session(master, remote) as spark, progress_bar("indexes") as bar:
+        outcome = match_tables(
+            spark,
+            published,
+            subscribed,
+            out,
+            pairs=pairs,
+            memory_bytes=memory_bytes,
+            progress=bar,
+        )
+    if as_json:
+        typer.echo(msgspec.json.encode(outcome))
+    else:
+        _show_match(outcome)
+
+
+def _bytes(text: str) -> int:
+    from byway.pipeline.bulk_matching.parts import MEMORY_MIN
+
+    found = re.fullmatch(r"(\d{1,15})([kmg]?)b?", text.strip().lower())
+    if found is None or int(found[1]) * _UNITS[found[2]] < MEMORY_MIN:
+        refuse(f"--memory {text}: expected a size of at least 1m, such as 512m or 2g")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _show_match(outcome: MatchOutcome) -> None:
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    without = f"{outcome.publications_without:,} of them match none"
+    console.print(f"publications: {outcome.publications:,}, {without}")
+    without = f"{outcome.subscriptions_without:,} of them are matched by none"
+    console.print(f"subscriptions: {outcome.subscriptions:,}, {without}")
+    console.print(f"pairs: {outcome.pairs:,}")
+    for table in outcome.tables:
+        console.print(f"table: {table}")

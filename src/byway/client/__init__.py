@@ -1,0 +1,1 @@
+"""The client library: publish, advertise and subscribe over TCP, with asyncio or without."""

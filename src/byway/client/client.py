@@ -1,0 +1,311 @@
+"""The client: publish, advertise, subscribe, over a connection that is mended when it breaks.
+
+    async with byway.connect("byway://127.0.0.1:7001") as client:
+        async with client.subscribe("price > 18") as subscription:
+            async for event in subscription: ...
+
+One event loop, no threads. This file is what applications see; the work is done by the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Generator, Iterable, Mapping, Sequence
+from secrets import token_hex
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from byway.client.options import ClientOptions, WhenFull, parse_urls
+from byway.client.publishing import Data, Receipt, encode_body
+from byway.client.session import Session
+from byway.client.subscription import Advertisement, Subscription
+from byway.model import Filter
+from byway.model.status import BrokerStatus
+from byway.model.values import Value
+
+Publication = Mapping[str, Value] | tuple[Mapping[str, Value], Data]
+"""Attributes, or attributes and data."""
+TOGETHER: Final = 256
+"""Publications that are said at once, at most, when many are given."""
+
+
+class ClientStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a client stands."""
+
+    state: str
+    """`new`, `connecting`, `attached`, `away` or `closed`."""
+    reason: str
+    """Why it is away or closed."""
+    broker: str
+    url: str
+    incarnation: int
+    attachments: int
+    """How often a broker took it in."""
+    sessions: int
+    """How many were begun; each after the first is a gap in what subscriptions got."""
+    published: int
+    accepted: int
+    confirmed: int
+    refused: int
+    received: int
+    """Events, each counted once."""
+    duplicates: int
+    """Events that came again and were dropped."""
+    lost: int
+    """Events that the broker could not keep while the client was away, or did not read."""
+    pending: int
+    """Events that the application has not taken."""
+
+
+class Client:
+    """One client of a network. Made by `connect`; opened by `await` or `async with`."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        self.options = options
+        self._session: Final = Session(options)
+        self._conversation: Final = self._session.conversation
+        self._publications: Final = self._conversation.publications
+        self._labels = 0
+
+    def __repr__(self) -> str:
+        held = self._conversation.holdings.all.values()
+        subscriptions = sum(holding.is_subscription for holding in held)
+        return (
+            f"<Client {self.name}, {self._session.describe()}: {subscriptions} subscriptions, "
+            f"{len(held) - subscriptions} advertisements, "
+            f"{len(self._publications.kept)} unconfirmed>"
+        )
+
+    @property
+    def name(self) -> str:
+        """The client's name, by which brokers and subscribers know it."""
+        return self.options.name
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether a broker has taken it in."""
+        return self._session.state == "attached"
+
+    @property
+    def status(self) -> ClientStatus:
+        """How it stands, in numbers."""
+        session, publications = self._session, self._publications
+        deliveries = self._conversation.deliveries
+        holdings = self._conversation.holdings.all.values()
+        return ClientStatus(
+            state=session.state,
+            reason=session.reason,
+            broker=session.broker,
+            url="" if session.url is None else session.url.text,
+            incarnation=session.incarnation,
+            attachments=session.attachments,
+            sessions=session.sessions,
+            published=publications.last,
+            accepted=publications.accepted.value,
+            confirmed=publications.confirmed.value,
+            refused=publications.refused,
+            received=deliveries.events,
+            duplicates=deliveries.duplicates,
+            lost=deliveries.lost,
+            pending=sum(h.pending for h in holdings if isinstance(h, Subscription)),
+        )
+
+    async def broker_status(self, timeout: float | None = None) -> BrokerStatus:
+        """How the broker is, and what it knows of its neighbourhood. Raises `NotToldError`."""
+        return await self._conversation.broker_status(timeout)
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def __await__(self) -> Generator[object, None, Self]:
+        return self._open().__await__()
+
+    async def _open(self) -> Self:
+        await self._session.open()
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self._open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None and self._session.state != "closed":
+                await self.flush()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Leave for good, at once: what the broker does not have yet is not published."""
+        await self._session.close("the application closed it")
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Publish no more, wait until everything is confirmed, take everything back, and leave for
+        good. Events that came can still be taken."""
+        self._publications.stop("it drains")
+        try:
+            await self.confirmed(timeout)
+        finally:
+            await self._session.close("the application drained it")
+
+    # --- publishing -----------------------------------------------------------------------------
+
+    async def publish(
+        self, attributes: Mapping[str, Value], data: Data = b"", *, timeout: float | None = None
+    ) -> Receipt:
+        """Publish, and wait until the broker has it. Raises `RefusedError` if it does not take it,
+        `NotAcceptedError` if it is not heard of in time: then it may still be published."""
+        body = encode_body(attributes, data)
+        await self._publications.until_room(timeout)
+        receipt = self._publications.add(body)
+        await receipt.accepted(timeout)
+        return receipt
+
+    def publish_nowait(self, attributes: Mapping[str, Value], data: Data = b"") -> Receipt:
+        """Publish without waiting. Raises `WindowFullError` when too many are unconfirmed."""
+        return self._publications.add(encode_body(attributes, data))
+
+    async def publish_all(
+        self,
+        publications: Iterable[Publication] | AsyncIterable[Publication],
+        *,
+        timeout: float | None = None,
+    ) -> int:
+        """Publish many, a window of them at a time, and wait until the broker has all; how many.
+        Raises the first `RefusedError`."""
+        count = await self.send_all(publications, timeout=timeout)
+        await self.flush(timeout)
+        return count
+
+    async def send_all(
+        self,
+        publications: Iterable[Publication] | AsyncIterable[Publication],
+        *,
+        timeout: float | None = None,
+    ) -> int:
+        """Publish many, and wait only while the window is full; how many."""
+        count = 0
+        if isinstance(publications, AsyncIterable):
+            async for publication in publications:
+                await self._send(publication, timeout)
+                count += 1
+        else:
+            for publication in publications:
+                await self._send(publication, timeout)
+                count += 1
+                if not count % TOGETHER:
+                    await asyncio.sleep(0)  # say it, and let others work
+        return count
+
+    async def _send(self, publication: Publication, timeout: float | None) -> None:
+        attributes, data = publication if isinstance(publication, tuple) else (publication, b"")
+        body = encode_body(attributes, data)
+        await self._publications.until_room(timeout)
+        self._publications.add(body)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until the broker has everything published. Raises the first `RefusedError` that no
+        receipt has told."""
+        await self._publications.until_accepted(self._publications.last, timeout)
+        self._publications.raise_refusal()
+
+    async def confirmed(self, timeout: float | None = None) -> None:
+        """Wait until every copy of everything published has arrived. Raises as `flush` does."""
+        await self._publications.until_confirmed(self._publications.last, timeout)
+        self._publications.raise_refusal()
+
+    # --- advertising and subscribing ------------------------------------------------------------
+
+    def advertise(
+        self,
+        *filters: str | Filter,
+        name: str | None = None,
+        settled: bool = True,
+        timeout: float | None = None,
+    ) -> Advertisement:
+        """Say what will be published. `await` it or use it in `async with`; either waits until it
+        is settled, unless `settled` is false."""
+        return Advertisement(
+            self._conversation, self._label("adv", name), filters, settled, timeout
+        )
+
+    def subscribe(
+        self,
+        *filters: str | Filter,
+        name: str | None = None,
+        settled: bool = True,
+        timeout: float | None = None,
+        pending_messages: int | None = None,
+        pending_bytes: int | None = None,
+        when_full: WhenFull | None = None,
+    ) -> Subscription:
+        """Want what matches one of the filters. `await` it or use it in `async with`; either waits
+        until it is settled, unless `settled` is false."""
+        options = self.options
+        return Subscription(
+            self._conversation,
+            self._label("sub", name),
+            filters,
+            settled,
+            timeout,
+            pending_messages or options.pending_messages,
+            pending_bytes or options.pending_bytes,
+            when_full or options.when_full,
+        )
+
+    def _label(self, prefix: str, name: str | None) -> str:
+        if name is not None:
+            return name
+        self._labels += 1
+        return f"{prefix}{self._labels}"
+
+
+def connect(
+    url: str | Sequence[str],
+    *,
+    name: str | None = None,
+    session_ttl: float = 0.0,
+    window: int = 4_096,
+    window_bytes: int = 67_108_864,
+    pending_messages: int = 65_536,
+    pending_bytes: int = 67_108_864,
+    when_full: WhenFull = "block",
+    reconnect: bool = True,
+    retry: float = 0.1,
+    retry_max: float = 2.0,
+    connect_wait: float = 0.0,
+    connect_timeout: float = 5.0,
+    timeout: float = 30.0,
+    settle_wait: float = 5.0,
+    keepalive: float = 5.0,
+) -> Client:
+    """A client of the broker at `byway://host:port`, or of the first of several that answers.
+
+    Use it in `async with`, or `await` it and call `close`. Times are in seconds; `ClientOptions`
+    tells what each setting means. Raises `ConfigError`; opening it raises `ConnectError`.
+    """
+    return Client(
+        ClientOptions(
+            urls=parse_urls(url),
+            name=f"client-{token_hex(4)}" if name is None else name,
+            session_ttl=session_ttl,
+            window=window,
+            window_bytes=window_bytes,
+            pending_messages=pending_messages,
+            pending_bytes=pending_bytes,
+            when_full=when_full,
+            reconnect=reconnect,
+            retry=retry,
+            retry_max=retry_max,
+            connect_wait=connect_wait,
+            connect_timeout=connect_timeout,
+            timeout=timeout,
+            settle_wait=settle_wait,
+            keepalive=keepalive,
+        )
+    )

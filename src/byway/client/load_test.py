@@ -1,0 +1,221 @@
+"""Measures a running network: one publisher here, one subscriber in a process of its own.
+
+A publication carries when it was due, so that a stall counts for all that it held up. Both
+processes read the same clock: they are on one machine, the brokers need not be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import Iterator
+from itertools import count, cycle, islice
+from multiprocessing.connection import Connection
+from secrets import token_hex
+from time import monotonic_ns
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+
+from byway.client.client import Client, connect
+from byway.client.publishing import encode_body
+from byway.model.errors import BywayError, ClientError
+from byway.model.values import Value
+from byway.workload import StockQuotes
+
+Content = Literal["quotes", "number"]
+"""The twelve attributes of a stock quote, or one number; and one that names the run."""
+
+DISTINCT: Final = 4_096
+"""Different publications; then they come again."""
+TOGETHER: Final = 1_024
+TICK_S: Final = 0.001
+START_S: Final = 60.0
+"""For the subscriber to be ready."""
+_STAMP_BYTES: Final = 8
+
+
+class LoadTestPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to measure."""
+
+    publish_to: str
+    subscribe_at: str
+    publications: int = 50_000
+    rate: float = 0.0
+    """Publications a second; 0: as fast as they are taken."""
+    window: int = 4_096
+    content: Content = "quotes"
+    patience_s: float = 30.0
+    """How long nothing may come before the rest counts as missing."""
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """From when a publication was due until the subscriber had it, in milliseconds."""
+
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured."""
+
+    publications: int
+    attributes: int
+    body_bytes: int
+    """Of one publication, on average."""
+    window: int
+    rate: float
+    """What was asked for; 0: as fast as they are taken."""
+    received: int
+    hops: int
+    seconds: float
+    """From the first publication until the last event."""
+    per_second: float
+    latency_ms: Latency | None
+    """None if nothing came."""
+
+
+class MeasuringError(BywayError):
+    """Nothing could be measured."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What the subscriber got. Times are of the monotonic clock."""
+
+    received: int
+    hops: int
+    last_ns: int
+    latency_ms: Latency | None
+
+
+def measure(plan: LoadTestPlan) -> Measured:
+    """Do it. Raises `MeasuringError`, `ClientError`."""
+    run = f"bench-{token_hex(4)}"
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    subscriber = context.Process(target=_subscriber, args=(theirs, plan, run), daemon=True)
+    subscriber.start()
+    theirs.close()
+    try:
+        _hear(ours, START_S)
+        bodies = _publications(plan.content, run)
+        started_ns = asyncio.run(_publish(plan, bodies))
+        heard = msgspec.msgpack.decode(_hear(ours, plan.patience_s * 2), type=Heard)
+    finally:
+        subscriber.terminate()
+        subscriber.join()
+        ours.close()
+    seconds = max(heard.last_ns - started_ns, 1) / 1e9
+    sizes = [len(encode_body(attributes, bytes(_STAMP_BYTES))) for attributes in bodies]
+    return Measured(
+        publications=plan.publications,
+        attributes=len(bodies[0]),
+        body_bytes=round(sum(sizes) / len(sizes)),
+        window=plan.window,
+        rate=plan.rate,
+        received=heard.received,
+        hops=heard.hops,
+        seconds=seconds,
+        per_second=heard.received / seconds,
+        latency_ms=heard.latency_ms,
+    )
+
+
+def _hear(connection: Connection, seconds: float) -> bytes:
+    """What the subscriber says next."""
+    try:
+        if connection.poll(seconds):
+            told: bytes | str = connection.recv()
+            if isinstance(told, str):
+                raise MeasuringError(told)
+            return told
+    except EOFError:
+        raise MeasuringError("the subscriber ended early") from None
+    raise MeasuringError(f"the subscriber said nothing for {seconds:g} s")
+
+
+# --- publishing ----------------------------------------------------------------------------------
+
+
+def _publications(content: Content, run: str) -> list[dict[str, Value]]:
+    if content == "number":
+        return [{"number": number, "bench": run} for number in range(DISTINCT)]
+    quotes = StockQuotes(seed=1).take_publications(DISTINCT)
+    return [{**quote, "bench": run} for quote in quotes]
+
+
+async def _publish(plan: LoadTestPlan, publications: list[dict[str, Value]]) -> int:
+    """Publish all; when the first one was."""
+    source = islice(cycle(publications), plan.publications)
+    async with connect(plan.publish_to, window=plan.window, timeout=plan.patience_s) as client:
+        await client.advertise("ANY")
+        started_ns = monotonic_ns()
+        if plan.rate:
+            await _publish_paced(client, source, plan.rate, started_ns)
+        else:
+            await client.send_all((publication, _stamp(monotonic_ns())) for publication in source)
+        await client.confirmed()
+    return started_ns
+
+
+async def _publish_paced(
+    client: Client, source: Iterator[dict[str, Value]], rate: float, started_ns: int
+) -> None:
+    sent = 0
+    while True:
+        due = int((monotonic_ns() - started_ns) / 1e9 * rate) + 1
+        numbers = count(sent)
+        some = [
+            (publication, _stamp(started_ns + int(next(numbers) / rate * 1e9)))
+            for publication in islice(source, max(due - sent, 0))
+        ]
+        if not some and due > sent:
+            return
+        sent += await client.send_all(some)
+        await asyncio.sleep(TICK_S)
+
+
+def _stamp(at_ns: int) -> bytes:
+    return at_ns.to_bytes(_STAMP_BYTES)
+
+
+# --- subscribing ---------------------------------------------------------------------------------
+
+
+def _subscriber(connection: Connection, plan: LoadTestPlan, run: str) -> None:
+    """The other process: says that it is ready, then what it got; a text: what went wrong."""
+    try:
+        asyncio.run(_subscribe(connection, plan, run))
+    except ClientError as error:
+        connection.send(str(error))
+
+
+async def _subscribe(connection: Connection, plan: LoadTestPlan, run: str) -> None:
+    latencies = np.zeros(plan.publications)
+    received = hops = last_ns = 0
+    async with (
+        connect(plan.subscribe_at, timeout=plan.patience_s) as client,
+        client.subscribe(f"bench = '{run}'") as subscription,
+    ):
+        connection.send(b"ready")
+        while received < plan.publications:
+            events = await subscription.take(TOGETHER, plan.patience_s)
+            if not events:
+                break
+            last_ns = monotonic_ns()
+            for event in events:
+                latencies[received] = last_ns - int.from_bytes(event.data)
+                received += 1
+            hops = events[-1].hops
+        latency = _latency(latencies[:received] / 1e6)
+        connection.send(msgspec.msgpack.encode(Heard(received, hops, last_ns, latency)))
+
+
+def _latency(milliseconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Latency | None:
+    if not len(milliseconds):
+        return None
+    p50, p90, p99 = np.percentile(milliseconds, (50, 90, 99)).tolist()
+    return Latency(p50, p90, p99, float(milliseconds.max()))

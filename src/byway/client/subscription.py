@@ -1,0 +1,317 @@
+"""Advertisements and subscriptions as an application sees them.
+
+Both are opened by `await` or `async with`, which waits until they are settled, and end when the
+block is left. A subscription is also a bounded queue of events that is iterated over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Generator, Sequence
+from math import inf
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from byway.client.events import Event
+from byway.client.options import WhenFull, check_label, check_when_full
+from byway.client.publishing import Patience
+from byway.client.registrations import Registration
+from byway.model import Filter, parse
+from byway.model.errors import ClosedError, NotSettledError
+from byway.model.filters import check_filter_bytes
+
+UNDER_WAY_BYTES: Final = 16_777_216
+"""At most so much is between a broker and a client: buffers of both, and of their systems."""
+
+
+class Keeper(Patience, Protocol):
+    """Whoever asks the broker for what is held."""
+
+    def hold(self, holding: Registration) -> None:
+        """Ask for it, now and whenever a session begins anew."""
+
+    def replace(self, holding: Registration, filters: Sequence[Filter]) -> None:
+        """Ask for other filters instead."""
+
+    def let_go(self, holding: Registration) -> None:
+        """Take it back."""
+
+    def has_room_again(self, subscription: Subscription) -> None:
+        """The application has taken what had filled a subscription."""
+
+    def closing_error(self) -> ClosedError | None:
+        """Why nothing can be asked for any more."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the broker has taken the client in."""
+
+
+class Held(Registration):
+    """What advertisements and subscriptions have in common."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        name: str,
+        filters: Sequence[str | Filter],
+        waits: bool,
+        timeout: float | None,
+    ) -> None:
+        check_label("name", name)
+        super().__init__(name, parsed(filters))
+        self._keeper = keeper
+        self._waits = waits
+        self._timeout = timeout
+        self._change = asyncio.Event()
+
+    def __repr__(self) -> str:
+        texts = ", ".join(repr(str(filter)) for filter in self.filters[:3])
+        more = f" and {len(self.filters) - 3} more" if len(self.filters) > 3 else ""
+        return f"<{type(self).__name__} {self.name} of {texts}{more}: {self._state()}>"
+
+    def _state(self) -> str:
+        if not self.is_open:
+            return "not open"
+        return "settled" if self.is_settled else "not settled yet"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is in force everywhere it must be. While the client is away it is not."""
+        return super().is_settled and self._keeper.is_ready
+
+    def changed(self) -> None:
+        """It is settled now, or refused, or closed."""
+        self._change.set()
+
+    async def settled(self, timeout: float | None = None) -> None:
+        """Wait until it is in force everywhere it must be. Raises `NotSettledError`,
+        `RefusedError`, `ClosedError`."""
+        await self._keeper.wait(self._settled(), NotSettledError, self.name, timeout)
+
+    async def _settled(self) -> None:
+        while not self.is_settled:
+            if self.error is not None:
+                raise self.error
+            closed = self._keeper.closing_error()
+            if closed is not None:
+                raise closed
+            self._change.clear()
+            await self._change.wait()
+
+    async def _open(self) -> Self:
+        if self.is_open:
+            return self
+        self._keeper.hold(self)
+        self.is_open = True
+        try:
+            if self._waits:
+                await self.settled(self._timeout)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def _end(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._keeper.let_go(self)
+
+    def __await__(self) -> Generator[object, None, Self]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self._open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+
+class Advertisement(Held):
+    """What a client says it will publish."""
+
+    async def unadvertise(self) -> None:
+        """Take it back; publications before this are not affected."""
+        self._end()
+
+
+class Subscription(Held):
+    """What a client wants, and the events that came for it."""
+
+    is_subscription = True
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        name: str,
+        filters: Sequence[str | Filter],
+        waits: bool,
+        timeout: float | None,
+        pending_messages: int,
+        pending_bytes: int,
+        when_full: WhenFull,
+    ) -> None:
+        super().__init__(keeper, name, filters, waits, timeout)
+        check_when_full(when_full)
+        self.dropped = 0
+        """Events that were lost because the application took none."""
+        self.pending_bytes = 0
+        self._pending: deque[Event] = deque()
+        self._messages_max = pending_messages
+        self._bytes_max = pending_bytes
+        self._drops = when_full == "drop_oldest"
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self.is_blocking = False
+        """Whether events must be taken before more are read."""
+
+    def _state(self) -> str:
+        dropped = f", {self.dropped} dropped" if self.dropped else ""
+        return f"{super()._state()}, {self.pending} pending{dropped}"
+
+    @property
+    def pending(self) -> int:
+        """Events that the application has not taken."""
+        return len(self._pending)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its bound is reached."""
+        return len(self._pending) >= self._messages_max or self.pending_bytes >= self._bytes_max
+
+    @property
+    def is_brimming(self) -> bool:
+        """Whether more has come than can have been under way when the broker was asked to wait."""
+        return self.pending_bytes >= self._bytes_max + UNDER_WAY_BYTES
+
+    async def unsubscribe(self) -> None:
+        """Take it back. Events that came before can still be taken; then iteration ends."""
+        self._end()
+
+    async def update(self, *filters: str | Filter, timeout: float | None = None) -> None:
+        """Want something else from now on, without a gap for what both want."""
+        new = parsed(filters)
+        closed = self._keeper.closing_error()
+        if closed is not None:
+            raise closed
+        if self.is_open:
+            self._keeper.replace(self, new)
+        else:
+            self.filters = new
+        if self.is_open and self._waits:
+            await self.settled(timeout)
+
+    # --- events in ------------------------------------------------------------------------------
+
+    def put(self, event: Event) -> None:
+        """An event came."""
+        self._pending.append(event)
+        self.pending_bytes += event.size_bytes
+        if self._drops:
+            while len(self._pending) > self._messages_max or self.pending_bytes > self._bytes_max:
+                self.pending_bytes -= self._pending.popleft().size_bytes
+                self.dropped += 1
+        elif self.is_full:
+            self.is_blocking = True
+        if self._waiters:
+            self._wake()
+
+    def _wake(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def changed(self) -> None:
+        """It is settled now, or refused, or closed."""
+        super().changed()
+        if self._has_ended():
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def _has_ended(self) -> bool:
+        return (
+            not self.is_open or self.error is not None or self._keeper.closing_error() is not None
+        )
+
+    # --- events out -----------------------------------------------------------------------------
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._pending:
+            if not await self._comes():
+                raise StopAsyncIteration
+        return self._take()
+
+    async def next(self, timeout: float | None = None) -> Event:
+        """The next event. Raises `TimeoutError`, or `ClosedError` if none can come any more."""
+        async with asyncio.timeout(None if timeout == inf else timeout):
+            while not self._pending:
+                if not await self._comes():
+                    raise ClosedError(f"subscription {self.name}", "it has ended")
+        return self._take()
+
+    async def take(self, most: int, timeout: float | None = None) -> list[Event]:
+        """At least one event and at most so many, of those that are there. Empty if none came in
+        time, or none can come any more."""
+        try:
+            async with asyncio.timeout(None if timeout == inf else timeout):
+                while not self._pending and await self._comes():
+                    pass
+        except TimeoutError:
+            return []
+        return [self._take() for _ in range(min(most, len(self._pending)))]
+
+    def _take(self) -> Event:
+        event = self._pending.popleft()
+        self.pending_bytes -= event.size_bytes
+        if self.is_blocking and self._is_half_empty():
+            self.is_blocking = False
+            self._keeper.has_room_again(self)
+        return event
+
+    def _is_half_empty(self) -> bool:
+        return (
+            2 * len(self._pending) <= self._messages_max
+            and 2 * self.pending_bytes <= self._bytes_max
+        )
+
+    async def _comes(self) -> bool:
+        """Wait for an event; false if none can come."""
+        if self.error is not None:
+            raise self.error
+        closed = self._keeper.closing_error()
+        if not self.is_open:
+            return False
+        if closed is not None:
+            raise closed
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            elif self._pending:
+                self._wake()  # the event it was woken for is another's
+            raise
+        return True
+
+
+def parsed(filters: Sequence[str | Filter]) -> tuple[Filter, ...]:
+    """Filters as they are, texts parsed. Raises `FilterError`."""
+    if not filters:
+        raise ValueError("expected at least one filter")
+    found = tuple(parse(filter) if isinstance(filter, str) else filter for filter in filters)
+    for filter in found:
+        check_filter_bytes(filter)
+    return found

@@ -1,0 +1,236 @@
+"""The demonstration: seven brokers on loopback, exchanges that publish stock quotes, and
+subscribers that want some of them.
+
+It knows of every quote who must get it, and keeps account of who did, how fast and over how many
+hops. What is shown of it, and how, is not decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from itertools import count
+from statistics import quantiles
+from typing import Final
+
+import msgspec
+
+from byway.client.client import Client
+from byway.client.subscription import Subscription
+from byway.clock import now_us
+from byway.local.overlay import LocalOverlay
+from byway.model import Filter, parse
+from byway.model.values import Value
+from byway.workload import StockQuotes
+
+SHAPE: Final = "tree:7"
+SYMBOLS: Final = 30
+TICK_S: Final = 0.01
+WATCH_S: Final = 0.25
+REST_S: Final = 15.0
+"""How long the last deliveries may take."""
+TOGETHER: Final = 1_024
+
+EXCHANGES: Final = (("Oslo", "B4"), ("Rome", "B7"), ("Cairo", "B1"))
+"""Publishers and their brokers."""
+ADVERTISED: Final = (
+    "class = 'STOCK' AND symbol EXISTS AND open EXISTS AND high EXISTS AND low EXISTS "
+    "AND close > 0 AND volume >= 0 AND date EXISTS AND openClose%Diff >= 0 AND highLow%Diff >= 0 "
+    "AND closeEqualsLow IN ('true', 'false') AND closeEqualsHigh IN ('true', 'false')"
+)
+WANTED: Final = (
+    ("archive", "B2", "class = 'STOCK'"),
+    ("penny", "B3", "close < 10"),
+    ("large", "B4", "volume > 3000000"),
+    ("alarm", "B5", "highLow%Diff > 0.05"),
+    ("fund", "B6", "symbol IN ('BAAA', 'MJWO', 'XTTC')"),
+    ("patient", "B7", "symbol LIKE 'G%'"),
+    ("idle", "B5", "symbol = 'NONE'"),
+)
+"""Subscribers, their brokers and their filters."""
+
+
+class ShowcaseSubscriber:
+    """One who wants quotes: what must come, and what came."""
+
+    def __init__(self, name: str, broker: str, filter: str) -> None:
+        self.name = name
+        self.broker = broker
+        self.filter = filter
+        self.wanted: Filter = parse(filter)
+        self.expected = 0
+        self.received = 0
+        self.unexpected = 0
+        """Events that came again, or must not have come."""
+        self.missing: set[tuple[str, int]] = set()
+        """Publisher and sequence of what has not come yet."""
+        self.latencies_us: list[int] = []
+        self.hops: list[int] = []
+        """How many events came over how many hops."""
+
+    def expect(self, publisher: str, sequence: int, quote: dict[str, Value]) -> None:
+        """A quote is about to be published."""
+        if self.wanted.matches(quote):
+            self.expected += 1
+            self.missing.add((publisher, sequence))
+
+    async def listen(self, subscription: Subscription) -> None:
+        """Take what comes, for ever."""
+        while True:
+            for event in await subscription.take(TOGETHER):
+                name = event.publisher, event.sequence
+                if name not in self.missing:
+                    self.unexpected += 1
+                    continue
+                self.missing.remove(name)
+                self.received += 1
+                self.latencies_us.append(max(now_us() - event.published_us, 0))
+                self.hops += [0] * (event.hops + 1 - len(self.hops))
+                self.hops[event.hops] += 1
+
+
+class ShowcasePublisher:
+    """One exchange."""
+
+    def __init__(self, name: str, broker: str) -> None:
+        self.name = name
+        self.broker = broker
+        self.published = 0
+
+
+class ShowcaseAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """What a subscriber got. Latency is from when the publisher's broker took a quote."""
+
+    name: str
+    broker: str
+    filter: str
+    expected: int
+    received: int
+    unexpected: int
+    latency_ms_p50: float
+    latency_ms_p99: float
+    hops: list[int]
+    """Events by number of hops, from none on."""
+
+
+class ShowcaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a demonstration."""
+
+    seconds: float
+    brokers: int
+    published: dict[str, int]
+    """By publisher."""
+    subscribers: list[ShowcaseAccount]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everyone got what it had to, once, and nothing else."""
+        return all(s.received == s.expected and not s.unexpected for s in self.subscribers)
+
+
+class Showcase:
+    """One demonstration."""
+
+    def __init__(self, rate: float) -> None:
+        self.publishers = [ShowcasePublisher(*exchange) for exchange in EXCHANGES]
+        self.subscribers = [ShowcaseSubscriber(*wanted) for wanted in WANTED]
+        self.elapsed_s = 0.0
+        self._rate = rate / len(self.publishers)
+
+    async def run(self, seconds: float, watch: Callable[[], None]) -> ShowcaseOutcome:
+        """Publish for some time, and wait for the last deliveries. `watch` is called often."""
+        async with AsyncExitStack() as stack:
+            net = await stack.enter_async_context(LocalOverlay(SHAPE))
+            listening = []
+            for subscriber in self.subscribers:
+                client = net.connect(subscriber.broker, name=subscriber.name)
+                await stack.enter_async_context(client)
+                subscription = await client.subscribe(subscriber.wanted)
+                listening.append(asyncio.create_task(subscriber.listen(subscription)))
+            clients = []
+            for publisher in self.publishers:
+                client = net.connect(publisher.broker, name=publisher.name)
+                clients.append(await stack.enter_async_context(client))
+                await client.advertise(ADVERTISED)
+            await self._publish(clients, seconds, watch)
+            await self._rest()
+            for task in listening:
+                task.cancel()
+            await asyncio.gather(*listening, return_exceptions=True)
+            return self._outcome(len(net.brokers))
+
+    async def _publish(
+        self, clients: list[Client], seconds: float, watch: Callable[[], None]
+    ) -> None:
+        watching = asyncio.create_task(self._watch(watch))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for seed, (who, client) in enumerate(zip(self.publishers, clients, strict=True)):
+                    group.create_task(self._quote(who, client, seed, seconds))
+        finally:
+            watching.cancel()
+
+    async def _watch(self, watch: Callable[[], None]) -> None:
+        start = now_us()
+        for tick in count(1):
+            await asyncio.sleep(max(tick * WATCH_S - self.elapsed_s, 0.0))
+            self.elapsed_s = (now_us() - start) / 1e6
+            watch()
+
+    async def _quote(
+        self, who: ShowcasePublisher, client: Client, seed: int, seconds: float
+    ) -> None:
+        """Publish quotes at a steady rate, and wait until every copy has arrived."""
+        workload = StockQuotes(seed=seed + 1, symbols=SYMBOLS)
+        quotes = (q for chunk in count() for q in workload.publications(chunk).publications())
+        start, now = now_us(), now_us()
+        while now - start < seconds * 1e6:
+            due = int((now - start) / 1e6 * self._rate) + 1
+            some = [next(quotes) for _ in range(due - who.published)]
+            for sequence, quote in enumerate(some, who.published + 1):
+                for subscriber in self.subscribers:
+                    subscriber.expect(who.name, sequence, quote)
+            who.published += len(some)
+            await client.send_all(some)
+            await asyncio.sleep(TICK_S)
+            now = now_us()
+        await client.confirmed()
+
+    async def _rest(self) -> None:
+        """Wait for what is under way between brokers and subscribers."""
+        deadline = now_us() + int(REST_S * 1e6)
+        while any(who.missing for who in self.subscribers) and now_us() < deadline:
+            await asyncio.sleep(TICK_S)
+
+    def _outcome(self, brokers: int) -> ShowcaseOutcome:
+        return ShowcaseOutcome(
+            seconds=self.elapsed_s,
+            brokers=brokers,
+            published={who.name: who.published for who in self.publishers},
+            subscribers=[_account(who) for who in self.subscribers],
+        )
+
+
+def _account(who: ShowcaseSubscriber) -> ShowcaseAccount:
+    p50, p99 = latency_ms(who.latencies_us)
+    return ShowcaseAccount(
+        name=who.name,
+        broker=who.broker,
+        filter=who.filter,
+        expected=who.expected,
+        received=who.received,
+        unexpected=who.unexpected,
+        latency_ms_p50=p50,
+        latency_ms_p99=p99,
+        hops=who.hops,
+    )
+
+
+def latency_ms(latencies_us: list[int]) -> tuple[float, float]:
+    """The 50th and 99th percentile, in milliseconds; 0 of nothing."""
+    if len(latencies_us) < 2:
+        only = sum(latencies_us) / 1e3
+        return only, only
+    parts = quantiles(latencies_us, n=100, method="inclusive")
+    return parts[49] / 1e3, parts[98] / 1e3

@@ -1,0 +1,191 @@
+"""Driving: build the parts, match all publications with each, put the answers together.
+
+Every publication meets every part, each pair a task; a part's tasks follow one another, so that
+about one index at a time has to be in memory.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import msgspec
+
+from byway.pipeline.bulk_matching.match_task import (
+    Matched,
+    MatchPiece,
+    MatchPlaces,
+    Summed,
+    SumPiece,
+    match_piece,
+    sum_up,
+)
+from byway.pipeline.bulk_matching.parts import BuildPiece, Built, Part, build_parts, part_rows
+from byway.pipeline.bulk_matching.rows import Groups, grouped
+from byway.pipeline.jobs import run_job
+from byway.pipeline.pipeline_errors import TableError
+from byway.pipeline.schemas import TableSchema
+from byway.pipeline.table_files import PARTIAL, SUFFIX, new_directory, write_file
+from byway.pipeline.workload_schemas import PAIRS, PUBLICATION_MATCHES, SUBSCRIPTION_MATCHES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MEMORY_BYTES: Final = 2**30
+PIECE_ROWS: Final = 131_072
+"""Publications of a task, at most, unless a row group has more."""
+
+Progress = Callable[[int, int, str], None]
+"""Called now and then with how many are done, of how many, and of what."""
+
+
+class MatchOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    publications: int
+    subscriptions: int
+    pairs: int
+    publications_without: int
+    """That match no subscription."""
+    subscriptions_without: int
+    """That match no publication."""
+    parts: int
+    index_bytes: int
+    """Of the largest part."""
+    tables: list[str]
+
+
+def match_tables(
+    spark: SparkSession,
+    publications: Sequence[Path],
+    subscriptions: Sequence[Path],
+    directory: Path,
+    *,
+    pairs: bool = False,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Progress | None = None,
+) -> MatchOutcome:
+    """Match files of publications, which were checked, with files of subscriptions."""
+    pieces = grouped(publications, PIECE_ROWS)
+    tables = [PUBLICATION_MATCHES, SUBSCRIPTION_MATCHES, *([PAIRS] if pairs else [])]
+    # workers that live on know indexes by their paths
+    work = directory.absolute() / f".match.{uuid4().hex}{PARTIAL}"
+    has_answers = (directory / PUBLICATION_MATCHES.name).exists()
+    with ExitStack() as stack:
+        targets = {
+            table: stack.enter_context(new_directory(directory / table.name)) for table in tables
+        }
+        for left in directory.glob(f".match.*{PARTIAL}"):
+            shutil.rmtree(left, ignore_errors=True)
+        stack.callback(shutil.rmtree, work, ignore_errors=True)
+        work.mkdir()
+        places = MatchPlaces(str(work), str(targets[PAIRS]) if pairs else None)
+        parts = _build(spark, subscriptions, pieces, work, memory_bytes, progress)
+        found = _match(spark, places, parts, pieces, progress)
+        summed = _sum_up(spark, places, parts, pieces, targets, progress)
+        for table, target in targets.items():
+            if not any(target.iterdir()):
+                write_file(table.arrow_schema().empty_table(), target / f"part-00000{SUFFIX}")
+    if not pairs and has_answers:
+        shutil.rmtree(directory / PAIRS.name, ignore_errors=True)  # they belong to those before
+    of_publications, of_subscriptions = summed[: len(pieces)], summed[len(pieces) :]
+    return MatchOutcome(
+        publications=sum(total.rows for total in of_publications),
+        subscriptions=sum(total.rows for total in of_subscriptions),
+        pairs=sum(one.pairs for one in found),
+        publications_without=sum(total.without for total in of_publications),
+        subscriptions_without=sum(total.without for total in of_subscriptions),
+        parts=len(parts),
+        index_bytes=max((part.size_bytes for part in parts), default=0),
+        tables=[str(directory / table.name) for table in tables],
+    )
+
+
+def _build(
+    spark: SparkSession,
+    subscriptions: Sequence[Path],
+    publications: list[Groups],
+    work: Path,
+    memory_bytes: int,
+    progress: Progress | None,
+) -> list[Part]:
+    groups = grouped(subscriptions, 1)
+    limit = part_rows(sum(group.rows for group in groups))
+    sample = publications[0] if publications else None
+    pieces = [
+        BuildPiece(some, sample, str(work / f"part-{number:05}"), memory_bytes)
+        for number, some in enumerate(_shares(groups, limit))
+    ]
+    look = _look(progress, "indexes", len(pieces), work, "part-?????-0000.index")
+    built = run_job(spark, build_parts, pieces, Built, look)
+    for result in built:
+        if result.fault is not None:
+            raise TableError(*result.fault)
+    return [part for result in built for part in result.parts]
+
+
+def _shares(groups: list[Groups], rows_max: int) -> list[list[Groups]]:
+    """Groups that follow one another, so many rows together at most, if a group has no more."""
+    shares: list[list[Groups]] = []
+    rows = 0
+    for group in groups:
+        if not shares or rows + group.rows > rows_max:
+            shares.append([])
+            rows = 0
+        shares[-1].append(group)
+        rows += group.rows
+    return shares
+
+
+def _match(
+    spark: SparkSession,
+    places: MatchPlaces,
+    parts: list[Part],
+    groups: list[Groups],
+    progress: Progress | None,
+) -> list[Matched]:
+    pieces = [
+        MatchPiece(part_number, part, number, some)
+        for part_number, part in enumerate(parts)
+        for number, some in enumerate(groups)
+    ]
+    look = _look(progress, "matching", len(pieces), Path(places.work), "publications-*.npy")
+    return run_job(spark, partial(match_piece, places), pieces, Matched, look)
+
+
+def _sum_up(
+    spark: SparkSession,
+    places: MatchPlaces,
+    parts: list[Part],
+    groups: list[Groups],
+    targets: dict[TableSchema, Path],
+    progress: Progress | None,
+) -> list[Summed]:
+    """Totals of the pieces, then of the parts."""
+    to, of = targets[PUBLICATION_MATCHES], targets[SUBSCRIPTION_MATCHES]
+    pieces = [
+        SumPiece(str(to / f"part-{number:05}{SUFFIX}"), number, len(parts), groups=some)
+        for number, some in enumerate(groups)
+    ] + [
+        SumPiece(str(of / f"part-{number:05}{SUFFIX}"), number, len(groups), part=part)
+        for number, part in enumerate(parts)
+    ]
+    look = _look(progress, "totals", len(pieces), to.parent, f".*_matches*/part-*{SUFFIX}")
+    return run_job(spark, partial(sum_up, places), pieces, Summed, look)
+
+
+def _look(
+    progress: Progress | None, what: str, total: int, place: Path, pattern: str
+) -> Callable[[], None]:
+    """Tells how many files there are by now."""
+
+    def look() -> None:
+        if progress is not None:
+            progress(len(list(place.glob(pattern))), total, what)
+
+    return look

@@ -1,0 +1,166 @@
+"""Parts: subscriptions become indexes in files, none of them larger than a bound.
+
+It decides how many subscriptions are in a part. A part may exceed the bound by its last filters, of
+a thousand characters together; one filter alone is smaller than the least bound, because its text
+is limited. How an index is stored and mapped is decided in
+`byway.matching.stored`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from byway.model import BywayError
+from byway.pipeline.bulk_matching.filter_texts import FilterTexts
+from byway.pipeline.bulk_matching.rows import Groups, batches_of, publications
+from byway.pipeline.pipeline_errors import TableError
+
+PART_ROWS_MIN: Final = 250_000
+PARTS_MIN: Final = 4
+"""There are so many parts, if that gives each so many rows: they are built side by side."""
+PART_ROWS_MAX: Final = 1_000_000
+MEMORY_MIN: Final = 2**20
+SAMPLE_ROWS: Final = 2_048
+"""Publications that an index sees before it is stored."""
+INDEX: Final = ".index"
+IDS: Final = ".ids.npy"
+
+_STEP: Final = 1_024
+_LOOK: Final = 1_024
+"""Characters, times alternatives, that are added before it is asked how large an index is."""
+_FULL: Final = 0.8
+"""An index is closed when it has this part of the bound: arrays grow by an eighth."""
+
+
+class BuildPiece(msgspec.Struct, frozen=True):
+    """Subscriptions for one or more parts, publications to learn from, and where parts go."""
+
+    groups: list[Groups]
+    sample: Groups | None
+    path: str
+    memory_bytes: int
+
+
+class Part(msgspec.Struct, frozen=True):
+    """An index, and beside it the numbers of its subscriptions by key."""
+
+    path: str
+    rows: int
+    size_bytes: int = 0
+    """Of the file of the index."""
+
+    @property
+    def index(self) -> Path:
+        """The file of the index."""
+        return Path(self.path + INDEX)
+
+    @property
+    def ids(self) -> Path:
+        """The file of the numbers."""
+        return Path(self.path + IDS)
+
+
+class Built(msgspec.Struct, frozen=True):
+    """What came of a piece."""
+
+    parts: list[Part]
+    fault: tuple[str, str] | None = None
+    """A file that cannot be used, and why."""
+
+
+def part_rows(subscriptions: int) -> int:
+    """How many subscriptions a part has, if memory allows."""
+    even = -(-subscriptions // PARTS_MIN)
+    return min(PART_ROWS_MAX, max(PART_ROWS_MIN, even))
+
+
+def build_parts(piece: BuildPiece) -> Built:
+    """Runs in a worker: build the indexes of a piece, one after another."""
+    try:
+        return Built(list(_parts(piece)))
+    except TableError as error:
+        return Built([], (error.path, error.reason))
+
+
+def _parts(piece: BuildPiece) -> Iterator[Part]:
+    sample = [] if piece.sample is None else _sample(piece.sample)
+    texts = FilterTexts()
+    full_bytes = int(_FULL * piece.memory_bytes)
+    builder = _Builder(sample, full_bytes)
+    number = 0
+    for groups in piece.groups:
+        for batch in batches_of(groups, ["id", "filter"], _STEP):
+            taken = builder.add(batch, texts, groups.file)
+            while builder.is_full:
+                yield builder.store(f"{piece.path}-{number:04}")
+                number += 1
+                builder = _Builder(sample, full_bytes)
+                taken += builder.add(batch.slice(taken), texts, groups.file)
+    if len(builder):
+        yield builder.store(f"{piece.path}-{number:04}")
+
+
+def _sample(groups: Groups) -> list[Any]:
+    columns = ["integers", "numbers", "strings", "booleans"]
+    return publications(next(batches_of(groups, columns, SAMPLE_ROWS)))
+
+
+class _Builder:
+    """One part under construction."""
+
+    def __init__(self, sample: list[Any], full_bytes: int) -> None:
+        from byway.matching.stored import IndexBuilder
+
+        self.is_full = False
+        self._full_bytes = full_bytes
+        self._index = IndexBuilder()
+        self._sample = sample
+        self._ids: list[Any] = []
+        self._unseen = 0
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __repr__(self) -> str:
+        return f"<_Builder {self._index!r}>"
+
+    def add(self, batch: Any, texts: FilterTexts, file: str) -> int:
+        """Some subscriptions more, until it is full; how many. From the first ones on publications
+        tell what is selective."""
+        ids, filters = (batch.column(name) for name in ("id", "filter"))
+        taken = 0
+        for text in filters.to_pylist():
+            try:
+                filter = texts.read(text)
+                self._index.add(filter)
+            except BywayError as error:
+                reason = str(error).partition("\n")[0]
+                raise TableError(file, f"subscription {ids[taken]}: {reason}") from None
+            taken += 1
+            self._look(len(filter.conjunctions) * len(text))
+            if self.is_full:
+                break
+        if not self._ids:
+            self._index.learn(self._sample)
+        self._ids.append(ids.slice(0, taken).to_numpy())
+        return taken
+
+    def _look(self, size: int) -> None:
+        """See now and then whether it is full; asking is not free."""
+        self._unseen += size
+        if self._unseen >= _LOOK:
+            self._unseen = 0
+            self.is_full = self._index.memory_bytes > self._full_bytes
+
+    def store(self, path: str) -> Part:
+        """Let it adapt, and write it."""
+        self._index.learn(self._sample)
+        part = Part(path, len(self))
+        np.save(part.ids, np.concatenate(self._ids))
+        self._index.store(part.index)
+        return msgspec.structs.replace(part, size_bytes=part.index.stat().st_size)

@@ -1,9 +1,0 @@
-"""Matching at scale: a table of publications with a table of subscriptions.
-
-`parts` builds indexes that fit into memory, `rows` reads publications as codes, `task` is what a
-worker does with both, `drive` does all of it. The answer is that of the cross join.
-"""
-
-from byway.pipeline.matching.drive import MEMORY_BYTES, Outcome, match_tables
-
-__all__ = ["MEMORY_BYTES", "Outcome", "match_tables"]

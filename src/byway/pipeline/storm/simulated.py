@@ -1,0 +1,54 @@
+"""The script in the simulator: the same brokers under a clock of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from byway.pipeline.storm.script import GAP_S, PUBLISHER, Policy, Script, config
+from byway.sim.engine.service import load_profile
+from byway.sim.engine.world import World
+from byway.trace import TraceWriter
+
+SAMPLE_US: Final = 250_000
+PROFILE: Final = "paper"
+"""Brokers as slow as those of the documents."""
+QUIET_US: Final = 600_000_000
+
+
+class Played(NamedTuple):
+    """What the checkers found."""
+
+    ok: bool
+    simulated_s: float
+
+
+def play(script: Script, policy: Policy, directory: Path) -> Played:
+    """Let it happen; the simulator's checkers know who must get what."""
+    writer = TraceWriter(directory, f"simulated {policy}")
+    world = World(
+        script.topology,
+        seed=1,
+        config=config(policy),
+        profile=load_profile(PROFILE),
+        trace=writer,
+        sample_us=SAMPLE_US,
+    )
+    publisher = world.client("publisher", PUBLISHER)
+    publisher.advertise("ANY")
+    clients = {name: world.client(name, home) for name, home in script.homes.items()}
+    for client, name, filter in script.subscriptions:
+        clients[client].subscribe(filter, name)
+    world.quiet(QUIET_US)
+    begin_us = world.now_us
+    for due_s, attributes in script.publications():
+        world.at(begin_us + int(due_s * 1e6), partial(publisher.publish, attributes))
+    for number, name in enumerate(script.ending):
+        at_s = script.storm_at_s + number * GAP_S
+        world.at(begin_us + int(at_s * 1e6), partial(clients["broad"].unsubscribe, name))
+    world.run(begin_us + int(script.end_s * 1e6))
+    quiet = world.quiet(QUIET_US)
+    report = world.check()
+    writer.close()
+    return Played(quiet and report.ok, world.now_us / 1e6)

@@ -1,0 +1,143 @@
+"""Tasks: what a worker does with one run, so that a file tells what came of it.
+
+A run has a process of its own: if it runs out of memory or crashes, the sweep goes on, and what it
+took is given back. It leaves a file of metrics or a file with the reason why there is none, both
+under their names only when they are complete; a trace is in its place before the metrics are.
+"""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from byway.pipeline.schemas import FAILURES, METRICS, TableSchema
+from byway.pipeline.sweeps.plan import Run
+from byway.pipeline.table_files import PARTIAL, SUFFIX, write_file
+
+
+class Done(msgspec.Struct, frozen=True):
+    """That a run is over; what came of it is in files."""
+
+    id: str
+
+
+class RunPlaces(NamedTuple):
+    """Where the files of a sweep are."""
+
+    directory: str
+
+    def metrics(self, run: str) -> Path:
+        """The metrics of a run."""
+        return Path(self.directory, "runs", f"{run}{SUFFIX}")
+
+    def failure(self, run: str) -> Path:
+        """Why there are none."""
+        return Path(self.directory, "failures", f"{run}{SUFFIX}")
+
+    def trace(self, run: str) -> Path:
+        """The directory of its trace files."""
+        return Path(self.directory, "traces", run)
+
+
+class Task(NamedTuple):
+    """What is the same for all runs that are started together."""
+
+    places: RunPlaces
+    sweep: str
+    traces: bool
+    attempt: int
+
+    def do(self, run: Run) -> Done:
+        """Called in a worker: do one run; a file tells what came of it."""
+        _warm_up()
+        failure = _in_a_process(self._simulate, run)
+        if failure is None:
+            self.places.failure(run.id).unlink(missing_ok=True)
+        else:
+            error, details = failure
+            facts = {"attempt": self.attempt, "error": error, "details": details}
+            _write(FAILURES, self._planned(run) | facts, self.places.failure(run.id))
+        return Done(run.id)
+
+    def _planned(self, run: Run) -> dict[str, Any]:
+        return {
+            "id": run.id,
+            "sweep": self.sweep,
+            "scenario": run.scenario.name,
+            "settings": list(run.settings.items()),
+            "seed": run.seed,
+        }
+
+    def _simulate(self, run: Run) -> None:
+        from byway.sim.run import run_scenario
+
+        final = self.places.trace(run.id)
+        partial = final.with_name(f".{final.name}.{uuid4().hex}{PARTIAL}")
+        trace = partial if self.traces else None
+        result = run_scenario(run.scenario, run.seed, trace, run=run.id)
+        if self.traces:
+            shutil.rmtree(final, ignore_errors=True)
+            partial.rename(final)
+        facts = result.facts()
+        counts = {
+            column: list(facts[column].items())
+            for column in ("messages_by_kind", "violations_by_kind")
+        }
+        text = msgspec.json.encode(facts).decode()
+        row = facts | self._planned(run) | counts | {"facts": text}
+        _write(METRICS, row, self.places.metrics(run.id))
+
+
+def _write(table: TableSchema, row: dict[str, Any], path: Path) -> None:
+    import pyarrow as pa
+
+    schema = table.arrow_schema()
+    values = {column.name: row[column.name] for column in table.columns}
+    write_file(pa.Table.from_pylist([values], schema), path)
+
+
+@cache
+def _warm_up() -> None:
+    """Load the simulator and its kernels once, for all processes that this one starts."""
+    from byway.matching import MatchIndex, Vocabulary
+    from byway.model import parse
+    from byway.sim import run  # noqa: F401
+
+    index = MatchIndex(Vocabulary())
+    index.add(1, parse("a > 1"))
+    index.match({"a": 2})
+
+
+def _in_a_process(function: Any, *arguments: Any) -> tuple[str, str] | None:
+    """Call a function in a process of its own; what went wrong there, in a line and in full."""
+    context = get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+    process = context.Process(target=_tell, args=(writer, function, arguments))
+    process.start()
+    writer.close()
+    try:
+        told: tuple[str, str] | None = reader.recv()
+    except EOFError:
+        process.join()
+        code = process.exitcode or 0
+        ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        told = f"the process of the run {ended}", ""
+    process.join()
+    return told
+
+
+def _tell(writer: Any, function: Any, arguments: tuple[Any, ...]) -> None:
+    try:
+        function(*arguments)
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}".partition("\n")[0]
+        writer.send((message, traceback.format_exc()))
+    else:
+        writer.send(None)

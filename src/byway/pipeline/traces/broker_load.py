@@ -1,0 +1,133 @@
+"""Load: what each broker and each link had to carry, and what of it was control.
+
+All of it is asked of the tallies. Rates are over the span of the run, from the first row of any
+broker to the last; a run that took no time has none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from byway.model.trace_schema import Event
+from byway.pipeline.schemas import BROKERS, CONTROL, LINKS
+from byway.pipeline.traces.tallies import (
+    SENT,
+    is_duplicate,
+    is_event,
+    is_false_positive,
+    is_matched,
+    is_pure_forwarder,
+    total,
+)
+
+_MICROSECONDS: Final = 1_000_000
+
+
+def spans(tallies: DataFrame) -> DataFrame:
+    """The span of each run in seconds."""
+    span_us = F.max("t_us_max") - F.min("t_us_min")
+    return tallies.groupBy("run").agg((span_us / _MICROSECONDS).alias("span_s"))
+
+
+def sent() -> dict[str, Column]:
+    """What was sent to brokers, as sums over tallies."""
+    publications, control = is_event(Event.FORWARDED), is_event(Event.CONTROL_SENT)
+    return {
+        "publications_sent": total("rows", publications),
+        "publication_bytes": total("bytes", publications),
+        "control_messages": total("rows", control),
+        "control_entries": total("entries", control),
+        "control_bytes": total("bytes", control),
+    }
+
+
+def link_load(tallies: DataFrame) -> DataFrame:
+    """What each broker sent to each neighbour; the two directions of a link are two rows."""
+    messages = F.col("publications_sent") + F.col("control_messages")
+    size = F.col("publication_bytes") + F.col("control_bytes")
+    return (
+        tallies.where(is_event(*SENT))
+        .groupBy("run", "broker", "link")
+        .agg(*_named(sent()))
+        .join(spans(tallies), "run")
+        .withColumn("messages_per_s", _per_s(messages))
+        .withColumn("bytes_per_s", _per_s(size))
+        .select(*LINKS.names)
+    )
+
+
+def broker_load(tallies: DataFrame) -> DataFrame:
+    """What each broker did, and what it sent and was sent."""
+    return (
+        _work(tallies)
+        .join(_traffic(tallies), ["run", "broker"], "full")
+        .join(spans(tallies), "run")
+        .na.fill(0, [c.name for c in BROKERS.columns if not c.nullable])
+        .withColumn("messages_in_per_s", _per_s(F.col("messages_in")))
+        .withColumn("messages_out_per_s", _per_s(F.col("messages_out")))
+        .select(*BROKERS.names)
+    )
+
+
+def _work(tallies: DataFrame) -> DataFrame:
+    counted = {
+        "published": is_event(Event.PUBLISHED),
+        "received": is_event(Event.RECEIVED),
+        "matched_brokers": is_matched(),
+        "pure_forwarders": is_pure_forwarder(),
+        "false_positives": is_false_positive(),
+        "duplicates": is_duplicate(),
+        "delivered": is_event(Event.DELIVERED),
+        "dropped": is_event(Event.DROPPED),
+    }
+    sums = {name: total("rows", where) for name, where in counted.items()}
+    return tallies.groupBy("run", "broker").agg(*_named(sums))
+
+
+def _traffic(tallies: DataFrame) -> DataFrame:
+    """Every message twice: at the broker that sent it, and at the one it was sent to."""
+    messages = tallies.where(is_event(*SENT))
+    nothing = F.lit(0).cast("bigint")
+    outgoing = messages.select(
+        *("run", "broker"),
+        nothing.alias("messages_in"),
+        nothing.alias("bytes_in"),
+        F.col("rows").alias("messages_out"),
+        F.col("bytes").alias("bytes_out"),
+    )
+    incoming = messages.select(
+        "run",
+        F.col("link").alias("broker"),
+        F.col("rows").alias("messages_in"),
+        F.col("bytes").alias("bytes_in"),
+        nothing.alias("messages_out"),
+        nothing.alias("bytes_out"),
+    )
+    names = ("messages_in", "bytes_in", "messages_out", "bytes_out")
+    both = outgoing.unionByName(incoming)
+    return both.groupBy("run", "broker").agg(*(F.sum(name).alias(name) for name in names))
+
+
+def control_overhead(tallies: DataFrame) -> DataFrame:
+    """Messages between brokers that are no publications, by kind."""
+    return (
+        tallies.where(is_event(Event.CONTROL_SENT))
+        .groupBy("run", "kind")
+        .agg(
+            F.sum("rows").alias("messages"),
+            F.sum("entries").alias("entries"),
+            F.sum("bytes").alias("bytes"),
+        )
+        .select(*CONTROL.names)
+    )
+
+
+def _named(columns: dict[str, Column]) -> list[Column]:
+    return [column.alias(name) for name, column in columns.items()]
+
+
+def _per_s(amount: Column) -> Column:
+    return F.when(F.col("span_s") > 0, amount / F.col("span_s"))

@@ -1,0 +1,77 @@
+"""The summary: one row a run, in the words of the simulator's own."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from byway.model.trace_schema import Event
+from byway.pipeline.schemas import SUMMARY, ColumnType
+from byway.pipeline.traces.broker_load import sent
+from byway.pipeline.traces.delivery_paths import delay_summary
+from byway.pipeline.traces.tallies import (
+    SENT,
+    is_duplicate,
+    is_event,
+    is_false_positive,
+    is_matched,
+    is_pure_forwarder,
+    total,
+)
+
+
+def summary(tallies: DataFrame, delays: DataFrame) -> DataFrame:
+    """What every run was like."""
+    handled = F.col("matched_brokers") + F.col("pure_forwarders")
+    reached = F.col("publications") + F.col("publication_hops")
+    messages = F.col("publications_sent") + F.col("control_messages")
+    return (
+        _totals(tallies)
+        .join(_by_kind(tallies), "run", "left")
+        .join(delay_summary(delays), "run", "left")
+        .withColumn("messages_by_kind", F.coalesce("messages_by_kind", _no_counts()))
+        .withColumn("messages", messages)
+        .withColumn("yield", F.try_divide("matched_brokers", handled))
+        .withColumn("control_share", F.try_divide("control_messages", messages))
+        .withColumn("brokers_per_publication", F.try_divide(reached, "publications"))
+        .select(*SUMMARY.names)
+    )
+
+
+def _totals(tallies: DataFrame) -> DataFrame:
+    delivered = is_event(Event.DELIVERED)
+    hops = F.col("hop") * F.col("rows")
+    columns = {
+        "brokers": F.count_distinct("broker"),
+        "span_s": (F.max("t_us_max") - F.min("t_us_min")) / 1_000_000,
+        "publications": total("rows", is_event(Event.PUBLISHED)),
+        "publication_hops": total("rows", is_event(Event.RECEIVED)),
+        "deliveries": total("rows", delivered),
+        "matched_brokers": total("rows", is_matched()),
+        "pure_forwarders": total("rows", is_pure_forwarder()),
+        "false_positives": total("rows", is_false_positive()),
+        "duplicates": total("rows", is_duplicate()),
+        "dropped": total("rows", is_event(Event.DROPPED)),
+        "mean_hops": F.try_divide(F.sum(F.when(delivered, hops)), total("rows", delivered)),
+        "hops_max": F.max(F.when(delivered, F.col("hop"))),
+        **sent(),
+        "rows": F.sum("rows"),
+        "rows_lost": total("entries", is_event(Event.TRACE_LOST)),
+    }
+    return tallies.groupBy("run").agg(*(column.alias(name) for name, column in columns.items()))
+
+
+def _by_kind(tallies: DataFrame) -> DataFrame:
+    """Messages between brokers by kind, as the simulator names them: a copy is a `pub`."""
+    kind = F.when(is_event(Event.FORWARDED), F.lit("pub")).otherwise(F.col("kind"))
+    counted = (
+        tallies.where(is_event(*SENT))
+        .groupBy("run", kind.alias("kind"))
+        .agg(F.sum("rows").alias("messages"))
+    )
+    pairs = F.sort_array(F.collect_list(F.struct("kind", "messages")))
+    return counted.groupBy("run").agg(F.map_from_entries(pairs).alias("messages_by_kind"))
+
+
+def _no_counts() -> Column:
+    return F.create_map().cast(ColumnType.COUNTS.value)

@@ -1,0 +1,1 @@
+"""The engine: brokers, links and clients under one clock, and the faults that befall them."""

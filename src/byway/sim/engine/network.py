@@ -1,0 +1,260 @@
+"""The network: how long frames are under way between brokers.
+
+A connection has two directions, each a `Way`. With no limits a frame arrives its latency later.
+Where a link's bandwidth or a broker's uplink is limited, frames queue for it, control before data.
+Frames of one way never overtake one another once they have left, so data never overtakes control
+that was sent before it. What a frame means is not known here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from heapq import heappush
+from typing import Final
+
+import msgspec
+
+from byway.model.messages import DATA, Batch, Frame, Message, Publish
+from byway.sim.engine.clock import Clock
+
+HEADER_BYTES: Final = 40
+"""Of a publication, on top of its body."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class WayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One direction of one link, where it differs from the others; None: as they are."""
+
+    latency_us: int | None = None
+    bandwidth_bytes_per_s: float | None = None
+
+
+class UplinkOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one broker can send over all its links together; None: without limit."""
+
+    bytes_per_s: float | None = None
+    messages_per_s: float | None = None
+
+
+class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The network of a world. Latencies are those of the topology unless given here."""
+
+    latency_us: int | None = None
+    bandwidth_bytes_per_s: float | None = None
+    """Of each direction of each link; None: without limit."""
+    uplink_bytes_per_s: float | None = None
+    uplink_messages_per_s: float | None = None
+    """Of each broker, over all its links together; None: without limit."""
+    ways: Mapping[tuple[str, str], WayOptions] = msgspec.field(default_factory=dict)
+    """By (sender, receiver), what differs."""
+    uplinks: Mapping[str, UplinkOptions] = msgspec.field(default_factory=dict)
+    """By broker, what replaces the two limits above."""
+    reconnect_us: int = 100_000
+    """From when both ends are there until they are connected again."""
+    reattach_us: int = 100_000
+    """From when a broker is there again until its clients are back."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything limits what can be sent."""
+        limits = (self.bandwidth_bytes_per_s, self.uplink_bytes_per_s, self.uplink_messages_per_s)
+        ways = (way.bandwidth_bytes_per_s for way in self.ways.values())
+        return any(limit is not None for limit in (*limits, *ways)) or bool(self.uplinks)
+
+    def way(self, sender: str, receiver: str, latency_us: int) -> tuple[int, float | None]:
+        """Latency and bandwidth of one direction of a link of the topology."""
+        own = self.ways.get((sender, receiver), WayOptions())
+        if self.latency_us is not None:
+            latency_us = self.latency_us
+        if own.latency_us is not None:
+            latency_us = own.latency_us
+        return latency_us, own.bandwidth_bytes_per_s or self.bandwidth_bytes_per_s
+
+    def uplink(self, broker: str) -> UplinkOptions:
+        """The limits of one broker."""
+        everywhere = UplinkOptions(
+            bytes_per_s=self.uplink_bytes_per_s, messages_per_s=self.uplink_messages_per_s
+        )
+        return self.uplinks.get(broker, everywhere)
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def message_bytes(message: Message) -> int:
+    """The size of a message as the simulator counts it."""
+    if type(message) is Publish:
+        return len(message.body) + HEADER_BYTES
+    return len(_encode(message))
+
+
+def frame_bytes(frame: Frame) -> int:
+    """The size of a frame; acknowledgements are free."""
+    return sum(map(message_bytes, frame.messages)) if type(frame) is Batch else 0
+
+
+def frame_messages(frame: Frame) -> int:
+    """The messages in a frame, acknowledgements not among them."""
+    return len(frame.messages) if type(frame) is Batch else 0
+
+
+# --- what is limited ------------------------------------------------------------------------------
+
+Onward = Callable[[Frame, int], None]
+"""Takes a frame and its size."""
+
+
+class Transmitter:
+    """Sends frames one after another at a limited rate, control before data.
+
+    Frames of one lane leave in the order they came. Acknowledgements take no time, and keep their
+    place among control frames.
+    """
+
+    __slots__ = ("_bytes_per_s", "_clock", "_lanes", "_messages_per_s", "_sending", "busy_us")
+
+    def __init__(
+        self, clock: Clock, bytes_per_s: float | None, messages_per_s: float | None = None
+    ) -> None:
+        self._clock = clock
+        self._bytes_per_s = bytes_per_s
+        self._messages_per_s = messages_per_s
+        self._lanes: tuple[deque[_Item], deque[_Item]] = (deque(), deque())
+        self._sending = False
+        self.busy_us = 0
+        """Time spent sending, all of the present frame included."""
+
+    def put(self, way: Way, frame: Frame, size_bytes: int, onward: Onward) -> None:
+        """Send a frame of a way, and hand it on when it is through."""
+        is_data = type(frame) is Batch and frame.lane is DATA
+        self._lanes[is_data].append((way, frame, size_bytes, onward))
+        if not self._sending:
+            self._send_next()
+
+    def _send_next(self) -> None:
+        control, data = self._lanes
+        while control or data:
+            item = (control or data).popleft()
+            way, frame, size_bytes, onward = item
+            if not way.open:
+                continue
+            duration_us = self._duration_us(frame, size_bytes)
+            if duration_us:
+                self._sending = True
+                self.busy_us += duration_us
+                self._clock.at(self._clock.now_us + duration_us, self._sent, item)
+                return
+            onward(frame, size_bytes)
+
+    def _sent(self, item: _Item) -> None:
+        way, frame, size_bytes, onward = item
+        self._sending = False
+        if way.open:
+            onward(frame, size_bytes)
+        self._send_next()
+
+    def _duration_us(self, frame: Frame, size_bytes: int) -> int:
+        """Rounded up; what is limited in two respects takes the longer time."""
+        needed_us = 0.0
+        if self._bytes_per_s is not None:
+            needed_us = size_bytes * 1e6 / self._bytes_per_s
+        if self._messages_per_s is not None:
+            needed_us = max(needed_us, frame_messages(frame) * 1e6 / self._messages_per_s)
+        return math.ceil(needed_us)
+
+
+# --- ways -----------------------------------------------------------------------------------------
+
+
+class Way:
+    """One direction of one connection. Closed, it loses what is on it; a new one is made then."""
+
+    __slots__ = (
+        "_clock",
+        "_foreground",
+        "_last_us",
+        "_order",
+        "_receive",
+        "_uplink",
+        "_wire",
+        "bytes_sent",
+        "extra_us",
+        "latency_us",
+        "link",
+        "open",
+        "send",
+        "waiting",
+        "waiting_bytes",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        link: str,
+        receive: Callable[[str, Frame], None],
+        latency_us: int,
+        bandwidth_bytes_per_s: float | None = None,
+        uplink: Transmitter | None = None,
+    ) -> None:
+        self._clock = clock
+        self._foreground = clock.foreground
+        self._order = clock.order
+        self._receive = receive
+        self._uplink = uplink
+        self._wire = Transmitter(clock, bandwidth_bytes_per_s) if bandwidth_bytes_per_s else None
+        self._last_us = 0
+        self.link = link
+        """The sender: what the receiver calls the link."""
+        self.latency_us = latency_us
+        self.extra_us = 0
+        self.open = True
+        self.waiting = 0
+        """Messages that have not left: they wait for the uplink or the wire."""
+        self.waiting_bytes = 0
+        self.bytes_sent = 0
+        """Counted only where something is limited."""
+        limited = self._uplink is not None or self._wire is not None
+        self.send: Callable[[Frame], None] = self._queue if limited else self._depart
+
+    def __repr__(self) -> str:
+        state = "open" if self.open else "closed"
+        return f"<Way from {self.link}, {state}, {self.waiting} messages wait>"
+
+    def _depart(self, frame: Frame) -> None:
+        """The frame is on its way, behind all that left before."""
+        t_us = self._clock.now_us + self.latency_us + self.extra_us
+        if t_us < self._last_us:
+            t_us = self._last_us
+        self._last_us = t_us
+        heappush(self._foreground, (t_us, self._order(), self._arrive, frame))
+
+    def _arrive(self, frame: Frame) -> None:
+        if self.open:
+            self._receive(self.link, frame)
+
+    def _queue(self, frame: Frame) -> None:
+        size_bytes = frame_bytes(frame)
+        self.waiting += frame_messages(frame)
+        self.waiting_bytes += size_bytes
+        if self._uplink is not None:
+            self._uplink.put(self, frame, size_bytes, self._through_uplink)
+        else:
+            self._through_uplink(frame, size_bytes)
+
+    def _through_uplink(self, frame: Frame, size_bytes: int) -> None:
+        if self._wire is not None:
+            self._wire.put(self, frame, size_bytes, self._through_wire)
+        else:
+            self._through_wire(frame, size_bytes)
+
+    def _through_wire(self, frame: Frame, size_bytes: int) -> None:
+        self.waiting -= frame_messages(frame)
+        self.waiting_bytes -= size_bytes
+        self.bytes_sent += size_bytes
+        self._depart(frame)
+
+
+_Item = tuple[Way, Frame, int, Onward]

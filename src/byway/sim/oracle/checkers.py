@@ -1,0 +1,187 @@
+"""Checkers of a world at rest: tables as in a fresh network, and nothing left behind.
+
+That clients got what they should is not checked here but as it happens, in `account`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from byway.core.broker import Broker
+from byway.core.broker_config import BrokerConfig
+from byway.matching import MatchIndex
+from byway.model import Filter
+from byway.model.filters import covers
+from byway.sim.engine.nodes import Node
+from byway.sim.engine.sim_client import SimClient
+from byway.sim.oracle.reference_network import Directions, Held, fresh_tables, tables_of
+from byway.sim.topology.tree import Topology
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def table_faults(
+    topology: Topology, nodes: Mapping[str, Node], clients: Sequence[SimClient]
+) -> Iterator[str]:
+    """What is wrong with the tables of brokers that are all up and connected."""
+    configs = {name: node.config for name, node in nodes.items()}
+    somebody_chooses = any(config.covering != "none" for config in configs.values())
+    filter_faults = _filter_faults if all(map(_is_exact, configs.values())) else _cover_faults
+    fresh = fresh_tables(topology, configs, clients)
+    origins = _Origins(topology, clients, nodes)
+    for name, node in nodes.items():
+        assert node.broker is not None
+        found, expected = tables_of(node.broker), fresh[name]
+        yield from _differences(
+            name, "advertisement", found.advertisements, expected.advertisements
+        )
+        if somebody_chooses:
+            yield from origins.faults(name, found.subscriptions)
+            yield from filter_faults(name, found.subscriptions, expected.subscriptions)
+        else:
+            yield from _differences(
+                name, "subscription", found.subscriptions, expected.subscriptions
+            )
+
+
+def _is_exact(config: BrokerConfig) -> bool:
+    """Whether tables at rest do not depend on what was before."""
+    keeps = config.covering in ("incremental", "selective") and not config.retire_batch
+    merges = config.covering != "none" and config.merging
+    return config.covering != "lazy" and not keeps and not merges
+
+
+def _differences(name: str, kind: str, found: Held, expected: Held) -> Iterator[str]:
+    if found == expected:
+        return
+    keys = sorted(found.keys() | expected.keys(), key=lambda key: (key[0] or "", *key[1:]))
+    for key in keys:
+        if found.get(key) == expected.get(key):
+            continue
+        link, client, entry = key
+        called = f"{kind} {client}/{entry} {f'from {link}' if link else 'of its own client'}"
+        if key not in expected:
+            yield f"{name} holds {called}: not in a fresh network"
+        elif key not in found:
+            yield f"{name} lacks {called}"
+        else:
+            yield f"{name} holds {called} with filter {found[key]} instead of {expected[key]}"
+
+
+def _filter_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
+    """Which of equal filters is sent is the sender's choice: compare filters by link."""
+    here, there = _by_link(found), _by_link(expected)
+    for link in sorted(here.keys() | there.keys(), key=lambda link: link or ""):
+        origin = f"from {link}" if link else "of its own clients"
+        for filter in _lacking(here.get(link, {}), there.get(link, {})):
+            yield f"{name} holds a subscription {origin} to {filter}: not in a fresh network"
+        for filter in _lacking(there.get(link, {}), here.get(link, {})):
+            yield f"{name} lacks a subscription {origin} to {filter}"
+
+
+def _cover_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
+    """Where more may be held than a fresh network would: nothing must be missing."""
+    here, there = _by_link(found), _by_link(expected)
+    for link, filters in there.items():
+        held = here.get(link, {})
+        missing = [filter for filter in filters if filter not in held]
+        index = _index_of(held if missing else ())
+        for filter in missing:
+            if not len(index.covering(filter)):
+                origin = f"from {link}" if link else "of its own clients"
+                yield f"{name} lacks a subscription {origin} to {filter}, and what covers it"
+
+
+def _index_of(filters: Iterable[Filter]) -> MatchIndex:
+    index = MatchIndex()
+    for key, filter in enumerate(filters):
+        index.add(key, filter)
+    return index
+
+
+def _by_link(held: Held) -> dict[str | None, dict[Filter, None]]:
+    found: dict[str | None, dict[Filter, None]] = {}
+    for (link, _, _), filter in held.items():
+        found.setdefault(link, {})[filter] = None
+    return found
+
+
+def _lacking(filters: Mapping[Filter, None], others: Mapping[Filter, None]) -> Iterator[Filter]:
+    """Filters that have no equal among others; equal is also what covers each other."""
+    for filter in filters:
+        if filter not in others and not any(
+            covers(filter, other) and covers(other, filter) for other in others
+        ):
+            yield filter
+
+
+class _Origins:
+    """Where each live subscription comes from."""
+
+    def __init__(
+        self, topology: Topology, clients: Sequence[SimClient], nodes: Mapping[str, Node]
+    ) -> None:
+        self._directions = Directions(topology)
+        self._preserved = {
+            (entry.id.client, entry.id.name)
+            for node in nodes.values()
+            if node.broker is not None
+            for entry in node.broker.preserved
+        }
+        self._homes = {
+            (client.name, entry.name): (client.home.name, entry.filter)
+            for client in clients
+            for entry in client.holdings.subscriptions_in_force
+        }
+
+    def faults(self, broker: str, held: Held) -> Iterator[str]:
+        """Entries that nobody wants, or that came the wrong way."""
+        for (link, client, name), filter in held.items():
+            called = f"subscription {client}/{name}"
+            home, wanted = self._homes.get((client, name), (None, None))
+            if (client, name) in self._preserved:
+                continue
+            if home is None:
+                yield f"{broker} holds {called}, which has ended"
+                continue
+            if filter != wanted:
+                yield f"{broker} holds {called} with filter {filter} instead of {wanted}"
+            expected = self._directions.towards(home)[broker]
+            if link != expected:
+                yield f"{broker} holds {called} from {link} instead of {expected}"
+
+
+# --- leaks ----------------------------------------------------------------------------------------
+
+
+def leaks(node: Node) -> Iterator[str]:
+    """What a broker at rest, connected to all its neighbours, should not hold any more."""
+    broker = node.broker
+    assert broker is not None
+    if node.waiting:
+        yield f"{node.name}: {node.waiting} messages wait in its input queue"
+    for timer in sorted(node.timers):
+        if timer.owner != "session" and timer.owner not in broker.behaviours:
+            yield f"{node.name}: timer {timer.owner} {timer.detail} is set"
+    for link, end in broker.context.ends.items():
+        for lane, box in zip(("control", "data"), end.sent, strict=True):
+            if box.kept:
+                yield f"{node.name}: {len(box.kept)} {lane} messages are kept for {link}"
+        if end.window.early:
+            yield f"{node.name}: {len(end.window.early)} messages of {link} finished early"
+        if not end.open:
+            yield f"{node.name}: {link} does not take data"
+    yield from _agreement_leaks(node.name, broker)
+    for kind, table in (("ad", broker.advertisements), ("sub", broker.subscriptions)):
+        for entry in table:
+            if entry.awaiting or entry.following or entry.followers or not entry.settled:
+                yield f"{node.name}: {kind} {entry.id.client}/{entry.id.name} is not settled"
+
+
+def _agreement_leaks(name: str, broker: Broker) -> Iterator[str]:
+    agreement = broker.agreement
+    if agreement.missing:
+        yield f"{name}: it waits for the tables of {', '.join(sorted(agreement.missing))}"
+    for link, telling in sorted(agreement.telling.items()):
+        if telling.wanted or telling.waiting or telling.doubtful or not telling.peer_told:
+            yield f"{name}: the comparison of tables with {link} has not ended"

@@ -1,0 +1,170 @@
+"""Fresh networks: what tables hold in a network that has heard of nothing but present clients.
+
+Without covering that can be said outright: an advertisement is everywhere, a subscription at the
+brokers between its home and the homes of advertisements that may feed it. With covering it is what
+brokers do: fresh ones are made, linked and told, with nothing in between.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from byway.core.actions import Send
+from byway.core.broker import Broker
+from byway.core.broker_config import BrokerConfig
+from byway.core.inputs import (
+    ClientAttached,
+    ClientRequested,
+    FrameReceived,
+    Input,
+    LinkUp,
+    Started,
+)
+from byway.core.tables import Table
+from byway.matching import MatchIndex
+from byway.model import Filter
+from byway.model.messages import AdvertiseRequest, Frame, SubscribeRequest
+from byway.sim.engine.sim_client import SimClient
+from byway.sim.topology.tree import Topology
+
+Held = dict[tuple[str | None, str, str], Filter]
+"""Filters by the link they came from (None: from a local client), client and name."""
+
+
+class ReferenceTables(NamedTuple):
+    """What one broker holds."""
+
+    advertisements: Held
+    subscriptions: Held
+
+
+def tables_of(broker: Broker) -> ReferenceTables:
+    """What a broker holds now."""
+    return ReferenceTables(_held(broker.advertisements), _held(broker.subscriptions))
+
+
+def _held(table: Table) -> Held:
+    return {(e.origin.link, e.id.client, e.id.name): e.filter for e in table}
+
+
+def fresh_tables(
+    topology: Topology, configs: Mapping[str, BrokerConfig], clients: Sequence[SimClient]
+) -> dict[str, ReferenceTables]:
+    """What each broker would hold, of what is in force for these clients."""
+    if all(config.covering == "none" for config in configs.values()):
+        return plain_tables(topology, clients)
+    network = ReferenceNetwork(topology, configs)
+    network.hold(clients)
+    return {name: tables_of(broker) for name, broker in network.brokers.items()}
+
+
+# --- without covering -----------------------------------------------------------------------------
+
+
+class Directions:
+    """The next broker on the way to another one."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._towards: dict[str, dict[str, str | None]] = {}
+
+    def towards(self, goal: str) -> dict[str, str | None]:
+        """By broker, the next one on the way to `goal`; None at the goal itself."""
+        found = self._towards.get(goal)
+        if found is None:
+            found = self._towards[goal] = {goal: None}
+            queue = [goal]
+            for broker in queue:
+                for neighbour in self._topology.neighbours(broker):
+                    if neighbour not in found:
+                        found[neighbour] = broker
+                        queue.append(neighbour)
+        return found
+
+
+def plain_tables(topology: Topology, clients: Sequence[SimClient]) -> dict[str, ReferenceTables]:
+    """The tables of a network where nobody looks for covering."""
+    directions = Directions(topology)
+    tables = {name: ReferenceTables({}, {}) for name in topology.brokers}
+    feeds = MatchIndex()
+    homes: list[str] = []
+    for client in clients:
+        for advertisement in client.holdings.advertisements_in_force:
+            feeds.add(len(homes), advertisement.filter)
+            homes.append(client.home.name)
+            for broker, link in directions.towards(client.home.name).items():
+                key = (link, client.name, advertisement.name)
+                tables[broker].advertisements[key] = advertisement.filter
+    spans: dict[tuple[str, ...], list[tuple[str, str | None]]] = {}
+    for client in clients:
+        home = client.home.name
+        for subscription in client.holdings.subscriptions_in_force:
+            keys = feeds.intersecting_advertisements(subscription.filter).tolist()
+            ends = (home, *sorted({homes[key] for key in keys}))
+            if ends not in spans:
+                spans[ends] = list(_between(ends[1:], directions.towards(home), home))
+            for broker, link in spans[ends]:
+                key = (link, client.name, subscription.name)
+                tables[broker].subscriptions[key] = subscription.filter
+    return tables
+
+
+def _between(
+    goals: Iterable[str], towards: Mapping[str, str | None], home: str
+) -> Iterator[tuple[str, str | None]]:
+    """Brokers on the ways from `home` to the goals, each with its neighbour towards `home`."""
+    seen: set[str] = set()
+    for goal in (home, *goals):
+        broker: str | None = goal
+        while broker is not None and broker not in seen:
+            seen.add(broker)
+            yield broker, towards[broker]
+            broker = towards[broker]
+
+
+# --- with covering --------------------------------------------------------------------------------
+
+
+class ReferenceNetwork:
+    """Brokers that have heard of nothing yet."""
+
+    def __init__(self, topology: Topology, configs: Mapping[str, BrokerConfig]) -> None:
+        self.brokers = {
+            name: Broker(name, topology.neighbours(name), configs[name])
+            for name in topology.brokers
+        }
+        self._frames: deque[tuple[str, str, Frame]] = deque()
+        for name in topology.brokers:
+            self._do(name, Started())
+        for link in topology.links:
+            hellos = self.brokers[link.a].hello(link.b), self.brokers[link.b].hello(link.a)
+            self._do(link.a, LinkUp(link.b, hellos[1]))
+            self._do(link.b, LinkUp(link.a, hellos[0]))
+        self._settle()
+
+    def hold(self, clients: Sequence[SimClient]) -> None:
+        """The clients attach, advertise and subscribe."""
+        for client in clients:
+            self._do(client.home.name, ClientAttached(client.name, 1))
+        for client in clients:
+            own = client.holdings.advertisements_in_force
+            requests = tuple(AdvertiseRequest(e.name, e.filter) for e in own)
+            self._do(client.home.name, ClientRequested(client.name, requests))
+        self._settle()
+        for client in clients:
+            wanted = client.holdings.subscriptions_in_force
+            asked = tuple(SubscribeRequest(e.name, e.filter) for e in wanted)
+            self._do(client.home.name, ClientRequested(client.name, asked))
+        self._settle()
+
+    def _do(self, broker: str, event: Input) -> None:
+        for action in self.brokers[broker].handle(0, event):
+            if isinstance(action, Send):
+                self._frames.append((action.link, broker, action.frame))
+
+    def _settle(self) -> None:
+        while self._frames:
+            receiver, sender, frame = self._frames.popleft()
+            self._do(receiver, FrameReceived(sender, frame))

@@ -1,0 +1,1 @@
+"""Where a broker keeps its state: snapshots, the journal of its inputs, and the way back."""

@@ -1,0 +1,352 @@
+"""Inputs that could not be handled: what they are, and the files they are kept in.
+
+An input that raises in the broker is taken out of the journal and set aside, one file each, so that
+someone can look at it, and so that the same one is recognised when it comes again. It decides what
+the smallest part of an input is, when two are the same, and how many are kept. What follows for
+connections is the driver's business.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from byway._version import __version__
+from byway.core.inputs import (
+    ClientAttached,
+    ClientRequested,
+    FrameReceived,
+    Input,
+    LinkUp,
+    MessageDiscarded,
+    NeighbourAdded,
+    RequestDiscarded,
+)
+from byway.model.errors import StorageError, shortened
+from byway.model.messages import Batch, Publish, PublishRequest
+from byway.storage.record_files import (
+    RecordFile,
+    decode_as,
+    decode_inputs,
+    encode_inputs,
+    record,
+    title,
+)
+
+log = logging.getLogger("byway.aside")
+
+SET_ASIDE: Final = "set-aside"
+KEPT_MAX: Final = 1_000
+"""Inputs that are kept; beyond, what raises is still taken out of the journal and its sender
+closed, but it is only logged, and so not recognised when it comes again."""
+KEPT_BYTES_MAX: Final = 67_108_864
+"""Of their files, with the same effect."""
+_WORDS_MAX: Final = 200
+_TRACEBACK_MAX: Final = 20_000
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class InputOrigin(NamedTuple):
+    """Who an input came from."""
+
+    role: str
+    """`link`, `client`, or empty for what is this process's own, such as a timer."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name}" if self.role else "the broker itself"
+
+
+class SetAsideInput(msgspec.Struct, array_like=True, frozen=True):
+    """An input that was set aside."""
+
+    digest: str
+    """Of who it came from and what it says; the name of its file."""
+    at_us: int
+    version: str
+    """Of the program that it raised in."""
+    role: str
+    name: str
+    what: str
+    """The input in words."""
+    error: str
+    """What was raised, on one line."""
+    traceback: str
+    payload: bytes
+    """The input as a journal holds it; empty if it cannot be written so."""
+    discarded: bool = False
+    """An operator gave it up; it counts as handled when it comes again."""
+
+    @property
+    def origin(self) -> InputOrigin:
+        """Who it came from."""
+        return InputOrigin(self.role, self.name)
+
+    @property
+    def words(self) -> str:
+        """One line for an operator."""
+        at = datetime.fromtimestamp(self.at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return f"{self.digest}: {self.what} from {self.origin}, at {at} UTC: {self.error}"
+
+
+_decode: Final = msgspec.msgpack.Decoder(SetAsideInput)
+
+
+# --- inputs ------------------------------------------------------------------------------------
+
+
+def units(event: Input) -> Iterator[Input]:
+    """The smallest inputs that together have the effect of one."""
+    if isinstance(event, FrameReceived) and isinstance(event.frame, Batch):
+        lane, first = event.frame.lane, event.frame.first
+        for number, message in enumerate(event.frame.messages, first):
+            yield FrameReceived(event.link, Batch(lane, number, (message,)))
+    elif isinstance(event, ClientRequested):
+        for request in event.requests:
+            yield ClientRequested(event.client, (request,))
+    else:
+        yield event
+
+
+def origin_of(event: Input) -> InputOrigin:
+    """Whose connection an input came over. That one has ended came over none."""
+    match event:
+        case FrameReceived(link=link) | LinkUp(link=link) | MessageDiscarded(link=link):
+            return InputOrigin("link", link)
+        case NeighbourAdded(neighbour=link):
+            return InputOrigin("link", link)
+        case ClientAttached(client=client) | ClientRequested(client=client):
+            return InputOrigin("client", client)
+        case RequestDiscarded(client=client):
+            return InputOrigin("client", client)
+    return InputOrigin("", "")
+
+
+def _meaning(event: Input) -> tuple[Any, ...]:
+    """What makes a unit the same when it comes again: numbers of the connection do not."""
+    kind = type(event).__name__
+    match event:
+        case FrameReceived(frame=Batch(lane=lane, messages=messages)):
+            return kind, int(lane), *messages
+        case LinkUp(hello=hello):
+            return kind, hello.broker, hello.incarnation, hello.knows, hello.epoch, hello.version
+        case ClientAttached(incarnation=incarnation, session_ttl_us=ttl_us):
+            return kind, incarnation, ttl_us
+    return kind, event
+
+
+def digest_of(event: Input) -> str:
+    """Names a unit by its sender and what it says."""
+    meaning = (*origin_of(event), *_meaning(event))
+    try:
+        data = _encode(meaning)
+    except (msgspec.MsgspecError, OverflowError, TypeError, ValueError):
+        data = repr(meaning).encode()
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+def discarded(event: Input) -> Input | None:
+    """What takes the place of a unit that was given up; None if nothing need."""
+    if isinstance(event, FrameReceived) and isinstance(event.frame, Batch):
+        return MessageDiscarded(event.link, event.frame)
+    if isinstance(event, ClientRequested):
+        return RequestDiscarded(event.client, event.requests[0])
+    return None
+
+
+def what_is(event: Input) -> str:
+    """A unit in words."""
+    subject: Any = event
+    if isinstance(event, FrameReceived) and isinstance(event.frame, Batch):
+        subject = event.frame.messages[0]
+    elif isinstance(event, ClientRequested):
+        subject = event.requests[0]
+    if isinstance(subject, Publish):
+        id = f"{subject.publisher}/{subject.incarnation}/{subject.sequence}"
+        return f"publication {id} of {len(subject.body)} bytes"
+    if isinstance(subject, PublishRequest):
+        return f"publication {subject.sequence} of {len(subject.body)} bytes"
+    return shortened(repr(subject), _WORDS_MAX)
+
+
+def set_aside(at_us: int, event: Input, error: BaseException) -> SetAsideInput:
+    """A unit that raised, and why."""
+    try:
+        payload = encode_inputs(at_us, [event])
+    except (msgspec.MsgspecError, OverflowError, TypeError, ValueError):
+        payload = b""
+    return _made(at_us, origin_of(event), digest_of(event), what_is(event), error, payload)
+
+
+def set_aside_unread(at_us: int, kind: str, payload: bytes, error: BaseException) -> SetAsideInput:
+    """An input of a journal that this program cannot read."""
+    digest = blake2b(payload, digest_size=8).hexdigest()
+    what = (
+        f"an input of kind {kind!r} that cannot be read" if kind else "inputs that cannot be read"
+    )
+    return _made(at_us, InputOrigin("", ""), digest, what, error, payload)
+
+
+def _made(
+    at_us: int, origin: InputOrigin, digest: str, what: str, error: BaseException, payload: bytes
+) -> SetAsideInput:
+    told = shortened(f"{type(error).__name__}: {error}".replace("\n", " "), _WORDS_MAX)
+    trace = "".join(traceback.format_exception(error))[-_TRACEBACK_MAX:]
+    return SetAsideInput(
+        digest, at_us, __version__, origin.role, origin.name, what, told, trace, payload
+    )
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+class SetAsideFiles:
+    """The inputs that are set aside in one broker's directory, and who is kept out for them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / SET_ASIDE
+        self.entries: dict[str, SetAsideInput] = {}
+        """By digest, in the order in which they came."""
+        self.origins: dict[InputOrigin, int] = {}
+        """By sender, how many of its inputs are here."""
+        self.barred: dict[InputOrigin, SetAsideInput] = {}
+        """Senders whose input came again; they stay out until it is given up."""
+        self.total = 0
+        """Set aside by this process."""
+        self.refused = 0
+        """Times that one came again and was refused."""
+        self._bytes = 0
+        if self.directory.is_dir():
+            self._load()
+
+    def __repr__(self) -> str:
+        return f"<AsideFiles {len(self.entries)} inputs, {len(self.barred)} senders kept out>"
+
+    def _load(self) -> None:
+        found = []
+        for path in sorted(self.directory.iterdir()):
+            if path.suffix == ".new":
+                continue
+            try:
+                found += [decode_as(path, _decode, data) for data in RecordFile(path, SET_ASIDE)]
+            except StorageError as error:
+                log.warning("an input that was set aside is not known any more: %s", error)
+        for entry in sorted(found, key=lambda entry: (entry.at_us, entry.digest)):
+            self._add(entry)
+
+    def _add(self, entry: SetAsideInput) -> None:
+        self.entries[entry.digest] = entry
+        self.origins[entry.origin] = self.origins.get(entry.origin, 0) + 1
+        self._bytes += _size(entry)
+
+    @property
+    def waiting(self) -> list[SetAsideInput]:
+        """Those that nobody has given up."""
+        return [entry for entry in self.entries.values() if not entry.discarded]
+
+    def put(self, entry: SetAsideInput) -> None:
+        """Keep an input that raised, on the disk. Raises `OSError`."""
+        self.total += 1
+        log.error("an input was set aside: %s", entry.words)
+        if entry.digest in self.entries:
+            self._forget(entry.digest)
+        self._make_room()
+        if len(self.entries) >= KEPT_MAX or self._bytes + _size(entry) > KEPT_BYTES_MAX:
+            log.error("%s is full: the input is not kept", self.directory)
+            return
+        self._write(entry)
+        self._add(entry)
+
+    def _make_room(self) -> None:
+        """Those that were given up and never came again go first."""
+        for entry in list(self.entries.values()):
+            if len(self.entries) < KEPT_MAX:
+                return
+            if entry.discarded:
+                self.remove(entry.digest)
+
+    def _write(self, entry: SetAsideInput) -> None:
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        path = self.directory / entry.digest
+        new = path.with_suffix(".new")
+        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with open(file, "wb", closefd=False) as stream:
+                stream.write(title(SET_ASIDE) + record(_encode(entry)))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        new.replace(path)
+
+    def remove(self, digest: str) -> None:
+        """Forget one, and its file."""
+        self._forget(digest)
+        with suppress(OSError):
+            (self.directory / digest).unlink()
+
+    def _forget(self, digest: str) -> None:
+        entry = self.entries.pop(digest)
+        self._bytes -= _size(entry)
+        self.origins[entry.origin] -= 1
+        if not self.origins[entry.origin]:
+            del self.origins[entry.origin]
+
+    def known(self, event: Input) -> SetAsideInput | None:
+        """The same unit, if it was set aside."""
+        return self.entries.get(digest_of(event))
+
+    def bar(self, entry: SetAsideInput) -> None:
+        """It came again: its sender stays out."""
+        self.refused += 1
+        if entry.role:
+            self.barred[entry.origin] = entry
+
+    def bars(self, role: str, name: str) -> str:
+        """Why someone stays out; empty if it does not."""
+        entry = self.barred.get(InputOrigin(role, name))
+        if entry is None:
+            return ""
+        return f"{entry.what} of it cannot be handled here and was set aside ({entry.digest})"
+
+    def discard(self, which: str) -> list[SetAsideInput]:
+        """Give up one by (the beginning of) its digest, or `all`; what was given up. Raises
+        `OSError`."""
+        chosen = [
+            e for e in self.waiting if which == "all" or (which and e.digest.startswith(which))
+        ]
+        for entry in chosen:
+            self.remove(entry.digest)
+            self.barred.pop(entry.origin, None)
+            if _may_come_again(entry):
+                given_up = msgspec.structs.replace(entry, discarded=True)
+                self._write(given_up)
+                self._add(given_up)
+        for entry in self.waiting:  # a sender may have others
+            if entry.origin in self.barred:
+                self.barred[entry.origin] = entry
+        return chosen
+
+
+def _may_come_again(entry: SetAsideInput) -> bool:
+    """Whether its sender keeps it until someone says that it is done."""
+    if not entry.payload or not entry.role:
+        return False
+    try:
+        _, inputs = decode_inputs(entry.payload)
+    except (msgspec.MsgspecError, KeyError):
+        return False
+    return discarded(inputs[0]) is not None
+
+
+def _size(entry: SetAsideInput) -> int:
+    return len(entry.payload) + len(entry.traceback) + len(entry.what) + len(entry.error)

@@ -1,0 +1,191 @@
+"""The files of one broker's directory: what they are called and what they say.
+
+`state` is the last snapshot, `journal-N` the inputs since, `written` how far the journal was
+written, and `set-aside/` what could not be handled. It decides which of them belong together, and
+reads what older programs wrote. It writes nothing.
+
+A journal exists, with its first record, before a state names it. So one that is missing is lost,
+wherever the process ended.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from byway.core.broker_config import BrokerConfig
+from byway.model.addresses import Neighbour
+from byway.model.errors import StorageError
+from byway.storage.record_files import RecordFile, decode_as
+
+STATE: Final = "state"
+JOURNAL: Final = "journal"
+WRITTEN: Final = "written"
+_MARK: Final = Struct(">QQ")  # number of a journal, its length
+_CHECK: Final = Struct(">I")
+_RENAMED: Final[dict[str, str]] = {}
+"""Settings of `BrokerConfig` that had another name in an older state."""
+
+
+class State(msgspec.Struct, array_like=True):
+    """What the state file holds."""
+
+    id: str
+    journal: int
+    """Number of the journal that goes on from here."""
+    starts: int
+    """How often a broker has begun here."""
+    version: str
+    """Of the program. Another one may draw other conclusions from the same inputs."""
+    boot: str
+    """Names the machine's present run; empty if that cannot be told."""
+    complete: bool
+    """No journal follows: the broker stopped cleanly."""
+    synced: bool
+    """What was kept survives a loss of power."""
+    neighbours: list[Neighbour]
+    """Those that were listed."""
+    config: BrokerConfig
+    """What inputs must be replayed with."""
+    up: list[str]
+    """Links that were up."""
+    attached: list[str]
+    """Clients that were here."""
+    stale: bool
+    """The snapshot is older than what clients were told, and the broker has not begun yet."""
+    broker: bytes
+
+
+class Owner(msgspec.Struct, array_like=True):
+    """The first record of a journal: whose it is, and what it goes on from."""
+
+    id: str
+    number: int
+    previous_bytes: int | None = None
+    """How long the journal before it was; None: it goes on from a state that names it."""
+
+
+class Mark(NamedTuple):
+    """How far inputs were written before anything followed from them."""
+
+    journal: int
+    length: int
+
+
+_decode_fields: Final = msgspec.msgpack.Decoder(list[Any])
+_decode_owner: Final = msgspec.msgpack.Decoder(Owner)
+
+
+# --- journals ----------------------------------------------------------------------------------
+
+
+def journal_path(directory: Path, number: int) -> Path:
+    """Where a journal lies."""
+    return directory / f"{JOURNAL}-{number:08}"
+
+
+def journal_numbers(directory: Path) -> list[int]:
+    """Numbers of the journals that are there."""
+    prefix = f"{JOURNAL}-"
+    names = (path.name for path in directory.iterdir() if path.name.startswith(prefix))
+    numbers = (name.removeprefix(prefix) for name in names)
+    return sorted(int(number) for number in numbers if number.isdecimal())
+
+
+class Journal:
+    """A journal that is there: its first record is read. Raises `StorageError`."""
+
+    def __init__(self, directory: Path, id: str, number: int) -> None:
+        self.number = number
+        self.path = path = journal_path(directory, number)
+        self.file = RecordFile(path, JOURNAL)
+        payload = next(iter(self.file), None)
+        if payload is None:
+            raise StorageError(path, "does not say whose it is: its first record is missing")
+        self.owner: Owner = decode_as(path, _decode_owner, payload)
+        if (self.owner.id, self.owner.number) != (id, number):
+            raise StorageError(path, f"is journal {self.owner.number} of {self.owner.id!r}")
+
+    @property
+    def begins(self) -> bool:
+        """Whether it counts only if a state names it."""
+        return self.file.layout > 1 and self.owner.previous_bytes is None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no input is in it, not even a part of one."""
+        return next(iter(self.file), None) is None
+
+
+# --- how far it was written --------------------------------------------------------------------
+
+
+def written_mark(journal: int, length: int) -> bytes:
+    """What `written` says: a journal holds at least so many bytes that something followed from."""
+    mark = _MARK.pack(journal, length)
+    return mark + _CHECK.pack(crc32(mark))
+
+
+def read_mark(directory: Path) -> Mark | None:
+    """What `written` says, unless it is missing or damaged: then it says nothing."""
+    try:
+        data = (directory / WRITTEN).read_bytes()
+    except OSError:
+        return None
+    if len(data) != _MARK.size + _CHECK.size:
+        return None
+    mark = Mark(*_MARK.unpack_from(data))
+    return mark if written_mark(*mark) == data else None
+
+
+# --- the state ---------------------------------------------------------------------------------
+
+
+def read_state(directory: Path, id: str) -> State | None:
+    """The state that was kept, if any. Raises `StorageError`."""
+    path = directory / STATE
+    if not path.exists():
+        if (directory / WRITTEN).exists() or not _has_never_begun(directory, id):
+            raise StorageError(path, "is missing, though a broker has kept inputs here")
+        return None
+    found = [_state(path, payload) for payload in RecordFile(path, STATE)]
+    if len(found) != 1:
+        raise StorageError(path, f"holds {len(found)} records, expected 1")
+    return found[0]
+
+
+def _has_never_begun(directory: Path, id: str) -> bool:
+    """Whether there is at most what a first start leaves that ended before there was a state."""
+    journals = (Journal(directory, id, number) for number in journal_numbers(directory))
+    return all(journal.begins and journal.is_empty for journal in journals)
+
+
+def _state(path: Path, payload: bytes) -> State:
+    """A state of this program or an older one, whose settings had other names."""
+    fields = decode_as(path, _decode_fields, payload)
+    at = State.__struct_fields__.index("config")
+    if len(fields) > at and isinstance(fields[at], dict):
+        known = BrokerConfig.__struct_fields__
+        config = {_RENAMED.get(name, name): value for name, value in fields[at].items()}
+        fields[at] = {name: value for name, value in config.items() if name in known}
+    try:
+        return msgspec.convert(fields, State)
+    except msgspec.ValidationError as error:
+        raise StorageError(path, f"cannot be understood: {error}") from error
+
+
+def check_nothing_follows(directory: Path, state: State) -> None:
+    """That no journal goes on from a later state than this one. Raises `StorageError`."""
+    path = directory / STATE
+    mark = read_mark(directory)
+    if mark is not None and mark.journal >= state.journal:
+        raise StorageError(path, f"is older than journal {mark.journal}, which was written since")
+    for number in journal_numbers(directory):
+        if number >= state.journal:
+            journal = Journal(directory, state.id, number)
+            if not (journal.begins and journal.is_empty):
+                raise StorageError(path, f"is older than {journal.path.name}, which is there")

@@ -1,0 +1,391 @@
+"""Where settings come from, which source counts, and what is said about wrong ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from byway.cli.main import app
+from byway.core.broker_config import BrokerConfig
+from byway.model.addresses import Address, Neighbour
+from byway.runtime.config_sources import (
+    KEYS,
+    Reading,
+    SettingsError,
+    changed_keys,
+    plain,
+    read_settings,
+)
+from byway.runtime.settings import BrokerSettings, Limits
+
+SMALL = 'id = "B1"\nlisten = "127.0.0.1:7001"\n'
+FULL = """\
+id = "B1"
+listen = "[::1]:7001"
+neighbours = ["B2@127.0.0.1:7002", "localhost:7003"]
+data = "state"
+durability = "power"
+state_dir = "names"
+http = "127.0.0.1:9001"
+trace = "traces"
+log = "json"
+log_level = "debug"
+
+[core]
+covering = "incremental"
+incremental_bursts = [50, 1_000]
+incremental_similarities = [1, 0.5]
+selective_similarity = 0.75
+merging = true
+conformance = false
+load_interval_us = 1_000_000
+
+[limits]
+clients = 3
+slow_client = "block"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    def write(text: str) -> str:
+        path = tmp_path / "broker.toml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def read(file: str | None, *settings: str, **variables: str) -> Reading:
+    return read_settings(file, variables, {}, settings)
+
+
+def problems(file: str | None, *settings: str, **variables: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        read(file, *settings, **variables)
+    return str(caught.value).splitlines()
+
+
+# --- sources -----------------------------------------------------------------------------------
+
+
+def test_a_file_with_everything(file):
+    core = BrokerConfig(
+        covering="incremental",
+        incremental_bursts=(50, 1_000),
+        incremental_similarities=(1.0, 0.5),
+        selective_similarity=0.75,
+        merging=True,
+        conformance=False,
+        load_interval_us=1_000_000,
+        probe_cycles=True,
+    )
+    assert read(file(FULL)).settings == BrokerSettings(
+        id="B1",
+        listen=Address("::1", 7001),
+        neighbours=(
+            Neighbour(Address("127.0.0.1", 7002), "B2"),
+            Neighbour(Address("localhost", 7003)),
+        ),
+        data="state",
+        durability="power",
+        state_dir="names",
+        http=Address("127.0.0.1", 9001),
+        trace="traces",
+        log="json",
+        log_level="debug",
+        core=core,
+        limits=Limits(clients=3, slow_client="block"),
+    )
+
+
+def test_what_is_not_given_has_its_default(file):
+    reading = read(file(SMALL))
+    assert reading.settings == BrokerSettings(id="B1", listen=Address("127.0.0.1", 7001))
+    assert reading.notes == []
+
+
+def test_no_file_is_needed():
+    reading = read_settings(None, {}, {"id": "B1", "listen": "h:1", "neighbours": ["B2@h:2"]})
+    assert reading.settings.neighbours == (Neighbour(Address("h", 2), "B2"),)
+    assert reading.sources["neighbours"] == "--neighbour"
+
+
+def test_each_source_is_stronger_than_those_before(file):
+    text = SMALL + "[limits]\nclients = 1\ndrain_ms = 1\nretry_ms = 1\nkeepalive_ms = 10\n"
+    reading = read_settings(
+        file(text),
+        {
+            "BYWAY_LIMITS__DRAIN_MS": "2_000",
+            "BYWAY_LIMITS__RETRY_MS": "2",
+            "BYWAY_ID": "B2",
+            "BYWAY_DATA": "there",
+        },
+        {"id": "B3", "data": ""},
+        ["limits.retry_ms=3", "id = B4"],
+    )
+    limits = reading.settings.limits
+    assert (limits.clients, limits.drain_ms, limits.retry_ms, limits.keepalive_ms) == (
+        1,
+        2000,
+        3,
+        10,
+    )
+    assert (reading.settings.id, reading.settings.data) == ("B4", None)
+    assert reading.sources["limits.drain_ms"] == "BYWAY_LIMITS__DRAIN_MS"
+    assert reading.sources["limits.retry_ms"] == "--set limits.retry_ms=3"
+
+
+def test_variables_mean_what_their_keys_are(file):
+    reading = read(
+        file(SMALL),
+        BYWAY_NEIGHBOURS="h:1, B2@h:2",
+        BYWAY_CORE__CONFORMANCE="false",
+        BYWAY_CORE__COVERING="active",
+        BYWAY_HTTP="127.0.0.1:9",
+        OTHER="ignored",
+    )
+    settings = reading.settings
+    assert [str(n) for n in settings.neighbours] == ["h:1", "B2@h:2"]
+    assert (settings.core.conformance, settings.core.covering) == (False, "active")
+    assert settings.http == Address("127.0.0.1", 9)
+
+
+@pytest.mark.parametrize("bursts", ["7,9", "7, 9", "[7, 9]"])
+def test_numbers_and_pairs_of_them_can_be_texts(file, bursts):
+    core = read(
+        file(SMALL),
+        f"core.incremental_bursts={bursts}",
+        "core.selective_similarity=.5",
+        "core.retire_batch=0",
+        BYWAY_CORE__INCREMENTAL_SIMILARITIES="0.8,0.75",
+    ).settings.core
+    assert core.incremental_bursts == (7, 9)
+    assert core.incremental_similarities == (0.8, 0.75)
+    assert (core.selective_similarity, core.retire_batch) == (0.5, 0)
+
+
+def test_a_variable_that_looks_like_a_slip_is_noted(file):
+    reading = read(file(SMALL), BYWAY_LISTN="h:1", BYWAY_SOMETHING_ELSE="x")
+    assert reading.notes == ["BYWAY_LISTN is not known; did you mean BYWAY_LISTEN?"]
+
+
+def test_keys_of_earlier_versions_are_read_with_a_note(file):
+    path = file(SMALL + "[core]\nagreement_wait_us = 5\nstrangers_wait_us = 7\n")
+    reading = read(path)
+    assert reading.settings.core.sync_wait_us == 5
+    assert reading.sources["core.sync_wait_us"] == path
+    assert reading.notes == [
+        f"{path}: core.agreement_wait_us is called core.sync_wait_us now",
+        f"{path}: core.strangers_wait_us is not needed any more and ignored: neighbours name each "
+        "other's neighbours, so nobody waits for it",
+    ]
+
+
+def test_a_stronger_source_is_stronger_by_the_old_name_too(file):
+    path = file(SMALL + "[core]\nsync_wait_us = 5\n")
+    reading = read(path, BYWAY_CORE__AGREEMENT_WAIT_US="6")
+    assert reading.settings.core.sync_wait_us == 6
+    assert read(path, "core.agreement_wait_us=8").settings.core.sync_wait_us == 8
+    both = read(file(SMALL + "[core]\nagreement_wait_us = 5\nsync_wait_us = 9\n"))
+    assert both.settings.core.sync_wait_us == 9
+    assert "is ignored: core.sync_wait_us, its new name, is there too" in both.notes[0]
+
+
+def test_a_wrong_value_under_the_old_name_is_named(file):
+    (line,) = problems(file(SMALL), "core.agreement_wait_us=soon")
+    assert line == (
+        "--set core.agreement_wait_us=soon: core.sync_wait_us: found 'soon', "
+        "expected an integer of at least 0"
+    )
+
+
+# --- faults ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("lisen = 1", ["lisen: unknown key; did you mean 'listen'?"]),
+        ("keepalive_ms = 1", ["keepalive_ms: unknown key; did you mean 'limits.keepalive_ms'?"]),
+        ("[core]\ncoverage = 1", ["core.coverage: unknown key; did you mean 'core.covering'?"]),
+        ("[cellar]\nwine = 1", ["cellar: unknown key"]),
+        ("core = 3", ["core: found 3, expected a table"]),
+        ("data = 3", ["data: found 3, expected a text"]),
+        ("http = 9001", ["http: found 9001, expected host:port"]),
+        ('http = "9001"', ["http: '9001' is no address: expected host:port"]),
+        ('log = "yaml"', ["log: found 'yaml', expected one of human, json"]),
+        ('neighbours = "h:1"', ["neighbours: found 'h:1', expected an array of texts such as"]),
+        ('neighbours = ["h"]', ["neighbours: 'h' is no address: expected host:port"]),
+        ('neighbours = ["@h:1"]', ["neighbours: '@h:1': expected an id before the @"]),
+        ("[core]\nconformance = 1", ["core.conformance: found 1, expected true or false"]),
+        ("[core]\nhops_max = true", ["core.hops_max: found True, expected an integer from 1 to"]),
+        (
+            "[limits]\nclients = 0\nkeepalive_ms = 3.5",
+            [
+                "limits.clients: found 0, expected an integer of at least 1",
+                "limits.keepalive_ms: found 3.5, expected an integer from 10 to 3600000",
+            ],
+        ),
+        ("[core]\nbody_bytes_max = 2_000_000", ["core.body_bytes_max: found 2000000, expected"]),
+        (
+            '[core]\ncovering = "eager"',
+            [
+                "core.covering: found 'eager', expected one of active, incremental, lazy, none, "
+                "packing, selective"
+            ],
+        ),
+        (
+            "[core]\nselective_similarity = 1.5",
+            ["core.selective_similarity: found 1.5, expected a number from 0 to 1"],
+        ),
+        (
+            "[core]\nselective_similarity = nan",
+            ["core.selective_similarity: found nan, expected a number from 0 to 1"],
+        ),
+        (
+            "[core]\nmerging_false_positives = true",
+            ["core.merging_false_positives: found True, expected a number from 0 to 1"],
+        ),
+        (
+            "[core]\nincremental_bursts = [1, 2, 3]",
+            [
+                "core.incremental_bursts: found [1, 2, 3], expected an array of 2, each an integer "
+                "of at least 0"
+            ],
+        ),
+        (
+            "[core]\nincremental_bursts = [-1, 2]",
+            ["core.incremental_bursts: found [-1, 2], expected an array of 2, each an integer"],
+        ),
+        (
+            "[core]\nincremental_similarities = 0.9",
+            [
+                "core.incremental_similarities: found 0.9, expected an array of 2, each a number "
+                "from 0 to 1"
+            ],
+        ),
+        (
+            "[core]\nstatistics_max = 1",
+            ["core.statistics_max: found 1, expected an integer of at least 2"],
+        ),
+    ],
+)
+def test_faults_name_file_key_found_and_expected(file, text, expected):
+    path = file(SMALL + text)
+    found = problems(path)
+    assert len(found) == len(expected)
+    for line, words in zip(found, expected, strict=True):
+        assert line.startswith(f"{path}: {words}")
+
+
+@pytest.mark.parametrize("id", ["", "a b", "a\n", "x" * 257])
+def test_ids_are_words(file, id):
+    (line,) = problems(file(SMALL), BYWAY_ID=id)
+    assert "expected a text of 1 to 256 characters without spaces" in line
+
+
+def test_what_is_missing_is_named(file):
+    path = file("")
+    assert problems(path) == [
+        f"{path}: id: missing; expected the name of this broker",
+        f"{path}: listen: missing; expected host:port",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('neighbours = ["B1@h:2"]', "neighbours: B1@h:2 is this broker itself"),
+        ('neighbours = ["127.0.0.1:7001"]', "neighbours: 127.0.0.1:7001 is this broker itself"),
+        ('neighbours = ["h:2", "B2@h:2"]', "neighbours: h:2 is listed twice"),
+        ('neighbours = ["B2@h:2", "B2@h:3"]', "neighbours: B2 is listed twice"),
+        ("core.incremental_bursts = [2, 1]", "core.incremental_bursts: 2 is more than 1"),
+        (
+            "core.incremental_similarities = [0.6, 0.9]",
+            "core.incremental_similarities: 0.6 is less than 0.9",
+        ),
+        ('http = "127.0.0.1:7001"', "http: 127.0.0.1:7001 is the address that brokers and clients"),
+    ],
+)
+def test_contradictions_are_named(file, text, reason):
+    (line,) = problems(file(SMALL + text))
+    assert reason in line
+
+
+def test_other_sources_are_blamed_for_their_faults(file):
+    wrong = "limits.client=1", "limits.clients=many", "core.incremental_bursts=9", "nonsense"
+    found = problems(file(SMALL), *wrong, BYWAY_LOG="loud")
+    assert sorted(found) == [
+        "--set core.incremental_bursts=9: core.incremental_bursts: found '9', "
+        "expected an array of 2, each an integer of at least 0",
+        "--set limits.client=1: limits.client: unknown key; did you mean 'limits.clients'?",
+        "--set limits.clients=many: limits.clients: found 'many', "
+        "expected an integer of at least 1",
+        "--set nonsense: expected key=value",
+        "BYWAY_LOG: log: found 'loud', expected one of human, json",
+    ]
+
+
+def test_files_that_cannot_be_read_are_named(file, tmp_path):
+    assert problems("nowhere.toml") == ["nowhere.toml: cannot be read: No such file or directory"]
+    (line,) = problems(file("id = "))
+    assert "broker.toml: is not TOML: Invalid value (at " in line
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"\xff\xfe")
+    assert "is not TOML" in problems(str(path))[0]
+
+
+# --- telling -----------------------------------------------------------------------------------
+
+
+def test_every_setting_has_a_key():
+    fields = {*BrokerSettings.__struct_fields__} - {"core", "limits"}
+    fields |= {f"core.{name}" for name in BrokerConfig.__struct_fields__}
+    fields |= {f"limits.{name}" for name in Limits.__struct_fields__}
+    assert set(KEYS) == fields
+
+
+def test_what_has_changed_is_named(file):
+    before = read(file(SMALL)).settings
+    after = read(file(SMALL), "neighbours=h:1", "limits.clients=7", "core.covering=active").settings
+    assert changed_keys(before, after) == ["neighbours", "core.covering", "limits.clients"]
+    assert changed_keys(before, before) == []
+
+
+def run(*arguments: str, **variables: str):
+    return CliRunner().invoke(app, ["config", "check", *arguments], env=variables)
+
+
+def test_check_prints_a_file_that_gives_the_same_settings(file, tmp_path):
+    result = run(file(FULL), "--set", "limits.clients=5", BYWAY_LOG_LEVEL="error")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "\nclients = 5  # --set limits.clients=5\n" in result.stdout
+    assert '\nlog_level = "error"  # BYWAY_LOG_LEVEL\n' in result.stdout
+    copy = tmp_path / "copy.toml"
+    copy.write_text(result.stdout)
+    expected = read(file(FULL), "limits.clients=5", BYWAY_LOG_LEVEL="error").settings
+    assert read(str(copy)).settings == expected
+
+
+def test_check_prints_json(file):
+    result = run(file(SMALL), "--json", BYWAY_LISTN="x")
+    facts = json.loads(result.stdout)
+    assert (facts["id"], facts["data"], facts["limits"]["clients"]) == ("B1", None, 10_000)
+    assert sorted(facts.pop("sources")) == ["id", "listen"]
+    tables = {table: facts.pop(table) for table in ("core", "limits")}
+    for table, members in tables.items():
+        facts |= {f"{table}.{name}": value for name, value in members.items()}
+    assert facts == plain(read(file(SMALL)).settings)
+    assert result.stderr == "warning: BYWAY_LISTN is not known; did you mean BYWAY_LISTEN?\n"
+
+
+def test_check_prints_all_that_is_wrong(file):
+    result = run(file("[limits]\nclients = 0"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert [line.rpartition("toml: ")[2].split(":")[0] for line in result.stderr.splitlines()] == [
+        "limits.clients",
+        "id",
+        "listen",
+    ]

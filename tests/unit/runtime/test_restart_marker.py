@@ -1,0 +1,185 @@
+"""The file that says that a broker was here before: what is in it, when it is written, and what is
+said about one that cannot be used."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from byway.core.inputs import LinkUp, NeighbourAdded, NeighbourRemoved
+from byway.model.addresses import Address, Neighbour
+from byway.model.errors import StorageError
+from byway.model.messages import Hello
+from byway.runtime.restart_marker import FILE, RestartMarker
+from byway.runtime.server import BrokerServer
+from byway.runtime.settings import BrokerSettings
+from byway.storage.storage import Storage
+
+ANYWHERE = Address("127.0.0.1", 0)
+B2 = Neighbour(Address("h", 2), "B2")
+B3 = Neighbour(Address("h", 3), "B3")
+
+
+def server(*neighbours: Neighbour) -> BrokerServer:
+    return BrokerServer(BrokerSettings(id="B1", listen=ANYWHERE, neighbours=neighbours))
+
+
+def followed(directory: Path, *neighbours: Neighbour) -> tuple[RestartMarker, BrokerServer]:
+    memory, found = RestartMarker(str(directory), "B1"), server(*neighbours)
+    memory.follow(found)
+    return memory, found
+
+
+def in_loop(test):
+    """Drivers need a running event loop."""
+
+    def run(tmp_path):
+        async def main():
+            test(tmp_path)
+
+        asyncio.run(main())
+
+    return run
+
+
+def reread(directory: Path, *listed: Neighbour) -> list[str]:
+    return RestartMarker(str(directory), "B1").names(listed)
+
+
+def test_a_first_start_knows_of_nothing(tmp_path):
+    memory = RestartMarker(str(tmp_path), "B1")
+    assert (memory.was_here, memory.names((B2,))) == (False, [])
+    assert not list(tmp_path.iterdir())
+
+
+@in_loop
+def test_the_file_is_there_from_the_start_and_follows_the_set_of_neighbours(tmp_path):
+    _, broker = followed(tmp_path / "deep" / "er", B2)
+    directory = tmp_path / "deep" / "er"
+    assert RestartMarker(str(directory), "B1").was_here
+    assert reread(directory, B2) == ["B2"]
+    broker.driver.now(NeighbourAdded("L"))
+    assert reread(directory, B2) == ["B2", "L"]
+    broker.driver.now(NeighbourRemoved("L"))
+    assert reread(directory, B2) == ["B2"]
+
+
+@in_loop
+def test_it_is_written_before_anything_is_done_and_only_if_something_changed(tmp_path):
+    memory, broker = followed(tmp_path)
+    seen = []
+    broker.open_link = lambda link: seen.append((link, reread(tmp_path)))
+    broker.driver.now(NeighbourAdded("L"))
+    assert seen == [("L", ["L"])]
+    before = memory.path.stat().st_ino
+    broker.driver.now(NeighbourAdded("L"))
+    broker.driver.now(LinkUp("L", Hello("L", 7, 0, 0, 0, 0, 0)))
+    assert memory.path.stat().st_ino == before
+
+
+@in_loop
+def test_a_neighbour_that_was_taken_off_the_list_is_not_waited_for(tmp_path):
+    _, broker = followed(tmp_path, B2, B3)
+    broker.driver.now(NeighbourAdded("L"))
+    assert reread(tmp_path, B2, B3) == ["B2", "B3", "L"]
+    assert reread(tmp_path, B3) == ["B3", "L"]
+    moved = Neighbour(Address("elsewhere", 2), "B2")
+    assert reread(tmp_path, moved, B3) == ["B2", "B3", "L"]
+    assert reread(tmp_path, Neighbour(B2.address), B3) == ["B2", "B3", "L"]
+
+
+@in_loop
+def test_who_is_listed_is_kept_up_to_date(tmp_path):
+    memory, broker = followed(tmp_path, B2)
+    broker.driver.now(NeighbourAdded("B3"))  # it dialled in
+    broker.settings = msgspec.structs.replace(broker.settings, neighbours=(B2, B3))
+    memory.look()  # as after a reload
+    assert reread(tmp_path, B2) == ["B2"]
+
+
+@in_loop
+def test_who_leaves_for_good_has_its_first_start_before_it(tmp_path):
+    memory, broker = followed(tmp_path, B2)
+    memory.forget()
+    broker.driver.now(NeighbourRemoved("B2"))
+    assert not RestartMarker(str(tmp_path), "B1").was_here
+
+
+# --- files that cannot be used -----------------------------------------------------------------
+
+
+@in_loop
+def test_another_brokers_file_is_refused(tmp_path):
+    followed(tmp_path)
+    with pytest.raises(StorageError, match=r"neighbours.json: belongs to broker 'B1', not to 'X'"):
+        RestartMarker(str(tmp_path), "X")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda data: data.replace(b"B2", b"B4"), "is damaged: its checksum is wrong"),
+        (lambda data: data[:-9], "is damaged: "),
+        (lambda _: b"", "is damaged: "),
+        (lambda _: b"\xff" * 20, "is damaged: "),
+        (lambda data: data.replace(b'"format":1', b'"format":2'), "has format 2, expected 1"),
+        (lambda _: b" " * 20_000_000, "is longer than 16777216 bytes"),
+    ],
+    ids=["another name", "cut", "empty", "no text", "newer", "long"],
+)
+def test_a_damaged_file_is_refused(tmp_path, damage, reason):
+    async def write() -> None:
+        followed(tmp_path, B2)
+
+    asyncio.run(write())
+    path = tmp_path / FILE
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(StorageError) as caught:
+        RestartMarker(str(tmp_path), "B1")
+    assert caught.value.path == str(path)
+    assert caught.value.reason.startswith(reason)
+
+
+@in_loop
+def test_a_directory_that_is_none_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="Not a directory"):
+        RestartMarker(str(tmp_path / "file"), "B1")
+    with pytest.raises(StorageError, match="cannot be written: "):
+        followed(Path("/proc/nowhere"))
+
+
+# --- together with a state ---------------------------------------------------------------------
+
+
+def test_names_count_where_no_state_was_kept(tmp_path):
+    storage = Storage(str(tmp_path))
+    core = BrokerSettings(id="B1", listen=ANYWHERE).core
+    broker = storage.restore("B1", core, (B2,), remembered="L")
+    assert list(broker.context.ends) == ["B2", "L"]
+    assert not broker.agreement.restarting
+    storage.abandon()
+
+
+def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path):
+    core = BrokerSettings(id="B1", listen=ANYWHERE).core
+    storage = Storage(str(tmp_path))
+    storage.restore("B1", core, (B2,), remembered=["L"], restarting=True)
+    storage.stop()
+    exact = Storage(str(tmp_path))
+    broker = exact.restore("B1", core, (B2,), remembered=["L", "M"], restarting=True)
+    assert list(broker.context.ends) == ["B2", "L"]
+    assert broker.agreement.restarting  # as it was when it stopped
+    exact._append(b"")  # a journal that ends within a record
+    path = max(tmp_path.glob("journal-*"))
+    exact.abandon()
+    path.write_bytes(path.read_bytes()[:-3])
+    stale = Storage(str(tmp_path))
+    broker = stale.restore("B1", core, (B2,), remembered=["L", "M"], restarting=True)
+    assert list(broker.context.ends) == ["B2", "L", "M"]
+    assert sorted(broker.agreement.missing) == ["B2", "L", "M"]
+    stale.abandon()
+    again = Storage(str(tmp_path))  # what was recalled is part of the state
+    assert list(again.restore("B1", core, (B2,)).context.ends) == ["B2", "L", "M"]
+    again.abandon()
