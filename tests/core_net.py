@@ -94,7 +94,7 @@ class Net:
         if stored:
             self.brokers[broker] = Broker.restore(state, config)
         else:
-            incarnation = old.context.incarnation + 1
+            incarnation = old.incarnation + 1
             self.brokers[broker] = Broker(broker, neighbours, config, incarnation)
         self.timers = {key: at_us for key, at_us in self.timers.items() if key[0] != broker}
         self.do(broker, Started())

@@ -74,6 +74,7 @@ class Lone:
         restored: bool = False,
     ) -> None:
         self.broker = Broker("B", links, config, trace=trace, restarting=restarting)
+        self.trace = trace
         self.all_timers = all_timers
         self.restored = restored
         self.now_us = 0
@@ -90,14 +91,9 @@ class Lone:
 
     def _restore(self) -> None:
         """Another broker goes on from the snapshot; connections are as they were."""
-        old, context = self.broker, self.broker.context
-        stored = old.snapshot()
-        self.broker = Broker.restore(stored, context.config, trace=context.trace)
+        stored = self.broker.snapshot()
+        self.broker = twin_of(self.broker, self.trace)
         assert self.broker.snapshot() == stored
-        for link, end in context.ends.items():
-            self.broker.context.ends[link].up = end.up
-        for name, client in old.clients.all.items():
-            self.broker.clients.all[name].attached = client.attached
 
     # --- neighbours ----------------------------------------------------------------------------
 
@@ -124,7 +120,7 @@ class Lone:
 
     def acknowledge(self, link: str, confirmed: int) -> list[Action]:
         """A neighbour has everything, and confirms data up to a number."""
-        control, data = (box.next - 1 for box in self.broker.context.ends[link].sent)
+        control, data = self.broker.links[link].sent
         return self.handle(FrameReceived(link, Acknowledge(control, data, confirmed)))
 
     # --- clients -------------------------------------------------------------------------------
@@ -136,6 +132,14 @@ class Lone:
 
     def ask(self, client: str, *requests: Request) -> list[Action]:
         return self.handle(ClientRequested(client, requests))
+
+
+def twin_of(original: Broker, trace: TraceBuffer | None = None) -> Broker:
+    """A broker that goes on from another one's snapshot, with its connections."""
+    return Broker.restore(
+        original.snapshot(), original.config, trace=trace, up=original.links_up,
+        attached=original.clients_attached,
+    )  # fmt: skip
 
 
 # --- actions to expect ---------------------------------------------------------------------------

@@ -30,37 +30,37 @@ class Trapped(LoadExchange):
     def _see(self, what: str, text: str | bytes) -> None:
         text = text.encode() if isinstance(text, str) else text
         if RAISES in text:
-            self.surroundings._context.adverts.claims["half"] = "changed"  # type: ignore[index]
+            self.view._context.adverts.alternates.links["half"] = "changed"  # type: ignore[index]
             raise TrappedError(f"at {what}")
         assert ASSERTS not in text, f"at {what}"
         self.handled.append(what)
 
-    def publication_received(self, publication: Publish, link: str | None) -> None:
+    def on_publication_received(self, publication: Publish, link: str | None) -> None:
         self._see("publication", publication.body)
-        super().publication_received(publication, link)
+        super().on_publication_received(publication, link)
 
-    def publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
+    def on_publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
         self._see("copy", publication.body)
-        super().publication_forwarded(publication, links)
+        super().on_publication_forwarded(publication, links)
 
-    def message_received(self, link: str, message: Any) -> None:
+    def on_message(self, link: str, message: Any) -> None:
         self._see("report", "".join(load.broker for load in message.loads))
-        super().message_received(link, message)
+        super().on_message(link, message)
 
-    def timer_fired(self, detail: str) -> None:
+    def on_timer(self, detail: str) -> None:
         self._see("timer", detail)
-        super().timer_fired(detail)
+        super().on_timer(detail)
 
-    def link_up(self, link: str) -> None:
+    def on_link_up(self, link: str) -> None:
         self._see("link up", link)
 
-    def link_down(self, link: str) -> None:
+    def on_link_down(self, link: str) -> None:
         self._see("link down", link.replace("falls", "raises"))
-        super().link_down(link)
+        super().on_link_down(link)
 
-    def load_sampled(self, sample: LoadSampled) -> None:
+    def on_load_sampled(self, sample: LoadSampled) -> None:
         self._see("sample", "".join(name for name, _ in sample.outputs))
-        super().load_sampled(sample)
+        super().on_load_sampled(sample)
 
 
 def trap(monkeypatch: Any) -> None:

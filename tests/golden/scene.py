@@ -137,7 +137,7 @@ class Scene(Net):
         """It starts again, from what it had stored or without, and meets its neighbours."""
         config = self.configs[broker]
         if stored is None:
-            incarnation = self.brokers[broker].context.incarnation + 1
+            incarnation = self.brokers[broker].incarnation + 1
             neighbours = self.neighbours[broker]
             self.brokers[broker] = Broker(broker, neighbours, config, incarnation)
         else:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import inspect
 
-from byway.core.table_sync import BUCKETS
+from byway.core.table_digests import BUCKETS
 from byway.model import messages
 from byway.model.filters import Filter
 from byway.model.messages import (

@@ -72,7 +72,7 @@ async def test_without_a_block_everything_is_opened_by_await_and_ended_by_name()
         assert (len(broker.subscriptions), len(broker.advertisements)) == (0, 0)
         await client.close()
         await client.close()
-        await until(lambda: not broker.clients.all)
+        await until(lambda: not broker.sessions)
 
 
 @in_loop
@@ -460,7 +460,7 @@ async def test_draining_waits_for_every_copy_and_takes_everything_back() -> None
         came = [event.attributes["x"] async for event in own]
         assert came == list(range(-1, len(came) - 1))
         broker = net.brokers["B1"].broker
-        await until(lambda: not broker.clients.all and len(broker.subscriptions) == 0)
+        await until(lambda: not broker.sessions and len(broker.subscriptions) == 0)
         with pytest.raises(byway.ClosedError):
             await client.publish({"x": 1})
 

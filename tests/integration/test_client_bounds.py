@@ -264,7 +264,7 @@ async def test_sessions_beyond_the_bound_are_refused_and_told() -> None:
             peer = await here.peer(f"stranger{number}", 86_400_000_000)
             peer.close()
         await until(lambda: not here.server.clients)
-        assert len(here.server.broker.clients.all) == 20
+        assert len(here.server.broker.sessions) == 20
         late = await here.peer("late", 86_400_000_000)
         await until(lambda: any(isinstance(t, Refused) for t in late.told))
         (refused,) = [t for t in late.told if isinstance(t, Refused)]

@@ -73,7 +73,7 @@ def test_a_link_stays_out_until_its_message_is_given_up(tmp_path, monkeypatch) -
             text = Metrics(first, storage).text().decode()
             assert "byway_set_aside 1.0" in text
             assert "byway_inputs_set_aside_total 1.0" in text
-            assert len(second.broker.context.unconfirmed["B1"]) == 2  # neither of them is confirmed
+            assert second.broker.unconfirmed("B1") == 2  # neither of them is confirmed
             commands = OperatorCommands(lambda: first, lambda: None).table()
             answer = await commands[DISCARD]({"which": shown.digest})
             told = json.loads(answer.body)["discarded"]

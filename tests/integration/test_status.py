@@ -37,7 +37,7 @@ async def test_a_broker_tells_of_itself_and_its_links() -> None:
 
         await net.kill("B3")
         await publisher.publish({"n": 5})
-        await until(lambda: bool(net.brokers["B2"].broker.context.unconfirmed["B3"]))
+        await until(lambda: net.brokers["B2"].broker.unconfirmed("B3") > 0)
         down = (await asker.broker_status()).links[1]
         assert (down.state, down.address, down.unconfirmed) == ("down", "", 1)
         await net.restart("B3")

@@ -13,7 +13,7 @@ from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown, NeighbourAdded, Started
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
-from byway.core.table_sync import TIMER as SYNC_TIMER
+from byway.core.recovery import TIMER as SYNC_TIMER
 from byway.model.messages import Attached, Delivery
 from tests.core_net import Net
 from tests.sim import test_routing_is_exact as exact
@@ -45,14 +45,14 @@ class OutageNet(Net):
         if a in self.away or b in self.away or {(a, b), (b, a)} & self.cut:
             return
         for here, there in ((a, b), (b, a)):
-            if there not in self.brokers[here].context.ends:
+            if not self.brokers[here].is_neighbour(there):
                 self.do(here, NeighbourAdded(there))
         super().connect(a, b)
 
     def fall(self, broker, stored):
         old = self.brokers.pop(broker)
         state = old.snapshot() if stored else None
-        self.away[broker] = state, old.context.incarnation, list(old.context.ends)
+        self.away[broker] = state, old.incarnation, list(old.neighbours)
         self.timers = {key: at_us for key, at_us in self.timers.items() if key[0] != broker}
         for neighbour in self.neighbours[broker]:
             self.flying[broker, neighbour].clear()
@@ -155,7 +155,7 @@ class OutageWorld(exact.World):
         if self.how != "told by others":
             return True
         forgot = [b for b, (state, _, _) in self.net.away.items() if state is None]
-        waiting = [b for b in self.net.brokers.values() if b.agreement.forgetful]
+        waiting = [b for b in self.net.brokers.values() if not b.is_recovered]
         return not forgot and not waiting and not self.net.cut
 
     def rise(self, _):
@@ -220,12 +220,12 @@ def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", le
     exact.check_tables(world)
     exact.check_nothing_is_left(world)
     for broker in world.net.brokers.values():
-        assert not broker.agreement.missing
-        assert not broker.agreement.forgetful
+        assert not broker.missing
+        assert broker.is_recovered
         names = sorted(world.net.neighbours[broker.name])
-        assert sorted(broker.context.ends) == names
+        assert sorted(broker.neighbours) == names
         for neighbour in names:
-            assert list(world.net.brokers[neighbour].agreement.neighbours_of[broker.name]) == names
+            assert list(world.net.brokers[neighbour].neighbours_of(broker.name)) == names
     happened["deliveries"] += sum(len(clients) for clients in world.must.values())
 
 

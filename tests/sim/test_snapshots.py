@@ -11,6 +11,7 @@ from byway.core.invariants import validate
 from byway.core.snapshot import VERSION
 from byway.model.errors import SnapshotError
 from tests.core_net import Net
+from tests.lone_broker import twin_of
 from tests.sim.test_routing_is_exact import POLICIES, World
 
 
@@ -27,7 +28,7 @@ class TwinNet(Net):
         if isinstance(event, Started):
             twin = twins.pop(broker, None) and None  # it dies with its original
         elif twin is None and self.rng.random() < 0.05:
-            twin = twins[broker] = self.twin_of(original)
+            twin = twins[broker] = twin_of(original)
         if twin is not None:
             expected = twin.handle(self.now_us, event)
             before = original.handle
@@ -39,14 +40,6 @@ class TwinNet(Net):
             assert twin.snapshot() == original.snapshot()
         else:
             super().do(broker, event)
-
-    def twin_of(self, original):
-        twin = Broker.restore(original.snapshot(), original.context.config)
-        for link, end in original.context.ends.items():
-            twin.context.ends[link].up = end.up
-        for name, client in original.clients.all.items():
-            twin.clients.all[name].attached = client.attached
-        return twin
 
 
 def compared(actions, expected):

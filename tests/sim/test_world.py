@@ -163,7 +163,7 @@ def test_periodic_messages_do_not_keep_a_world_busy():
     world.run(SECOND)
     metrics = finish(world)
     assert metrics.messages["load"] >= 4 * 9
-    known = world.nodes["B3"].broker.behaviours["load"].neighbourhood
+    known = world.nodes["B3"].broker.loads_behind("B2")
     assert [(load.broker, load.hops) for load in known] == [("B2", 1), ("B1", 2)]
 
 
@@ -329,7 +329,7 @@ def test_an_inner_broker_that_crashes_loses_nothing(stored):
     world.restart("B2", stored)
     finish(world)
     assert sink.deliveries == 2
-    assert world.nodes["B2"].broker.context.incarnation == (1 if stored else 2)
+    assert world.nodes["B2"].broker.incarnation == (1 if stored else 2)
 
 
 def test_clients_of_a_broker_without_its_state_start_anew():

@@ -1,15 +1,17 @@
 """Advertisements: they flood the tree, draw subscriptions, and end after their publications.
 
-Each is told to every neighbour but the one it came from. It is settled when the flood has been
+Each is announced to every neighbour but the one it came from. It is settled when the flood has been
 collected; subscriptions that it draws towards a neighbour go there before the answer does.
 """
 
 from __future__ import annotations
 
-from byway.core.context import Context, InFlight
+from byway.core.context import Context
+from byway.core.in_flight import InFlight
 from byway.core.subscriptions import Subscriptions
 from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Origin, with_link
+from byway.core.takeover import schedule_takeover
 from byway.model import Filter
 from byway.model.messages import (
     Advertise,
@@ -23,50 +25,48 @@ from byway.model.messages import (
 class Advertisements:
     """The advertisement table's rules."""
 
-    def __init__(
-        self, context: Context, agreement: TableSync, subscriptions: Subscriptions
-    ) -> None:
+    def __init__(self, context: Context, sync: TableSync, subscriptions: Subscriptions) -> None:
         self._context = context
-        self._agreement = agreement
+        self._sync = sync
         self._subscriptions = subscriptions
 
     # --- from neighbours -----------------------------------------------------------------------
 
     def on_advertise(self, link: str, message: Advertise) -> None:
-        """A neighbour tells of an advertisement."""
+        """A neighbour announces an advertisement."""
         known = self._context.adverts.get(message.id)
         if known is None:
             self.begin(message.id, message.filter, Origin(link))
         elif known.origin.link == link:
             known.announced += 1  # this one overtook the Unadvertise of the last
             if known.settled:
-                self._agreement.tell(link, AdvertisementSettled(message.id))
+                self._sync.send(link, AdvertisementSettled(message.id))
         else:  # an operator moves a link, or the overlay has a cycle: the first one holds
-            self._context.adverts.claim(message.id, link)
-            self._agreement.tell(link, AdvertisementSettled(message.id))
+            self._context.adverts.alternates.add(message.id, link)
+            self._sync.send(link, AdvertisementSettled(message.id))
 
     def on_settled(self, link: str, message: AdvertisementSettled) -> None:
-        """A neighbour answers."""
+        """A neighbour answers that an advertisement is settled behind it."""
         entry = self._context.adverts.get(message.id)
         if entry is None or link not in entry.awaiting:  # it may have ended meanwhile
-            self._agreement.settled(link, message.id)
+            self._sync.settle_unclaimed(link, message.id)
         else:
             self.answered(entry, link)
 
     def on_unadvertise(self, link: str, message: Unadvertise, pending: InFlight) -> None:
-        """A neighbour takes back an advertisement."""
+        """A neighbour withdraws an advertisement."""
         entry = self._context.adverts.get(message.id)
         if entry is not None and entry.origin.link == link:
             entry.announced -= 1
             if not entry.announced:
                 self.end(entry, pending)
         else:
-            self._context.adverts.disclaim(message.id, link)
+            self._context.adverts.alternates.withdraw(message.id, link)
 
     # --- coming and going ----------------------------------------------------------------------
 
     def begin(self, id: EntryId, filter: Filter, origin: Origin) -> Entry:
-        """A new advertisement, from a neighbour or a local client."""
+        """Add an advertisement of a neighbour or a local client, and announce it to all others."""
         entry = self._context.adverts.add(id, filter, origin)
         for link in self._context.ends:
             if link != origin.link:
@@ -77,14 +77,14 @@ class Advertisements:
         return entry
 
     def forward(self, entry: Entry, link: str) -> None:
-        """Tell a neighbour."""
+        """Announce an advertisement to a neighbour."""
         entry.forwarded = with_link(entry.forwarded, link)
         entry.awaiting[link] = 1
-        self._agreement.tell(link, Advertise(entry.id, entry.filter))
+        self._sync.send(link, Advertise(entry.id, entry.filter))
 
     def end(self, entry: Entry, pending: InFlight, lost: bool = False) -> None:
-        """It is over, or the neighbour that told of it is `lost`; `pending` waits until all have
-        heard of it."""
+        """Remove an advertisement that was withdrawn, or whose neighbour is `lost`; `pending` is
+        finished when all have heard of it."""
         context = self._context
         context.adverts.remove(entry)
         for link in sorted(entry.forwarded):
@@ -95,17 +95,17 @@ class Advertisements:
             context.count_control(link, message)
         if entry.origin.link is not None:
             self._subscriptions.unadvertised(entry.origin.link, entry.filter)
-        if entry.id in context.adverts.claims:
+        if entry.id in context.adverts.alternates:
             if lost:
-                self.inherit(entry.id, entry.filter)
+                self.promote_alternate(entry.id, entry.filter)
             else:
-                context.take_back(context.adverts, entry)
+                schedule_takeover(context, context.adverts, entry)
 
-    def inherit(self, id: EntryId, filter: Filter) -> None:
-        """Another neighbour that tells of an ended advertisement is its origin now."""
-        heir = self._context.adverts.heir(id)
-        if heir is not None and self._context.adverts.get(id) is None:
-            link, announced = heir
+    def promote_alternate(self, id: EntryId, filter: Filter) -> None:
+        """Make another neighbour that announces an ended advertisement its origin, if one does."""
+        alternate = self._context.adverts.alternates.promote(id)
+        if alternate is not None and self._context.adverts.get(id) is None:
+            link, announced = alternate
             self.begin(id, filter, Origin(link)).announced = announced
 
     # --- settlement ----------------------------------------------------------------------------
@@ -116,11 +116,11 @@ class Advertisements:
         self.settle(entry)
 
     def settle(self, entry: Entry) -> None:
-        """Tell where it came from, once, if nothing is waited for any more."""
+        """Answer to the origin of an advertisement, once, when no answer is awaited any more."""
         if entry.settled or entry.awaiting:
             return
         entry.settled = True
         if entry.origin.link is not None:
-            self._agreement.tell(entry.origin.link, AdvertisementSettled(entry.id))
+            self._sync.send(entry.origin.link, AdvertisementSettled(entry.id))
         else:
             self._context.out.tell(entry.origin.client, Settled(entry.id.name))

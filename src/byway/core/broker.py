@@ -1,26 +1,42 @@
 """The broker: inputs in, actions out.
 
-`Broker.handle` is the whole contract. This file puts the parts together, dispatches, and turns what
-they want sent into frames; the rules are in the parts. The way of a publication: `_on_frame` here,
-`publications`, `_flush` here.
+`Broker.handle` is the whole contract. This file puts the parts together, hands each input, message,
+request and timer to the part that has the rules for it (by table), and turns what the parts want
+sent into frames (`_flush`). It decides nothing itself.
+
+The path of a publication. From a neighbour: `_on_frame` and `_take_data` here, then
+`Publications.on_publish`. From a client: `_on_client_requested` here, then
+`Publications.on_request`. Both come together in `Publications._route`, which asks the index of the
+subscription table (`matching`) for the links and local subscriptions that match; `_forward` puts a
+copy for each link into `Outgoing`, `_deliver` gives it to `Deliveries`. `_flush` here makes frames
+of the copies, numbered and kept by each `LinkEnd`. When a neighbour confirms a copy, `_on_frame`
+calls `Publications.confirmed`; with the last copy `Context.finish` confirms the publication to
+where it came from, and `_flush` says so.
+
+The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart),
+`advertisements`, `subscriptions` (with a policy of `covering`), `takeover`, `clients` and
+`deliveries`, `publications`, `discards`, `reachability`, `cycles`, and `behaviours`. They share a
+`Context`. Others look at a broker through `broker_status`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from byway.core import snapshot
-from byway.core.actions import Action, CloseLink, OpenLink, Send, SendReply, SetTimer, Timer
+from byway.core.actions import Action, OpenLink, Send, SendReply
 from byway.core.advertisements import Advertisements
 from byway.core.behaviours import BEHAVIOURS, Behaviour, BrokerView, LoadExchange
 from byway.core.bodies import Bodies
 from byway.core.broker_config import BrokerConfig
-from byway.core.clients import RESTORE_TIMER, Clients
-from byway.core.context import TAKEOVER_TIMER, TAKEOVER_WAIT_US, Context, Counters, InFlight
-from byway.core.covering import Covering
+from byway.core.broker_status import BrokerQueries
+from byway.core.clients import RESTORE_TIMER, SESSION_TIMER, Clients
+from byway.core.context import Context
 from byway.core.covering.packing import packed
-from byway.core.cycles import Cycles
+from byway.core.deliveries import Deliveries
+from byway.core.discards import Discards
+from byway.core.in_flight import InFlight
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
@@ -38,15 +54,19 @@ from byway.core.inputs import (
     TimerFired,
 )
 from byway.core.links import LinkEnd
+from byway.core.neighbours import RECHECK_TIMER, Neighbours
 from byway.core.outgoing import Outgoing
-from byway.core.publications import Publications
+from byway.core.publications import Delivered, Forwarded, Publications, Received
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.reachability import Reachability
+from byway.core.recovery import TIMER as SYNC_TIMER
+from byway.core.recovery import Recovery
 from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.core.subscriptions import Subscriptions
-from byway.core.table_sync import TIMER as AGREEMENT_TIMER
-from byway.core.table_sync import Missing, TableSync
-from byway.core.tables import Table, without_link
+from byway.core.sync_state import Missing
+from byway.core.table_sync import TableSync
+from byway.core.takeover import TIMER as TAKEOVER_TIMER
+from byway.core.takeover import Takeover
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     CONTROL,
@@ -60,7 +80,6 @@ from byway.model.messages import (
     BrokersUnreachable,
     DeliveriesReceived,
     Disconnect,
-    Hello,
     LinkProbe,
     Message,
     NeighbourNames,
@@ -82,17 +101,12 @@ from byway.model.messages import (
     UnsubscribeRequest,
     in_parts,
 )
-from byway.model.trace_schema import DropReason, LinkChange
 from byway.trace import NullTrace, TraceBuffer
 
 _DEFAULT = BrokerConfig()
-SIFTED_MAX: Final = 2_048
-"""Publications kept for neighbours that had not told what they want, looked through at a time."""
-SIFTING_TIMER: Final = Timer("sifting")
-GIVEN_UP = "the broker could not handle it, and an operator gave it up"
 
 
-class Broker:
+class Broker(BrokerQueries):
     """One broker, without I/O, clock or chance."""
 
     def __init__(
@@ -111,32 +125,41 @@ class Broker:
         self.context = context = Context(
             name, incarnation, config, trace or NullTrace(name), bodies or Bodies()
         )
-        self.agreement = TableSync(context)
-        self._subscriptions = Subscriptions(context, self.agreement)
-        self._advertisements = Advertisements(context, self.agreement, self._subscriptions)
-        self.clients = Clients(context, self._advertisements, self._subscriptions)
-        self.publications = Publications(
-            context, self.clients, self._subscriptions.policy, self.agreement
-        )
-        self.cycles = Cycles(context, self._part_with)
+        self.behaviours = {}
         self.reachability = Reachability(context)
-        self.behaviours: dict[str, Behaviour] = {}
-        if config.load_interval_us:
-            around = BrokerView(context, LoadExchange.name)
-            self._plug_in(LoadExchange(around, config.load_interval_us, config.load_radius))
-        for neighbour in sorted(neighbours):
-            self._add_link(neighbour)
-            self.agreement.missing[neighbour] = Missing.ALL
-        self.agreement.restarting = restarting
+        self.recovery = recovery = Recovery(context)
+        self.sync = sync = TableSync(context, recovery)
+        self._subscriptions = subscriptions = Subscriptions(context, sync, recovery)
+        self._advertisements = advertisements = Advertisements(context, sync, subscriptions)
+        self._takeover = Takeover(context, advertisements, subscriptions)
+        self.deliveries = deliveries = Deliveries(context)
+        self.clients = clients = Clients(context, advertisements, subscriptions, deliveries)
+        self.publications = publications = Publications(
+            context, clients, deliveries, subscriptions.policy, recovery
+        )
+        self._neighbours = Neighbours(
+            context, recovery, sync, advertisements, subscriptions, publications,
+            self.reachability, self.behaviours,
+        )  # fmt: skip
+        self.cycles = self._neighbours.cycles
+        self._discards = Discards(context, self._neighbours, clients, publications)
         self._inputs = self._input_handlers()
         self._messages = self._message_handlers()
         self._requests = self._request_handlers()
+        self._timers = self._timer_handlers()
+        if config.load_interval_us:
+            view = BrokerView(context, LoadExchange.name)
+            self._plug_in(LoadExchange(view, config.load_interval_us, config.load_radius))
+        for neighbour in sorted(neighbours):
+            self._neighbours.add(neighbour)
+            recovery.missing[neighbour] = Missing.ALL
+        recovery.restarting = restarting
 
     def __repr__(self) -> str:
         return (
             f"<Broker {self.name}: {len(self.context.ends)} links, {len(self.advertisements)} "
-            f"advertisements, {len(self.subscriptions)} subscriptions, {len(self.clients.all)} "
-            f"clients>"
+            f"advertisements, {len(self.subscriptions)} subscriptions, "
+            f"{len(self.clients.sessions)} clients>"
         )
 
     @classmethod
@@ -147,24 +170,33 @@ class Broker:
         incarnation: int | None = None,
         trace: TraceBuffer | None = None,
         bodies: Bodies | None = None,
+        *,
+        up: Iterable[str] = (),
+        attached: Iterable[str] = (),
+        stale: bool = False,
     ) -> Broker:
         """A broker that goes on from a snapshot. Raises `SnapshotError`.
 
         Without an incarnation the snapshot must be the state after the last input: links resume.
-        With a new one it may be older: tables are compared with every neighbour's.
+        With a new one it may be older: tables are compared with every neighbour's. A broker that
+        goes on with connections which still exist has links `up` and clients `attached`. `stale`:
+        sessions may be older than what their clients were told, and end when the broker starts.
         """
         state = snapshot.read(data)
         links = [link.peer for link in state.links]
         broker = cls(state.name, links, config, incarnation or state.incarnation, trace, bodies)
-        snapshot.put(state, broker)
+        snapshot.restore(state, broker)
+        broker.clients.sessions_stale = stale
         if incarnation is not None:
-            broker.agreement.missing = dict.fromkeys(links, Missing.ALL)
-            broker.agreement.forgetful = broker.agreement.restarting = True
-            broker.agreement.given_up, broker.agreement.met = [], []
-            broker.clients.stale = True
+            broker.recovery.begin_from_older_state(links)
+            broker.clients.sessions_stale = True
             for end in broker.context.ends.values():
                 end.distrusted()
                 end.open = False
+        for link in up:
+            broker.context.ends[link].up = True
+        for client in attached:
+            broker.clients.sessions[client].attached = True
         return broker
 
     def snapshot(self) -> bytes:
@@ -172,8 +204,8 @@ class Broker:
         return snapshot.take(self)
 
     def take_over(self, other: Broker) -> None:
-        """Go on in the place of another one that had the same inputs, with its connections: what no
-        snapshot holds is as it was there."""
+        """Go on in the place of another broker that had the same inputs, with its connections: take
+        from it what no snapshot holds."""
         self.context.trace = other.context.trace
         self.context.counters = other.context.counters
 
@@ -192,80 +224,49 @@ class Broker:
             self._inputs[type(event)](event)
         return self._flush(out)
 
-    def hello(self, link: str) -> Hello:
-        """What to say first over a new connection to a neighbour."""
-        return self.context.ends[link].hello()
-
     def reads_data_from(self, link: str | None) -> bool:
         """Whether publications of a neighbour, or of clients (None), may be handed in: there is
         room for copies to all others. Control messages always may, and what a full neighbour sends
         too, so that two of them do not wait for each other."""
         window = self.context.config.data_window
-        if self.clients.held >= window:
+        if self.deliveries.held >= window:
             return False
         for other, waiting in self.context.unconfirmed.items():
             if len(waiting) >= window and other != link:
                 return False
         return True
 
-    @property
-    def reads_data(self) -> bool:
-        """Whether publications may be handed in wherever they come from."""
-        return self.reads_data_from(None)
+    def watch_publications(
+        self, received: Received, forwarded: Forwarded, delivered: Delivered
+    ) -> None:
+        """Call these whenever a publication is received, forwarded and delivered."""
+        self.publications.received_hooks.append(received)
+        self.publications.forwarded_hooks.append(forwarded)
+        self.publications.delivered_hooks.append(delivered)
 
-    @property
-    def advertisements(self) -> Table:
-        """The advertisement table."""
-        return self.context.adverts
-
-    @property
-    def subscriptions(self) -> Table:
-        """The subscription table."""
-        return self.context.subscriptions
-
-    @property
-    def preserved(self) -> Table:
-        """Subscriptions that ended, and are kept for links that do not know it."""
-        return self.context.preserved
-
-    @property
-    def policy(self) -> Covering:
-        """Which subscriptions are sent where."""
-        return self._subscriptions.policy
-
-    @property
-    def counters(self) -> Counters:
-        """What the broker did since it started."""
-        return self.context.counters
-
-    # --- dispatch ------------------------------------------------------------------------------
+    # --- dispatch: which part handles what -----------------------------------------------------
 
     def _input_handlers(self) -> dict[type, Callable[[Any], None]]:
         return {
             Started: self._on_started,
             FrameReceived: self._on_frame,
-            LinkUp: self._on_link_up,
-            LinkDown: self._on_link_down,
+            LinkUp: self._neighbours.on_link_up,
+            LinkDown: self._neighbours.on_link_down,
             ClientAttached: self._on_client_attached,
             ClientDetached: lambda event: self.clients.detach(event.client, event.for_good),
             ClientRequested: self._on_client_requested,
             TimerFired: self._on_timer,
             LoadSampled: self._on_load_sampled,
-            NeighbourAdded: self._on_neighbour_added,
-            NeighbourRemoved: self._on_neighbour_removed,
-            MessageDiscarded: self._on_message_discarded,
-            RequestDiscarded: self._on_request_discarded,
+            NeighbourAdded: self._neighbours.on_added,
+            NeighbourRemoved: self._neighbours.on_removed,
+            MessageDiscarded: self._discards.on_message,
+            RequestDiscarded: self._discards.on_request,
         }
 
     def _message_handlers(self) -> dict[type, Callable[[str, Any], None]]:
-        own: dict[type, Callable[[str, Any], None]] = {
-            kind: self.behaviours[behaviour.name].message_received
-            if behaviour.name in self.behaviours
-            else _ignore  # a neighbour may have it on
-            for behaviour in BEHAVIOURS
-            for kind in behaviour.messages
-        }
         return {
+            # a behaviour that is off here may be on at a neighbour
+            **{kind: _ignore for behaviour in BEHAVIOURS for kind in behaviour.messages},
             Advertise: self._advertisements.on_advertise,
             AdvertisementSettled: self._advertisements.on_settled,
             Subscribe: self._subscriptions.on_subscribe,
@@ -273,249 +274,96 @@ class Broker:
             SubscriptionsSettled: self._subscriptions.on_settled,
             Unsubscribe: self._subscriptions.on_unsubscribe,
             Retire: self._subscriptions.on_retire,
-            SyncDigest: self._on_tables_held,
-            NeighbourNames: self._on_neighbour_names,
+            SyncDigest: self._neighbours.on_digest,
+            SyncRequest: self.sync.on_request,
+            SyncNames: self.sync.on_names,
+            AdvertisementsSynced: self._neighbours.on_advertisements_synced,
+            SubscriptionsSynced: self._neighbours.on_subscriptions_synced,
+            NeighbourNames: self._neighbours.on_names,
+            Disconnect: self._neighbours.on_disconnect,
             BrokersUnreachable: self.reachability.on_unreachable,
-            SyncRequest: self.agreement.on_asked,
-            SyncNames: self.agreement.on_names,
-            AdvertisementsSynced: self._on_advertisements_told,
-            SubscriptionsSynced: self._on_subscriptions_told,
             LinkProbe: self.cycles.on_probe,
-            Disconnect: lambda link, message: self._forget_link(link, message.reason),
-            **own,
         }
 
     def _request_handlers(self) -> dict[type, Callable[[Any, Any], None]]:
         return {
-            AdvertiseRequest: self.clients.advertise,
-            UnadvertiseRequest: self.clients.unadvertise,
-            SubscribeRequest: self.clients.subscribe,
-            UnsubscribeRequest: self.clients.unsubscribe,
-            DeliveriesReceived: self.clients.received,
+            AdvertiseRequest: self.clients.on_advertise,
+            UnadvertiseRequest: self.clients.on_unadvertise,
+            SubscribeRequest: self.clients.on_subscribe,
+            UnsubscribeRequest: self.clients.on_unsubscribe,
+            DeliveriesReceived: self.clients.on_received,
             PublishRequest: self.publications.on_request,
         }
 
-    # --- the broker itself ---------------------------------------------------------------------
+    def _timer_handlers(self) -> dict[str, Callable[[str], None]]:
+        """By owner of a timer, what takes its detail."""
+        return {
+            SYNC_TIMER.owner: lambda _: self.sync.on_timer(),
+            TAKEOVER_TIMER.owner: lambda _: self._takeover.on_timer(),
+            REACHABILITY_TIMER.owner: lambda _: self.reachability.on_timer(),
+            COVERING_TIMER.owner: lambda _: self._subscriptions.policy.woken(),
+            RESTORE_TIMER.owner: lambda _: self.clients.on_grace_ended(),
+            SESSION_TIMER.owner: self.clients.on_session_expired,
+            RECHECK_TIMER.owner: lambda _: None,  # `_flush` goes on with it after every input
+        }
 
     def _plug_in(self, behaviour: Behaviour) -> None:
         """Connect a behaviour; hooks that it does not override are left out."""
         self.behaviours[behaviour.name] = behaviour
+        self._timers[behaviour.name] = behaviour.on_timer
+        self._messages |= dict.fromkeys(behaviour.messages, behaviour.on_message)
         kind = type(behaviour)
-        if kind.publication_received is not Behaviour.publication_received:
-            self.publications.received_hooks.append(behaviour.publication_received)
-        if kind.publication_forwarded is not Behaviour.publication_forwarded:
-            self.publications.forwarded_hooks.append(behaviour.publication_forwarded)
-        if kind.publication_delivered is not Behaviour.publication_delivered:
-            self.publications.delivered_hooks.append(behaviour.publication_delivered)
+        if kind.on_publication_received is not Behaviour.on_publication_received:
+            self.publications.received_hooks.append(behaviour.on_publication_received)
+        if kind.on_publication_forwarded is not Behaviour.on_publication_forwarded:
+            self.publications.forwarded_hooks.append(behaviour.on_publication_forwarded)
+        if kind.on_publication_delivered is not Behaviour.on_publication_delivered:
+            self.publications.delivered_hooks.append(behaviour.on_publication_delivered)
+
+    # --- inputs that several parts take --------------------------------------------------------
 
     def _on_started(self, event: Started) -> None:
         del event
-        self.agreement.started()
-        self.reachability.started()
-        self.clients.started()
+        self.recovery.on_started()
+        self.reachability.on_started()
+        self.clients.on_started()
         self._subscriptions.policy.started()
-        if self.advertisements.taken_back or self.subscriptions.taken_back:
-            self.context.out.do(SetTimer(TAKEOVER_TIMER, self.context.now_us + TAKEOVER_WAIT_US))
+        self._takeover.on_started()
         for link in self.context.ends:
             self.context.out.do(OpenLink(link))
         for behaviour in self.behaviours.values():
-            behaviour.started()
+            behaviour.on_started()
 
     def _on_timer(self, event: TimerFired) -> None:
-        timer: Timer = event.timer
-        if timer.owner == AGREEMENT_TIMER.owner:
-            self.agreement.waited_enough()
-        elif timer == TAKEOVER_TIMER:
-            self._inherit()
-        elif timer == REACHABILITY_TIMER:
-            self.reachability.waited_enough()
-        elif timer == RESTORE_TIMER:
-            self.clients.grace_ended()
-        elif timer == COVERING_TIMER:
-            self._subscriptions.policy.woken()
-        elif timer.owner == "session":
-            self.clients.waited_enough(timer.detail)
-        elif timer.owner in self.behaviours:
-            self.behaviours[timer.owner].timer_fired(timer.detail)
-
-    def _inherit(self) -> None:
-        """What ended a while ago, and another neighbour still tells of, is that one's."""
-        for table, part in (
-            (self.context.adverts, self._advertisements),
-            (self.context.subscriptions, self._subscriptions),
-        ):
-            ended, table.taken_back = table.taken_back, {}
-            for id, filter in ended.items():
-                part.inherit(id, filter)
+        handler = self._timers.get(event.timer.owner)
+        if handler is not None:  # else of a behaviour that was on before a restart
+            handler(event.timer.detail)
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
         self._subscriptions.policy.loaded(event.queued)
         for behaviour in self.behaviours.values():
-            behaviour.load_sampled(event)
+            behaviour.on_load_sampled(event)
 
-    # --- links ---------------------------------------------------------------------------------
+    def _on_client_attached(self, event: ClientAttached) -> None:
+        if event.resumes and event.client not in self.clients.sessions:
+            self.sync.on_restart_detected()  # it had a session here
+            self._neighbours.copy_to_missing_again()
+        self.clients.attach(event.client, event.incarnation, event.session_ttl_us, event.received)
 
-    def _add_link(self, link: str) -> None:
-        self.context.add_link(link)
-        self.agreement.add_link(link)
+    def _on_client_requested(self, event: ClientRequested) -> None:
+        for request in event.requests:
+            client = self.clients.sessions.get(event.client)
+            if client is None:
+                self.context.out.tell(event.client, Refused("", "not attached"))
+                return
+            self._requests[type(request)](client, request)
 
-    def _on_neighbour_added(self, event: NeighbourAdded) -> None:
-        link = event.neighbour
-        if link in self.context.ends or link == self.name:
-            return
-        self._learn_link(link)
-        self.context.out.do(OpenLink(link))
-
-    def _learn_link(self, link: str) -> None:
-        """There is a neighbour that the broker was not told of when it began."""
-        self._add_link(link)
-        self.agreement.came(link)
-        if link in self.agreement.missing:
-            self.publications.copy_to(link)
-        for entry in self.context.adverts:
-            self._advertisements.forward(entry, link)
-        self.agreement.tell_names()
-
-    def _on_tables_held(self, link: str, message: SyncDigest) -> None:
-        self.agreement.check_held(link, message)
-        unknown = self.agreement.unknown_names(link, message)
-        self._copy_for_returned()
-        for name in unknown:
-            if name != self.name:
-                self._learn_link(name)
-        self.agreement.on_held(link, message)
-
-    def _on_neighbour_names(self, link: str, message: NeighbourNames) -> None:
-        self.agreement.on_neighbour_names(link, message)
-        self._copy_for_returned()
-
-    def _copy_for_returned(self) -> None:
-        """Neighbours may be missing again: they may want what waits for others."""
-        returned, self.agreement.returned = self.agreement.returned, []
-        for link in returned:
-            self.publications.copy_to(link)
-
-    def _on_neighbour_removed(self, event: NeighbourRemoved) -> None:
-        if event.neighbour in self.context.ends:
-            self._part_with(event.neighbour, "it is no neighbour any more")
-
-    def _part_with(self, link: str, reason: str) -> None:
-        """A neighbour is none any more, and is told so."""
-        end = self.context.ends[link]
-        farewell = end.post(CONTROL, [Disconnect(reason)])
-        if farewell is not None:
-            self.context.out.do(Send(link, farewell))
-        self._forget_link(link, reason)
-
-    def _forget_link(self, link: str, reason: str) -> None:
-        context = self.context
-        context.adverts.forget_claims(link)
-        context.subscriptions.forget_claims(link)
-        self._forget_from(link, context.subscriptions.came_from(link))
-        self._forget_to(link)
-        for pending in context.unconfirmed.pop(link):
-            context.finish(pending)
-        end = context.ends.pop(link)
-        context.numbers.release(link)
-        for message in end.sent[DATA].kept:
-            if isinstance(message, Publish):
-                self.publications.drop(message, DropReason.LINK_LOST, link)
-        self._forget_outgoing(link)
-        if end.up:
-            self._link_is_down(link, LinkChange.CLOSED)
-        self.agreement.forget(link)
-        self.reachability.link_changed(link)
-        context.out.do(CloseLink(link, reason))
-
-    def _forget_outgoing(self, link: str) -> None:
-        """Nothing that earlier inputs of the same batch wanted there is sent any more."""
-        out = self.context.out
-        for collected in (out.messages, out.answers, out.touched, out.opening):
-            collected.pop(link, None)
-
-    def _forget_from(self, link: str, subscriptions: list[Any]) -> None:
-        """What came over a link ends."""
-        self._subscriptions.end_lost(subscriptions, lost=True)  # ids may come back another way
-        pending = self.context.nobody()
-        for entry in self.context.adverts.came_from(link):
-            self._advertisements.end(entry, pending, lost=True)
-
-    def _forget_to(self, link: str) -> None:
-        """Nothing is at the other end of a link any more."""
-        for entry in self.context.adverts:
-            entry.forwarded = without_link(entry.forwarded, link)
-            self._advertisements.answered(entry, link)
-        for entry in [*self.context.subscriptions, *self.context.preserved]:
-            self.context.taken_from(entry, link)
-            while link in entry.awaiting:
-                self._subscriptions.answered(entry, link)
-            if entry.ending is not None and not entry.forwarded:
-                self.context.preserved.remove(entry)
-
-    def _end(self, link: str) -> LinkEnd:
-        end = self.context.ends.get(link)
-        if end is None:
-            raise RemoteProtocolError(link, f"is no neighbour of {self.name}")
-        return end
-
-    def _on_link_up(self, event: LinkUp) -> None:
-        link, context = event.link, self.context
-        try:
-            end = self._end(link)
-            meeting = end.meet(event.hello, event.said)
-        except RemoteProtocolError as error:
-            self._distrust(link, error)
-            return
-        if event.hello.knows not in (0, context.incarnation):
-            self.agreement.was_here()  # it has numbers of an earlier life of this broker
-        if meeting.resumed:
-            self.publications.confirmed(link, meeting.confirmed)
-            for batch in meeting.again:
-                context.out.do(Send(link, batch))
-            context.out.touched[link] = None  # what was confirmed since our greeting is news
-            self.agreement.resumed(link)
-        else:
-            lanes = context.out.messages.get(link)
-            if lanes is not None:  # of earlier inputs of the same batch: tables replace it
-                lanes[CONTROL].clear()
-            context.out.answers.pop(link, None)
-            context.out.opening.pop(link, None)
-            self.agreement.anew(link)
-            self._subscriptions.link_anew(link)
-        self.cycles.link_up(link)
-        self.reachability.link_changed(link, anew=not meeting.resumed)
-        context.trace.link_changed(
-            context.now_us, link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED
-        )
-        for behaviour in self.behaviours.values():
-            behaviour.link_up(link)
-
-    def _on_link_down(self, event: LinkDown) -> None:
-        end = self.context.ends.get(event.link)
-        if end is None or not end.up:
-            return
-        end.lost()
-        self._link_is_down(event.link, LinkChange.LOST)
-
-    def _link_is_down(self, link: str, change: LinkChange) -> None:
-        self.cycles.link_down(link)
-        self.reachability.link_changed(link)
-        self.context.trace.link_changed(self.context.now_us, link, change)
-        for behaviour in self.behaviours.values():
-            behaviour.link_down(link)
-
-    def _distrust(self, link: str, error: RemoteProtocolError) -> None:
-        """A peer broke the rules: its connection goes, and nothing else."""
-        end = self.context.ends.get(link)
-        if end is not None:
-            end.distrusted()
-            self._link_is_down(link, LinkChange.CLOSED)
-        self.context.out.do(CloseLink(link, error.reason))
+    # --- frames --------------------------------------------------------------------------------
 
     def _on_frame(self, event: FrameReceived) -> None:
         link, frame = event.link, event.frame
         try:
-            end = self._end(link)
+            end = self._neighbours.end(link)
             if not end.up:
                 return  # of a connection that was closed
             if type(frame) is Acknowledge:
@@ -530,14 +378,14 @@ class Broker:
             else:
                 raise RemoteProtocolError(link, "greets twice")
         except RemoteProtocolError as error:
-            self._distrust(link, error)
+            self._neighbours.distrust(link, error)
 
     def _take_control(self, link: str, messages: Iterable[Message]) -> None:
         for message in messages:
             self._handler(link, message)(link, message)
             if link not in self.context.ends:
-                return  # it parted
-        self._take_answers()
+                return  # it has removed this broker
+        self._neighbours.settle()
 
     def _handler(self, link: str, message: Message) -> Callable[[str, Any], None]:
         handler = self._messages.get(type(message))
@@ -559,96 +407,12 @@ class Broker:
                 kind = type(message).__name__
                 raise RemoteProtocolError(link, f"sends {kind} on the data lane")
 
-    def _on_advertisements_told(self, link: str, message: AdvertisementsSynced) -> None:
-        """What a neighbour no longer stands for ends."""
-        pending = self.context.nobody()
-        for id in message.ended:
-            entry = self.advertisements.get(id)
-            if entry is not None and entry.origin.link == link:
-                self._advertisements.end(entry, pending)
-        if not message.partial:
-            self.agreement.on_advertisements_told(link, message.provisional)
-
-    def _on_subscriptions_told(self, link: str, message: SubscriptionsSynced) -> None:
-        """What a neighbour no longer stands for ends; then data may go there."""
-        entries = [self.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
-        ended = [e for e in entries if e is not None and e.origin.link == link]
-        self._subscriptions.end_lost(ended)
-        if not message.partial:
-            self.agreement.on_subscriptions_told(link, message.provisional)
-
-    def _take_answers(self) -> None:
-        """What the comparison of tables showed to be settled."""
-        if self.agreement.progressed:
-            self.agreement.progressed = False
-            self._subscriptions.settle_all()
-        answers = self.agreement.answers
-        while answers:
-            table, id, link = answers.popleft()
-            if table is self.context.adverts:
-                entry, answered = table.get(id), self._advertisements.answered
-            else:
-                entry, answered = self.context.subscription(id), self._subscriptions.answered
-            if entry is not None and link in entry.awaiting:
-                answered(entry, link)
-
-    # --- clients -------------------------------------------------------------------------------
-
-    def _on_client_attached(self, event: ClientAttached) -> None:
-        if event.resumes and event.client not in self.clients.all:
-            self.agreement.was_here()
-            self._copy_for_returned()
-        self.clients.attach(event.client, event.incarnation, event.session_ttl_us, event.received)
-
-    def _on_client_requested(self, event: ClientRequested) -> None:
-        for request in event.requests:
-            client = self.clients.all.get(event.client)
-            if client is None:
-                self.context.out.tell(event.client, Refused("", "not attached"))
-                return
-            self._requests[type(request)](client, request)
-
-    # --- what is given up ----------------------------------------------------------------------
-
-    def _on_message_discarded(self, event: MessageDiscarded) -> None:
-        link, batch = event.link, event.batch
-        try:
-            end = self._end(link)
-            if not end.up:
-                return  # of a connection that was closed
-            first, messages = end.take(batch)
-        except RemoteProtocolError as error:
-            self._distrust(link, error)
-            return
-        self.context.out.touched[link] = None
-        for number, message in enumerate(messages, first):
-            if batch.lane is not DATA:
-                continue
-            if type(message) is Publish:
-                self.publications.drop(message, DropReason.DISCARDED, link)
-            self.context.finish(InFlight(end.window, number, link, "", 1))
-
-    def _on_request_discarded(self, event: RequestDiscarded) -> None:
-        client, request = self.clients.all.get(event.client), event.request
-        if client is None:
-            self.context.out.tell(event.client, Refused("", "not attached"))
-        elif type(request) is PublishRequest:
-            self.publications.discard(client, request, GIVEN_UP)
-        elif isinstance(request, UnsubscribeRequest):
-            for name in request.names:
-                self.context.out.tell(client.name, Refused(name, GIVEN_UP))
-        elif not isinstance(request, DeliveriesReceived):
-            assert not isinstance(request, PublishRequest)
-            self.context.out.tell(client.name, Refused(request.name, GIVEN_UP))
-
-    # --- what is to be done --------------------------------------------------------------------
-
     def _flush(self, out: Outgoing) -> list[Action]:
         """Frames for what was collected. Neighbours and clients in the order of their names."""
-        if self.agreement.answers or self.agreement.progressed:
-            self._take_answers()
-        if self.agreement.sifting:
-            self._sift(out)
+        if self.sync.settled or self.recovery.progressed:
+            self._neighbours.settle()
+        if self.recovery.rechecking:
+            self._neighbours.recheck()
         actions, touched = out.actions, out.touched
         for link, ids in out.answers.items():
             for part in in_parts(ids):
@@ -662,23 +426,6 @@ class Broker:
         for client in sorted(out.replies):
             actions.append(SendReply(client, tuple(out.replies[client])))
         return actions
-
-    def _sift(self, out: Outgoing) -> None:
-        """Neighbours have told what they want: what else was kept for them is dropped, so many at
-        a time."""
-        sifting, room = self.agreement.sifting, SIFTED_MAX
-        for link in sorted(sifting):
-            lanes, end = out.messages.get(link), self.context.ends[link]
-            if lanes is not None and not end.open:
-                end.post(DATA, lanes[DATA])  # of the same call of `handle`; not sent: not open
-                lanes[DATA].clear()
-            looked_at, sifting[link] = self.publications.sift(link, sifting[link], room)
-            room -= looked_at
-            if sifting[link] == len(self.context.unconfirmed[link]):
-                self.agreement.sifted(link)
-            if room <= 0:
-                out.do(SetTimer(SIFTING_TIMER, self.context.now_us))
-                return
 
     def _flush_link(self, link: str, out: Outgoing, actions: list[Action]) -> None:
         """Control, data, then what the peer should know of its own frames."""

@@ -1,124 +1,80 @@
-"""Clients of a broker: what they hold, and their sessions.
+"""Clients of a broker: when their sessions begin and end, and what they may hold.
 
 A client that vanishes keeps its subscriptions, advertisements and undelivered publications for the
-time it asked for; then they are removed as by unsubscribe. It decides what is kept for a client
-and when a client has gone; the tables' rules say what follows.
+time it asked for; then they are removed as by unsubscribe. It decides when a session begins, goes
+on and ends, and which requests are refused; the tables' rules say what follows, and `deliveries`
+what is kept for a client.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 import msgspec
 
 from byway.core.actions import CancelTimer, SetTimer, Timer
 from byway.core.advertisements import Advertisements
-from byway.core.context import Context, InFlight
-from byway.core.links import Window
+from byway.core.client_session import ClientSession
+from byway.core.context import Context
+from byway.core.deliveries import Deliveries
+from byway.core.in_flight import unowned
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Entry, Origin
 from byway.model import Filter
-from byway.model.bounds import DELIVERED_NAMES_MAX
 from byway.model.messages import (
     SESSION,
     AdvertiseRequest,
     Attached,
     DeliveriesReceived,
-    Delivery,
     EntryId,
     PublicationsAccepted,
     PublicationsConfirmed,
-    Publish,
     Refused,
     Settled,
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
-from byway.model.trace_schema import DropReason
 
 RESTORE_TIMER: Final = Timer("restore")
-DELIVERY_BYTES: Final = 256
-"""What keeping a delivery takes, its publication apart."""
+SESSION_TIMER: Final = Timer("session")
+"""With the client's name as its detail."""
 
 _encode = msgspec.msgpack.Encoder().encode
-
-
-class ClientSession(msgspec.Struct, eq=False):
-    """A client of this broker and what it holds, by the names it gave."""
-
-    name: str
-    incarnation: int
-    ttl_us: int = 0
-    attached: bool = True
-    adverts: dict[str, EntryId] = msgspec.field(default_factory=dict)
-    subscriptions: dict[str, EntryId] = msgspec.field(default_factory=dict)
-    counter: int = 0
-    """Of the ids given to it; it begins at the time, so that none is used again after a restart."""
-    sequence: int = 0
-    """Of its last publication."""
-    accepted: int = 0
-    """The last one that it was told to be here."""
-    window: Window = msgspec.field(default_factory=Window)
-    deliveries: int = 0
-    """Number of the last one."""
-    kept: deque[Delivery] = msgspec.field(default_factory=deque)
-    """Those that it has not acknowledged, if it may come back."""
-    kept_bytes: int = 0
-    held: deque[InFlight] = msgspec.field(default_factory=deque)
-    """Of the latest deliveries kept, those that had no room while the client had time to come back
-    after a restart: what they are copies of is not confirmed."""
-    beyond_share: int = 0
-    """Of what all sessions together keep beyond their shares, what this one does."""
-    filter_bytes: int = 0
-    """Of its subscriptions and advertisements."""
-
-    @property
-    def entries(self) -> int:
-        """Subscriptions and advertisements that it holds."""
-        return len(self.adverts) + len(self.subscriptions)
-
-    @property
-    def first_kept(self) -> int:
-        """Number of the oldest delivery that can be given again."""
-        return self.deliveries - len(self.kept) + 1
 
 
 class Clients:
     """All clients of one broker."""
 
     def __init__(
-        self, context: Context, advertisements: Advertisements, subscriptions: Subscriptions
+        self,
+        context: Context,
+        advertisements: Advertisements,
+        subscriptions: Subscriptions,
+        deliveries: Deliveries,
     ) -> None:
         self._context = context
         self._advertisements = advertisements
         self._subscriptions = subscriptions
-        self.all: dict[str, ClientSession] = {}
-        self.stale = False
-        """What was restored may be older than what clients were told."""
-        self.graceful = False
-        """Whether clients have time to come back after a restart, and lose nothing meanwhile."""
-        self.held = 0
-        """Deliveries without room that wait for clients to come back."""
-        self.sessions = 0
-        """Clients whose session is kept when they vanish."""
-        self.beyond_shares = 0
-        """What sessions keep beyond their shares, all together."""
+        self._deliveries = deliveries
+        self.sessions: dict[str, ClientSession] = {}
+        """By name, the clients that are connected or whose session is kept."""
+        self.sessions_stale = False
+        """Whether the sessions of a snapshot may be older than what their clients were told."""
+        self.durable = 0
+        """Number of sessions that are kept when their client vanishes."""
         self.entries = 0
-        """Subscriptions and advertisements of all clients."""
+        """Number of subscriptions and advertisements of all clients."""
         self.filter_bytes = 0
-        """Of all of them."""
-        config = context.config
-        self._share = config.sessions_bytes_max // 2 // max(config.sessions_max, 1)
-        self._beyond_shares_max = config.sessions_bytes_max // 2
+        """Bytes of their filters."""
 
     def recount(self) -> None:
         """Count everything anew, after clients and tables were restored."""
-        self.sessions = self.beyond_shares = self.entries = self.filter_bytes = 0
-        for client in self.all.values():
+        self.durable = self.entries = self.filter_bytes = 0
+        self._deliveries.beyond_shares = 0
+        for client in self.sessions.values():
             client.filter_bytes = client.beyond_share = 0
-            self.sessions += client.ttl_us > 0
+            self.durable += client.ttl_us > 0
             self.entries += client.entries
             for table, held in (
                 (self._context.adverts, client.adverts),
@@ -127,35 +83,35 @@ class Clients:
                 for id in held.values():
                     entry = table.get(id)
                     self._count_filter(client, 0 if entry is None else _size(entry.filter))
-            self._count_kept(client)
+            self._deliveries.count_kept(client)
 
     # --- coming and going ----------------------------------------------------------------------
 
-    def started(self) -> None:
+    def on_started(self) -> None:
         """After a restart with storage clients have some time to come back; with an older state
         they cannot go on, since ids and sequences would be used twice."""
         grace_us = self._context.config.restore_grace_us
-        for client in list(self.all.values()):
+        for client in list(self.sessions.values()):
             client.attached = False
-            if self.stale:
+            if self.sessions_stale:
                 self._end(client)
             else:
                 self._expect(client, max(client.ttl_us, grace_us))
-        self.stale = False
-        self.graceful = bool(self.all)
-        if self.graceful:
+        self.sessions_stale = False
+        self._deliveries.in_grace = bool(self.sessions)
+        if self.sessions:
             self._context.out.do(SetTimer(RESTORE_TIMER, self._context.now_us + grace_us))
 
-    def grace_ended(self) -> None:
+    def on_grace_ended(self) -> None:
         """Clients had time to come back; from now on their sessions are bounded as always."""
-        self.graceful = False
-        for client in self.all.values():
-            self._keep_within_bounds(client)
+        self._deliveries.in_grace = False
+        for client in self.sessions.values():
+            self._deliveries.keep_within_bounds(client)
 
     def attach(self, name: str, incarnation: int, ttl_us: int, received: int) -> None:
-        """A client is here: its session goes on, or a new one begins."""
+        """A client is connected: its session goes on, or a new one begins."""
         ttl_us = min(ttl_us, self._context.config.session_ttl_us_max)
-        client = self.all.get(name)
+        client = self.sessions.get(name)
         if client is not None and client.incarnation == incarnation:
             self._resume(client, ttl_us, received)
             return
@@ -165,23 +121,24 @@ class Clients:
                 self._context.out.tell(name, Refused(str(incarnation), reason))
                 return
             self._end(client)
-        client = self.all[name] = ClientSession(name, incarnation, counter=self._context.now_us)
+        client = ClientSession(name, incarnation, counter=self._context.now_us)
+        self.sessions[name] = client
         self._context.out.tell(name, Attached(resumed=False, published=0))
         self._give_session(client, ttl_us)
 
     def _give_session(self, client: ClientSession, ttl_us: int) -> None:
         """Keep a client's session for the time it asks for, if there is room for one more."""
-        self.sessions -= client.ttl_us > 0
+        self.durable -= client.ttl_us > 0
         most = self._context.config.sessions_max
-        if ttl_us and self.sessions >= most:
-            reason = f"{self.sessions} sessions are kept here already, the most there may be"
+        if ttl_us and self.durable >= most:
+            reason = f"{self.durable} sessions are kept here already, the most there may be"
             self._context.out.tell(client.name, Refused(SESSION, reason))
             ttl_us = 0
         client.ttl_us = ttl_us
-        self.sessions += ttl_us > 0
+        self.durable += ttl_us > 0
 
     def _resume(self, client: ClientSession, ttl_us: int, received: int) -> None:
-        """Everything it may have missed is told again."""
+        """Go on with a client's session: everything that it may have missed is sent again."""
         out = self._context.out
         if not client.attached:
             out.do(CancelTimer(_timer(client)))
@@ -199,18 +156,15 @@ class Clients:
                     out.tell(client.name, Settled(name))
         if client.window.finished_up_to:
             out.tell(client.name, PublicationsConfirmed(client.window.finished_up_to))
-        self.received(client, DeliveriesReceived(received))
+        self._deliveries.acknowledge(client, received)
         for delivery in client.kept:
             out.tell(client.name, delivery)
         if not client.ttl_us:
-            client.kept.clear()
-            client.kept_bytes = 0
-            self._count_kept(client)
-            self._confirm_held(client)
+            self._deliveries.clear(client)
 
     def detach(self, name: str, for_good: bool) -> None:
-        """A client is gone; it may come back while its session is kept."""
-        client = self.all.get(name)
+        """A client is no longer connected; it may come back while its session is kept."""
+        client = self.sessions.get(name)
         if client is None:
             return
         if for_good or not client.ttl_us:
@@ -220,32 +174,29 @@ class Clients:
             self._expect(client, client.ttl_us)
 
     def _expect(self, client: ClientSession, within_us: int) -> None:
+        """End the session of a client that does not come back in time."""
         self._context.out.do(SetTimer(_timer(client), self._context.now_us + within_us))
 
-    def waited_enough(self, name: str) -> None:
-        """A client has not come back in time."""
-        client = self.all.get(name)
+    def on_session_expired(self, name: str) -> None:
+        """A client has not come back in time: its session ends."""
+        client = self.sessions.get(name)
         if client is not None and not client.attached:
             self._end(client)
 
     def _end(self, client: ClientSession) -> None:
-        """As if it had taken back everything."""
+        """End a client's session, as if the client had withdrawn everything that it holds."""
         context = self._context
         if not client.attached:
             context.out.do(CancelTimer(_timer(client)))
-        for delivery in client.kept if not client.attached else ():
-            self._drop(client, delivery, DropReason.CLIENT_GONE)
-        client.kept.clear()
-        client.kept_bytes = 0
-        self._count_kept(client)
-        self._confirm_held(client)
-        del self.all[client.name]
-        self.sessions -= client.ttl_us > 0
+        self._deliveries.drop_undelivered(client)
+        self._deliveries.clear(client)
+        del self.sessions[client.name]
+        self.durable -= client.ttl_us > 0
         self.entries -= client.entries
         self.filter_bytes -= client.filter_bytes
         subscriptions = [context.subscriptions.get(id) for id in client.subscriptions.values()]
         self._subscriptions.taken_back([entry for entry in subscriptions if entry is not None])
-        pending = context.nobody()
+        pending = unowned()
         for id in client.adverts.values():
             entry = context.adverts.get(id)
             if entry is not None:
@@ -261,14 +212,15 @@ class Clients:
         client.filter_bytes += size
         self.filter_bytes += size
 
-    def _lets_go(self, client: ClientSession, entry: Entry | None) -> None:
-        """A client holds something no longer."""
+    def _release(self, client: ClientSession, entry: Entry | None) -> None:
+        """Count an entry that a client holds no longer."""
         self.entries -= 1
         if entry is not None:
             self._count_filter(client, -_size(entry.filter))
 
-    def _holds_more(self, client: ClientSession, name: str, filter: Filter, more: int = 1) -> bool:
-        """Whether a client may hold one more, or another in its place; it is told why not."""
+    def _admit(self, client: ClientSession, name: str, filter: Filter, more: int = 1) -> bool:
+        """Count one more entry that a client holds, or one in the place of another (`more` is 0),
+        if no bound forbids it; a client that is refused is told why."""
         config, size = self._context.config, _size(filter)
         for what, found, most in (
             ("subscriptions and advertisements of this client", client.entries + more,
@@ -288,50 +240,51 @@ class Clients:
         self._count_filter(client, size)
         return True
 
-    def advertise(self, client: ClientSession, request: AdvertiseRequest) -> None:
-        """A client will publish."""
+    def on_advertise(self, client: ClientSession, request: AdvertiseRequest) -> None:
+        """A client announces what it will publish."""
         if request.name in client.adverts:
             reason = "this name advertises already"
             self._context.out.tell(client.name, Refused(request.name, reason))
             return
-        if not self._holds_more(client, request.name, request.filter):
+        if not self._admit(client, request.name, request.filter):
             return
         id = client.adverts[request.name] = self._new_id(client, request.name)
         self._advertisements.begin(id, request.filter, Origin(client=client.name))
 
-    def unadvertise(self, client: ClientSession, request: UnadvertiseRequest) -> None:
-        """A client will no longer publish."""
+    def on_unadvertise(self, client: ClientSession, request: UnadvertiseRequest) -> None:
+        """A client withdraws an advertisement."""
         id = client.adverts.pop(request.name, None)
         entry = None if id is None else self._context.adverts.get(id)
         if id is not None:
-            self._lets_go(client, entry)
+            self._release(client, entry)
         if entry is None:
             reason = "no advertisement has this name"
             self._context.out.tell(client.name, Refused(request.name, reason))
             return
-        self._advertisements.end(entry, self._context.nobody())
+        self._advertisements.end(entry, unowned())
 
-    def subscribe(self, client: ClientSession, request: SubscribeRequest) -> None:
-        """A name in use gets the new filter in place: the new one comes, then the old goes."""
+    def on_subscribe(self, client: ClientSession, request: SubscribeRequest) -> None:
+        """A client subscribes. A name in use gets the new filter: the new subscription begins, then
+        the old one ends."""
         old = client.subscriptions.get(request.name)
-        if not self._holds_more(client, request.name, request.filter, old is None):
+        if not self._admit(client, request.name, request.filter, old is None):
             return
         id = client.subscriptions[request.name] = self._new_id(client, request.name)
         self._subscriptions.begin(id, request.filter, Origin(client=client.name))
         entry = None if old is None else self._context.subscriptions.get(old)
         if old is not None:
-            self._lets_go(client, entry)
+            self._release(client, entry)
         if entry is not None:
             self._subscriptions.taken_back([entry])
 
-    def unsubscribe(self, client: ClientSession, request: UnsubscribeRequest) -> None:
-        """A client no longer wants these."""
+    def on_unsubscribe(self, client: ClientSession, request: UnsubscribeRequest) -> None:
+        """A client withdraws subscriptions."""
         entries = []
         for name in request.names:
             id = client.subscriptions.pop(name, None)
             entry = None if id is None else self._context.subscriptions.get(id)
             if id is not None:
-                self._lets_go(client, entry)
+                self._release(client, entry)
             if entry is None:
                 reason = "no subscription has this name"
                 self._context.out.tell(client.name, Refused(name, reason))
@@ -339,96 +292,15 @@ class Clients:
                 entries.append(entry)
         self._subscriptions.taken_back(entries)
 
-    # --- deliveries ----------------------------------------------------------------------------
+    # --- acknowledgements ----------------------------------------------------------------------
 
-    def deliver(
-        self, name: str, publication: Publish, names: tuple[str, ...], pending: InFlight
-    ) -> None:
-        """A publication for a client: it is told if it is here, and kept if it may come back. What
-        finds no room though the client has time to come back stays unconfirmed. One
-        that more subscriptions want than a delivery may name comes in several deliveries."""
-        if len(names) > DELIVERED_NAMES_MAX:
-            for start in range(0, len(names), DELIVERED_NAMES_MAX):
-                part = names[start : start + DELIVERED_NAMES_MAX]
-                self.deliver(name, publication, part, pending)
-            return
-        client = self.all[name]
-        client.deliveries += 1
-        delivery = Delivery(client.deliveries, publication, names)
-        if client.attached:
-            self._context.out.tell(name, delivery)
-        if client.ttl_us or not client.attached:
-            client.kept.append(delivery)
-            client.kept_bytes += len(publication.body)
-            self._count_kept(client)
-            if self.graceful and self._is_over(client):
-                pending.left += 1
-                client.held.append(pending)
-                self.held += 1
-            else:
-                self._keep_within_bounds(client)
-
-    def _count_kept(self, client: ClientSession) -> None:
-        """A client's session keeps more or less than before."""
-        size = client.kept_bytes + DELIVERY_BYTES * len(client.kept)
-        beyond = max(size - self._share, 0)
-        self.beyond_shares += beyond - client.beyond_share
-        client.beyond_share = beyond
-
-    def _is_over(self, client: ClientSession) -> bool:
-        config = self._context.config
-        return (
-            len(client.kept) > config.session_messages_max
-            or client.kept_bytes > config.session_bytes_max
-            or self._is_beyond_all(client)
-        )
-
-    def _is_beyond_all(self, client: ClientSession) -> bool:
-        """Whether all sessions together keep too much, and this one more than its share."""
-        return client.beyond_share > 0 and self.beyond_shares > self._beyond_shares_max
-
-    def _keep_within_bounds(self, client: ClientSession) -> None:
-        while self._is_over(client):
-            oldest = client.kept.popleft()
-            client.kept_bytes -= len(oldest.publication.body)
-            self._count_kept(client)
-            if not client.attached:
-                self._drop(client, oldest, DropReason.QUEUE_FULL)
-        self._confirm_held(client)
-
-    def _confirm_held(self, client: ClientSession) -> None:
-        """Confirm deliveries that have room now, the oldest first: those that have none are the
-        latest ones."""
-        if not client.held:
-            return
-        config = self._context.config
-        over = len(client.kept) - config.session_messages_max
-        if client.kept_bytes > config.session_bytes_max:
-            beyond = client.kept_bytes - config.session_bytes_max
-            by_bytes = 0
-            for delivery in reversed(client.kept):
-                if beyond <= 0:
-                    break
-                beyond -= len(delivery.publication.body)
-                by_bytes += 1
-            over = max(over, by_bytes)
-        if self._is_beyond_all(client):
-            over = len(client.held)
-        while len(client.held) > max(over, 0):
-            self.held -= 1
-            self._context.finish(client.held.popleft())
-
-    def received(self, client: ClientSession, request: DeliveriesReceived) -> None:
+    def on_received(self, client: ClientSession, request: DeliveriesReceived) -> None:
         """A client has its deliveries up to a number."""
-        while client.kept and client.kept[0].number <= request.number:
-            client.kept_bytes -= len(client.kept.popleft().publication.body)
-        if client.beyond_share:
-            self._count_kept(client)
-        self._confirm_held(client)
+        self._deliveries.acknowledge(client, request.number)
 
     def acknowledge(self, name: str) -> None:
         """Tell a client which of its publications are confirmed, and which are here."""
-        client = self.all.get(name)
+        client = self.sessions.get(name)
         if client is None:
             return
         due = client.window.due()
@@ -438,18 +310,9 @@ class Clients:
             self._context.out.tell(name, PublicationsAccepted(client.sequence))
         client.accepted = client.sequence
 
-    def _drop(self, client: ClientSession, delivery: Delivery, reason: DropReason) -> None:
-        trace, message = self._context.trace, delivery.publication
-        if trace.enabled:
-            trace.dropped(
-                self._context.now_us, reason, message.publisher, message.incarnation,
-                message.sequence, message.published_us, message.hop, message.distance,
-                len(message.body), client=client.name,
-            )  # fmt: skip
-
 
 def _timer(client: ClientSession) -> Timer:
-    return Timer("session", client.name)
+    return Timer(SESSION_TIMER.owner, client.name)
 
 
 def _size(filter: Filter) -> int:

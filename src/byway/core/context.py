@@ -7,81 +7,16 @@ hands work to the next.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
 
-import msgspec
-
-from byway.core.actions import SetTimer, Timer
 from byway.core.bodies import Bodies
 from byway.core.broker_config import BrokerConfig
-from byway.core.links import LinkEnd, Window
+from byway.core.counters import Counters
+from byway.core.in_flight import InFlight
+from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
-from byway.model.messages import EntryId, Message, entries_of
+from byway.model.messages import EntryId, Message
 from byway.trace import TraceBuffer
-
-_encode = msgspec.msgpack.Encoder().encode
-
-
-TAKEOVER_TIMER: Final = Timer("takeover")
-TAKEOVER_WAIT_US: Final = 1_000_000
-
-
-class Counters:
-    """What a broker did since it started."""
-
-    __slots__ = (
-        "copies",
-        "deliveries",
-        "duplicates",
-        "matched",
-        "messages_sent",
-        "preserved",
-        "publications_published",
-        "publications_received",
-        "pure_forwarders",
-        "retired",
-        "triggered",
-    )
-
-    def __init__(self) -> None:
-        self.publications_published = 0
-        """Accepted from local clients."""
-        self.publications_received = 0
-        """Taken from neighbours, duplicates apart."""
-        self.duplicates = 0
-        self.matched = 0
-        """Publications with a local match."""
-        self.pure_forwarders = 0
-        """Publications from a neighbour without a local match."""
-        self.deliveries = 0
-        self.copies = 0
-        """Publications sent to neighbours."""
-        self.triggered = 0
-        """Subscriptions that were sent because another one that covered them went."""
-        self.preserved = 0
-        """Times that an unsubscription was not passed on over a link."""
-        self.retired = 0
-        """Times that it was in the end."""
-        self.messages_sent: dict[str, int] = {}
-        """Other messages sent to neighbours, by tag."""
-
-    def __repr__(self) -> str:
-        return f"<Counters {' '.join(f'{n}={getattr(self, n)}' for n in self.__slots__)}>"
-
-
-class InFlight(msgspec.Struct, eq=False):
-    """A data message that waits for its copies to be confirmed."""
-
-    window: Window
-    number: int
-    """Of the link's lane, or the client's sequence."""
-    link: str | None
-    """Where it came from; None: from a local client."""
-    client: str
-    left: int
-    also: list[InFlight] | None = None
-    """Copies of the same that came again and wait for the same."""
 
 
 class Context:
@@ -102,62 +37,52 @@ class Context:
         self.bodies = bodies
         self.counters = Counters()
         self.now_us = 0
+        """The time of the input that is handled."""
         self.out = Outgoing()
+        """What the current call of `handle` wants done."""
         self.ends: dict[str, LinkEnd] = {}
+        """By neighbour, this broker's end of the link, in the order of the names."""
         self.numbers = LinkNumbers()
         self.adverts = Table(self.numbers)
         self.subscriptions = Table(self.numbers)
         self.preserved = Table()
         """Subscriptions that ended, and stand for others on links that do not know it."""
         self.sent: Sent | None = None if config.covering == "none" else Sent()
-        """Of both tables, what is forwarded anywhere; not kept where nobody looks for covering."""
+        """Subscriptions of both tables that are forwarded anywhere; None where no policy looks for
+        covering."""
         self.unconfirmed: dict[str, deque[InFlight]] = {}
         """By link, for each message its outbox keeps, what it is a copy of."""
 
     def add_link(self, link: str) -> None:
-        """There is a neighbour."""
+        """Add the end of the link to a new neighbour."""
         self.ends[link] = LinkEnd(self.name, link, self.incarnation)
         self.ends = dict(sorted(self.ends.items()))
         self.unconfirmed[link] = deque()
         self.unconfirmed = dict(sorted(self.unconfirmed.items()))  # as after `restore`
 
     def subscription(self, id: EntryId) -> Entry | None:
-        """What was forwarded under an id, preserved or not."""
+        """The subscription with this id, live or preserved."""
         return self.subscriptions.get(id) or self.preserved.get(id)
 
     def sent_to(self, entry: Entry, link: str) -> None:
-        """A subscription is forwarded to a link."""
+        """Note that a subscription is forwarded to a link."""
         entry.forwarded = with_link(entry.forwarded, link)
         if self.sent is not None:
             self.sent.update(entry)
 
     def taken_from(self, entry: Entry, link: str) -> None:
-        """It is not any more."""
+        """Note that a subscription is no longer forwarded to a link."""
         entry.forwarded = without_link(entry.forwarded, link)
         if self.sent is not None:
             self.sent.update(entry)
 
-    def take_back(self, table: Table, entry: Entry) -> None:
-        """An entry ended of which another neighbour still tells: see in a while."""
-        table.taken_back[entry.id] = entry.filter
-        self.out.do(SetTimer(TAKEOVER_TIMER, self.now_us + TAKEOVER_WAIT_US))
-
-    def nobody(self) -> InFlight:
-        """Where data messages come from that nobody waits for."""
-        return InFlight(Window(), 1, None, "", 1)
-
     def count_control(self, link: str, message: Message) -> None:
         """Count and trace a message to a neighbour that is no publication."""
-        tag = message.__struct_config__.tag
-        assert isinstance(tag, str)
-        sent = self.counters.messages_sent
-        sent[tag] = sent.get(tag, 0) + 1
-        if self.trace.enabled:
-            size, entries = len(_encode(message)), entries_of(message)
-            self.trace.control_sent(self.now_us, link, tag, size, entries)
+        self.counters.count_control(message, link, self.now_us, self.trace)
 
     def finish(self, pending: InFlight) -> None:
-        """One copy of a data message is confirmed, or need not be."""
+        """One copy of a data message is confirmed, or need not be. With the last one the message
+        is finished, and whoever sent it is told at the end of this call of `handle`."""
         pending.left -= 1
         if pending.left:
             return
@@ -166,5 +91,5 @@ class Context:
             self.out.touched[pending.link] = None
         elif pending.client:
             self.out.confirming[pending.client] = None
-        for other in pending.also or ():
-            self.finish(other)
+        for duplicate in pending.duplicates or ():
+            self.finish(duplicate)

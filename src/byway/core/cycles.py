@@ -1,11 +1,11 @@
 """Cycles that an operator wired by mistake: found when a link comes up, and cut at one place.
 
-The overlay must be a tree. Each end of a link that comes up sends a probe over it that every broker
-passes on to its other neighbours, with the way it came. One that comes back names all brokers of a
-cycle, and all of them would cut the same link: the last one by name. The cycle is told round until
-it meets an end of that link, and its ends part with each other. A probe that meets another cycle
-ends there, so nothing goes round for ever. Probes tell of links that are up: they do not wait for
-one that is down, and only the last one sent over a link counts.
+The overlay must be a tree. Each end of a link that comes up sends a probe over it, which every
+broker passes on to its other neighbours with the path it took. One that comes back names all
+brokers of a cycle, and all of them would cut the same link: the last one by name. The cycle is
+passed round until it meets an end of that link, and its ends disconnect from each other. A probe
+that meets another cycle ends there, so nothing goes round for ever. Probes travel over links that
+are up: they do not wait for one that is down, and only the last one sent over a link counts.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from byway.model.messages import LinkProbe
 class Cycles:
     """The probes of one broker."""
 
-    def __init__(self, context: Context, part_with: Callable[[str, str], None]) -> None:
+    def __init__(self, context: Context, disconnect: Callable[[str, str], None]) -> None:
         self._context = context
-        self._part_with = part_with
+        self._disconnect = disconnect
         self._number = 0
         self._sent: dict[str, int] = {}
         """By link, the number of the last probe over it."""
@@ -34,11 +34,11 @@ class Cycles:
         return self._number, self._sent
 
     def restore(self, number: int, sent: dict[str, int]) -> None:
-        """Go on from a snapshot."""
+        """Go on from what `snapshot` gave."""
         self._number, self._sent = number, sent
 
-    def link_up(self, link: str) -> None:
-        """See whether a link closes a cycle."""
+    def on_link_up(self, link: str) -> None:
+        """Send a probe over a link that came up, to see whether it closes a cycle."""
         if self._context.config.probe_cycles:
             self._number += 1
             self._sent[link] = self._number
@@ -58,8 +58,8 @@ class Cycles:
                 if other != link and end.up:
                     context.out.send(other, _extended(message, context.name))
 
-    def link_down(self, link: str) -> None:
-        """What probes over it would tell is no longer so."""
+    def on_link_down(self, link: str) -> None:
+        """A link went down: probes that were sent over it do not count any more."""
         self._sent.pop(link, None)
 
     def _is_fresh(self, message: LinkProbe) -> bool:
@@ -69,15 +69,15 @@ class Cycles:
         return (message.incarnation, message.number) == (self._context.incarnation, last)
 
     def _found(self, message: LinkProbe) -> None:
-        """This is a cycle: part with the peer if its last link by name ends here, else tell the
-        next broker on it, until one is found where it does."""
+        """This is a cycle: disconnect the peer if its last link by name ends here, else send the
+        probe to the next broker on the cycle, until one is found where it does."""
         here, ends, cycle = self._context.name, self._context.ends, message.path
         last = max(tuple(sorted(pair)) for pair in pairwise(cycle))
         if here in last:
             peer = last[1] if last[0] == here else last[0]
             if peer in ends and ends[peer].up:  # else the cycle is open there
                 reason = f"the overlay has a cycle: {' – '.join(cycle)}"
-                self._part_with(peer, shortened(reason, REASON_LENGTH_MAX))
+                self._disconnect(peer, shortened(reason, REASON_LENGTH_MAX))
         elif here in cycle:
             following = cycle[cycle.index(here) + 1]
             if following != cycle[0] and following in ends and ends[following].up:

@@ -39,7 +39,7 @@ def _origins(broker: Broker) -> Iterator[str]:
     for kind, table in _tables(broker):
         for entry in table:
             link, client = entry.origin.link, entry.origin.client
-            if link is None and client not in broker.clients.all:
+            if link is None and client not in broker.clients.sessions:
                 yield f"{kind} {_name(entry)} is of client {client}, which is not here"
             if link is not None and link not in broker.context.ends:
                 yield f"{kind} {_name(entry)} came from {link}, which is no neighbour"
@@ -112,7 +112,7 @@ def _antichain(broker: Broker) -> Iterator[str]:
 
 def _clients(broker: Broker) -> Iterator[str]:
     held = {kind: 0 for kind, _ in _tables(broker)}
-    for client in broker.clients.all.values():
+    for client in broker.clients.sessions.values():
         holds = zip(_tables(broker), (client.adverts, client.subscriptions), strict=True)
         for (kind, table), ids in holds:
             held[kind] += len(ids)

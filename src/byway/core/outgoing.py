@@ -7,7 +7,7 @@ of inputs.
 from __future__ import annotations
 
 from byway.core.actions import Action
-from byway.model.messages import LANE_OF, EntryId, Message, Publish, Reply
+from byway.model.messages import CONTROL, LANE_OF, EntryId, Message, Publish, Reply
 
 
 class Outgoing:
@@ -36,7 +36,7 @@ class Outgoing:
         lanes[LANE_OF[type(message)]].append(message)
 
     def send_publication(self, link: str, message: Publish) -> None:
-        """The same for a publication, the most frequent of all."""
+        """Send a publication over a link, as `send` would; it is the most frequent message."""
         lanes = self.messages.get(link)
         if lanes is None:
             lanes = self.messages[link] = ([], [])
@@ -47,7 +47,7 @@ class Outgoing:
         self.answers.setdefault(link, []).append(id)
 
     def tell(self, client: str, reply: Reply) -> None:
-        """Give a client a reply."""
+        """Send a client a reply."""
         replies = self.replies.get(client)
         if replies is None:
             self.replies[client] = [reply]
@@ -55,5 +55,19 @@ class Outgoing:
             replies.append(reply)
 
     def do(self, action: Action) -> None:
-        """Have something else done."""
+        """Add an action that is neither a message nor a reply."""
         self.actions.append(action)
+
+    def forget_link(self, link: str) -> None:
+        """Send nothing over a link that earlier inputs of the same batch wanted sent."""
+        for collected in (self.messages, self.answers, self.touched, self.opening):
+            collected.pop(link, None)
+
+    def forget_control(self, link: str) -> None:
+        """Send no control messages over a link that earlier inputs of the same batch wanted sent,
+        and no data yet: its tables are compared anew."""
+        lanes = self.messages.get(link)
+        if lanes is not None:
+            lanes[CONTROL].clear()
+        self.answers.pop(link, None)
+        self.opening.pop(link, None)

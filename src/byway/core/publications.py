@@ -1,8 +1,9 @@
 """Publications: where each goes, and when it is confirmed to where it came from.
 
-They follow matching subscriptions. A copy is confirmed once every copy made of it is confirmed, and
-local clients have it in their session. A copy that is sent again after a neighbour died is told
-apart by its publisher's sequence; it is confirmed when the first one is.
+They follow matching subscriptions: `on_publish` or `on_request`, then `_route`, then `_forward` and
+`_deliver`. A copy is confirmed once every copy made of it is confirmed, and local clients have it
+in their session. A copy that is sent again after a neighbour died is recognised by its publisher's
+sequence; it is confirmed when the first one is.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from typing import Final
 
 import msgspec
 
-from byway.core.clients import Clients, ClientSession
-from byway.core.context import Context, InFlight
+from byway.core.client_session import ClientSession
+from byway.core.clients import Clients
+from byway.core.context import Context
 from byway.core.covering import Covering
+from byway.core.deliveries import Deliveries
+from byway.core.in_flight import InFlight
 from byway.core.links import Window
 from byway.core.outgoing import Outgoing
-from byway.core.table_sync import TableSync
+from byway.core.recovery import Recovery
 from byway.core.tables import Entry
 from byway.matching import Encoded
 from byway.model import conforms
@@ -35,14 +39,20 @@ Delivered = Callable[[Publish, Sequence[str]], None]
 
 
 class Publications:
-    """The way of publications through one broker."""
+    """The path of publications through one broker."""
 
     def __init__(
-        self, context: Context, clients: Clients, policy: Covering, agreement: TableSync
+        self,
+        context: Context,
+        clients: Clients,
+        deliveries: Deliveries,
+        policy: Covering,
+        recovery: Recovery,
     ) -> None:
         self._context = context
         self._clients = clients
-        self._agreement = agreement
+        self._deliveries = deliveries
+        self._recovery = recovery
         self._statistics = policy.statistics
         self._merging = policy.merging
         self.seen = SeenPublications(context.config.publishers_max)
@@ -52,14 +62,14 @@ class Publications:
         self._under_way: dict[tuple[str, int, int], InFlight] = {}
         self._under_way_for: Outgoing | None = None
 
-    # --- coming in -----------------------------------------------------------------------------
+    # --- in ----------------------------------------------------------------------------------
 
     def on_publish(self, link: str, window: Window, number: int, message: Publish) -> None:
-        """A publication from a neighbour, number `number` of its data lane."""
+        """Take a publication from a neighbour, number `number` of its data lane."""
         context = self._context
         pending = InFlight(window, number, link, "", 1)
         if not self.seen.is_new(message.publisher, message.incarnation, message.sequence):
-            self._again(message, link, pending)
+            self._on_duplicate(message, link, pending)
             return
         context.counters.publications_received += 1
         if message.hop > context.config.hops_max:
@@ -74,7 +84,7 @@ class Publications:
         context.finish(pending)
 
     def on_request(self, client: ClientSession, request: PublishRequest) -> None:
-        """A publication from a local client."""
+        """Take a publication from a local client."""
         context = self._context
         if request.sequence <= client.sequence:
             return  # sent again though we have it
@@ -100,7 +110,7 @@ class Publications:
         context.finish(pending)
 
     def discard(self, client: ClientSession, request: PublishRequest, reason: str) -> None:
-        """A publication of a local client is given up: it counts as published and as done."""
+        """Give up a publication of a local client: it counts as published and as finished."""
         context = self._context
         if request.sequence != client.sequence + 1:
             return  # it was here before, or another one has to come first
@@ -132,7 +142,7 @@ class Publications:
                 return None, attributes
         return "it conforms to no advertisement of this client", attributes
 
-    # --- going on ------------------------------------------------------------------------------
+    # --- out ----------------------------------------------------------------------------------
 
     def _route(
         self, message: Publish, content: Attributes | Encoded, link: str | None, pending: InFlight
@@ -142,7 +152,7 @@ class Publications:
         index = context.subscriptions.index
         mask, matched, local = index.match_routes(content, exclude)
         links: Sequence[str] = context.numbers.links(mask) if mask else ()
-        if self._agreement.missing:
+        if self._recovery.missing:
             links = self._with_missing(links, link)
         clients: Sequence[str] = ()
         if len(local):
@@ -195,7 +205,7 @@ class Publications:
             hook(onward, links)
 
     def _record(self, message: Publish, entries: Sequence[Entry], matched: int) -> None:
-        """What it tells about the local subscriptions it matched."""
+        """Record, for pruning, how far a publication came and who else wanted it."""
         assert self._statistics is not None
         distance = 0 if matched > 1 else min(message.distance, message.hop)
         count = message.count + matched - 1
@@ -207,24 +217,26 @@ class Publications:
     def _deliver(
         self, message: Publish, entries: Sequence[Entry], pending: InFlight
     ) -> Sequence[str]:
-        """Give it to local clients, each once; their names."""
+        """Give a publication to local clients, each once; their names."""
         names: dict[str, list[str]] = {}
         for entry in entries:
             names.setdefault(entry.origin.client, []).append(entry.id.name)
+        sessions, deliver = self._clients.sessions, self._deliveries.deliver
         for client, matching in names.items():
-            self._clients.deliver(client, message, tuple(matching), pending)
+            deliver(sessions[client], message, tuple(matching), pending)
         self._context.counters.deliveries += len(names)
         return list(names)
 
-    # --- neighbours that have not told what they want -------------------------------------------
+    # --- neighbours whose tables are missing ---------------------------------------------------
 
     def _with_missing(self, links: Sequence[str], link: str | None) -> Sequence[str]:
-        """The links, and those of neighbours that count as wanting everything."""
-        missing = self._agreement.missing
+        """These links, and those of neighbours whose tables are missing: they count as wanting
+        everything."""
+        missing = self._recovery.missing
         return sorted({*links, *(name for name in missing if name != link)})
 
     def copy_to(self, newcomer: str) -> None:
-        """A neighbour turns out to be missing: it may want what waits for others that are, too.
+        """Copy to a neighbour that turns out to be missing what waits for others that are.
 
         All publications of one publisher came over one link, so each of these queues has all of
         them, in order, or none; or the latest, if its neighbour was given up in between, and has
@@ -233,7 +245,7 @@ class Publications:
         context = self._context
         has = {id(pending) for pending in context.unconfirmed[newcomer]}
         found: dict[int, tuple[Publish, InFlight]] = {}
-        for link in sorted(self._agreement.missing):
+        for link in sorted(self._recovery.missing):
             if link != newcomer:
                 waiting = context.out.messages.get(link, ((), ()))[1]
                 kept = (*context.ends[link].sent[1].kept, *waiting)
@@ -248,8 +260,8 @@ class Publications:
             self._put_in_order(newcomer, list(found.values()))
 
     def _put_in_order(self, link: str, more: list[tuple[Publish, InFlight]]) -> None:
-        """Add copies to what waits for a neighbour, so that each publisher's are in order. What it
-        was sent already came too early for that."""
+        """Add copies to what waits for a neighbour, so that each publisher's are in order; after
+        what it was sent already."""
         context = self._context
         end, lanes = context.ends[link], context.out.messages.get(link)
         if end.open:
@@ -272,11 +284,11 @@ class Publications:
         end.sent[DATA].renumber()
         context.unconfirmed[link] = deque(pending for _, pending in queue)
 
-    def sift(self, link: str, position: int, room: int) -> tuple[int, int]:
-        """A neighbour has told everything: what was kept for it in vain is dropped and confirmed.
+    def recheck(self, link: str, position: int, room: int) -> tuple[int, int]:
+        """Drop and confirm what was kept for a neighbour that turns out not to want it.
 
-        `position` of the oldest have been looked at; so many more are now, at most. How many, and
-        the new position.
+        The oldest `position` messages have been rechecked; at most `room` more are now. Returns how
+        many were, and the new position.
         """
         context = self._context
         end, waiting = context.ends[link], context.unconfirmed[link]
@@ -309,23 +321,23 @@ class Publications:
         mask, _, _ = self._context.subscriptions.index.match_routes(content, None)
         return bool(mask >> number & 1)
 
-    # --- coming again --------------------------------------------------------------------------
+    # --- duplicates and confirmations ----------------------------------------------------------
 
-    def _again(self, message: Publish, link: str, pending: InFlight) -> None:
-        """It was here before: it is done when the first copy is."""
+    def _on_duplicate(self, message: Publish, link: str, pending: InFlight) -> None:
+        """A publication was here before: it is finished when the first one is."""
         self._context.counters.duplicates += 1
         self.drop(message, DropReason.DUPLICATE, link)
         first = self._first_copy(message)
         if first is None or not first.left or first.link != link:
-            # done with; or it came round a cycle, where the first would wait for itself
+            # finished; or it came round a cycle, where the first would wait for itself
             self._context.finish(pending)
-        elif first.also is None:
-            first.also = [pending]
+        elif first.duplicates is None:
+            first.duplicates = [pending]
         else:
-            first.also.append(pending)
+            first.duplicates.append(pending)
 
     def _first_copy(self, message: Publish) -> InFlight | None:
-        """The publication that copies of `message` still under way were made of."""
+        """What copies of the same publication that are still unconfirmed were made of."""
         context = self._context
         if self._under_way_for is not context.out:  # looked up once for all inputs of a call
             self._under_way_for = context.out
@@ -361,6 +373,7 @@ class Publications:
             )  # fmt: skip
 
     def drop(self, message: Publish, reason: DropReason, link: str | None) -> None:
+        """Trace that a publication is dropped."""
         if self._context.trace.enabled:
             self._context.trace.dropped(self._context.now_us, reason, *_header(message), link=link)
 

@@ -14,7 +14,7 @@ from byway.model.messages import BrokersUnreachable
 
 TIMER: Final = Timer("reachability")
 DELAY_US: Final = 2_000_000
-"""A link that is down for less is not worth a word."""
+"""A link that is down for less is not reported."""
 NAMES_MAX: Final = 64
 """Brokers that are named; with more, the first of them by name."""
 _Names = dict[str, tuple[str, ...]]
@@ -45,12 +45,12 @@ class Reachability:
         """All brokers that are known to be out of reach."""
         return sorted({name for link in self._context.ends for name in self.behind(link)})
 
-    def link_changed(self, link: str, anew: bool = False) -> None:
-        """A link came up or went down, or a neighbour is none any more. One whose numbers start
-        anew knows nothing of what it was told."""
-        if anew:
+    def on_link_changed(self, link: str, reset: bool = False) -> None:
+        """A link came up or went down, or a neighbour was removed. After a `reset` the neighbour
+        knows nothing of what it was told."""
+        if reset:
             self._said.pop(link, None)
-        if link not in self._context.ends or anew:
+        if link not in self._context.ends or reset:
             self._behind.pop(link, None)
         self._changed[link] = self._context.now_us
         self._wait()
@@ -62,7 +62,7 @@ class Reachability:
             at_us = max(min(self._changed.values()) + DELAY_US, self._context.now_us)
             self._context.out.do(SetTimer(TIMER, at_us))
 
-    def started(self) -> None:
+    def on_started(self) -> None:
         """The broker begins: neighbours have a while to come."""
         self._changed = dict.fromkeys(self._context.ends, self._context.now_us)
 
@@ -74,11 +74,11 @@ class Reachability:
     def restore(
         self, down: list[str], changed: dict[str, int], behind: _Names, said: _Names
     ) -> None:
-        """Go on from a snapshot."""
+        """Go on from what `snapshot` gave."""
         self._down, self._changed, self._behind, self._said = set(down), changed, behind, said
 
-    def waited_enough(self) -> None:
-        """Links are judged that have not changed for a while; of others that was said stands."""
+    def on_timer(self) -> None:
+        """Judge links that have not changed for a while; what was said of the others stands."""
         since_us = self._context.now_us - DELAY_US
         self._changed = {link: at for link, at in self._changed.items() if at > since_us}
         self._down = {

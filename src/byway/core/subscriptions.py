@@ -13,8 +13,10 @@ from typing import Final
 from byway.core.actions import SetTimer, Timer
 from byway.core.context import Context
 from byway.core.covering import POLICIES, Covering, Withdrawals
+from byway.core.recovery import Recovery
 from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Origin, Withdrawal
+from byway.core.takeover import schedule_takeover
 from byway.model import Attributes, Filter
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -38,9 +40,10 @@ _NONE: Final[Withdrawals] = {}
 class Subscriptions:
     """The subscription table's rules, and the moves of its covering policy."""
 
-    def __init__(self, context: Context, agreement: TableSync) -> None:
+    def __init__(self, context: Context, sync: TableSync, recovery: Recovery) -> None:
         self._context = context
-        self._agreement = agreement
+        self._sync = sync
+        self._recovery = recovery
         self.policy: Covering = POLICIES[context.config.covering](self, context.config)
 
     # --- from neighbours -----------------------------------------------------------------------
@@ -54,7 +57,7 @@ class Subscriptions:
         elif known.origin.link == link:
             raise RemoteProtocolError(link, f"subscribes {message.id} again")
         else:  # an operator moves a link, or the overlay has a cycle: the first one holds
-            self._context.subscriptions.claim(message.id, link)
+            self._context.subscriptions.alternates.add(message.id, link)
             self._context.out.answer(link, message.id)
 
     def on_subscribe_many(self, link: str, message: SubscribeMany) -> None:
@@ -74,7 +77,7 @@ class Subscriptions:
         for id in message.ids:
             entry = self._context.subscription(id)
             if entry is None or link not in entry.awaiting:  # it may have ended meanwhile
-                self._agreement.settled(link, id)
+                self._sync.settle_unclaimed(link, id)
             else:
                 self.answered(entry, link)
 
@@ -97,7 +100,7 @@ class Subscriptions:
             if entry is not None and entry.origin.link == link:
                 entries.append(entry)
             else:
-                self._context.subscriptions.disclaim(id, link)
+                self._context.subscriptions.alternates.withdraw(id, link)
         self.end(entries, endings)
 
     def taken_back(self, entries: Sequence[Entry]) -> None:
@@ -126,23 +129,23 @@ class Subscriptions:
         for link in sorted(set().union(*(entry.forwarded for entry in entries))):
             self.policy.left([e for e in entries if link in e.forwarded], link, endings)
         self.policy.gone(entries)
-        for entry in entries if context.subscriptions.claims else ():
-            if entry.id in context.subscriptions.claims:
+        for entry in entries if context.subscriptions.alternates.links else ():
+            if entry.id in context.subscriptions.alternates:
                 if lost:
-                    self.inherit(entry.id, entry.filter)
+                    self.promote_alternate(entry.id, entry.filter)
                 else:
-                    context.take_back(context.subscriptions, entry)
+                    schedule_takeover(context, context.subscriptions, entry)
 
     def end_lost(self, entries: Sequence[Entry], lost: bool = False) -> None:
         """Forget entries that a neighbour no longer knows of, or whose neighbour is `lost`."""
         self.end(entries, self.policy.lost(entries), lost)
 
-    def inherit(self, id: EntryId, filter: Filter) -> None:
-        """Another neighbour that tells of an ended subscription is its origin now."""
-        heir = self._context.subscriptions.heir(id)
-        if heir is not None and self._context.subscriptions.get(id) is None:
+    def promote_alternate(self, id: EntryId, filter: Filter) -> None:
+        """Make another neighbour that announces an ended subscription its origin, if one does."""
+        alternate = self._context.subscriptions.alternates.promote(id)
+        if alternate is not None and self._context.subscriptions.get(id) is None:
             self._forget_preserved(id)
-            self.begin(id, filter, Origin(heir[0]))
+            self.begin(id, filter, Origin(alternate[0]))
 
     def advertised(self, link: str, filter: Filter) -> None:
         """An advertisement came from `link`: subscriptions that it may feed go there."""
@@ -173,7 +176,7 @@ class Subscriptions:
         """Tell where it came from, once, if nothing is waited for any more."""
         if entry.settled or entry.awaiting or entry.following:
             return
-        if not self._agreement.knows_adverts_but(entry.origin.link):
+        if not self._recovery.knows_adverts_except(entry.origin.link):
             return
         entry.settled = True
         if entry.origin.link is not None:
@@ -215,7 +218,7 @@ class Subscriptions:
         """Send a subscription over a link."""
         self._context.sent_to(entry, link)
         entry.awaiting[link] = entry.awaiting.get(link, 0) + 1
-        self._agreement.tell(link, Subscribe(entry.id, entry.filter))
+        self._sync.send(link, Subscribe(entry.id, entry.filter))
 
     def quench(self, entry: Entry, quencher: Entry, link: str) -> None:
         """It is settled there when its quencher is."""
@@ -227,7 +230,7 @@ class Subscriptions:
         self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Withdrawals
     ) -> None:
         """Take subscriptions back; answers that are outstanding still come, if they were asked."""
-        silent = self._agreement.is_silent(link)
+        silent = self._sync.awaits_digest(link)
         for entry in entries:
             self._context.taken_from(entry, link)
             if quencher is not None:
@@ -257,13 +260,13 @@ class Subscriptions:
             else:
                 plain.append(entry.id)
         for part in in_parts(retired) if retired else ():
-            self._agreement.tell(link, Retire(part))
+            self._sync.send(link, Retire(part))
         for similarities, told in hinted.items():
             for start in range(0, len(told), HINTED_MAX):
                 ids, hints = zip(*told[start : start + HINTED_MAX], strict=True)
-                self._agreement.tell(link, Unsubscribe(ids, similarities, hints))
+                self._sync.send(link, Unsubscribe(ids, similarities, hints))
         for part in in_parts(plain) if plain else ():
-            self._agreement.tell(link, Unsubscribe(part))
+            self._sync.send(link, Unsubscribe(part))
 
     def _onward(self, ending: Withdrawal, link: str) -> tuple[Hint, ...]:
         """The hints about publishers behind a link, from one hop further on."""

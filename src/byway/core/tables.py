@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from byway.core.alternates import AlternateOrigins
 from byway.matching import MatchIndex
 from byway.model import Filter
 from byway.model.messages import EntryId, Hint
@@ -28,7 +29,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Withdrawal(msgspec.Struct, frozen=True, array_like=True):
-    """How a subscription ended for good: its owner took it back."""
+    """How a subscription ended for good: its owner withdrew it."""
 
     similarities: tuple[float, ...] = ()
     hints: tuple[Hint, ...] = ()
@@ -61,8 +62,8 @@ class Entry(msgspec.Struct, eq=False):
     settled: bool = False
     """Whether its origin was told so. It is told once."""
     announced: int = 1
-    """How often its origin announced it, and will take it back. More than once only if it was being
-    taken back when a broker on the way lost its state, and was told of it again."""
+    """How often its origin announced it, and will withdraw it. More than once only if it was being
+    withdrawn when a broker on the way lost its state, and had it announced again."""
     ending: Withdrawal | None = None
     """Set for a preserved one: it has ended, but the links it was forwarded to do not know."""
 
@@ -75,13 +76,13 @@ class Entry(msgspec.Struct, eq=False):
 
 @lru_cache(maxsize=4_096)
 def with_link(links: frozenset[str], link: str) -> frozenset[str]:
-    """The links and one more."""
+    """These links and one more, as a set that entries share."""
     return links | {link}
 
 
 @lru_cache(maxsize=4_096)
 def without_link(links: frozenset[str], link: str) -> frozenset[str]:
-    """The links but one."""
+    """These links without one, as a set that entries share."""
     return links - {link}
 
 
@@ -91,7 +92,7 @@ class LinkNumbers:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.names: list[str] = []
-        """By number; free ones have none."""
+        """Names by number; a free number has an empty name."""
         self._numbers: dict[str, int] = {}
         self._free: list[int] = []  # a heap
         self._masks: dict[int, tuple[str, ...]] = {}
@@ -118,7 +119,7 @@ class LinkNumbers:
         return self._numbers.get(link)
 
     def release(self, link: str) -> None:
-        """A neighbour is none any more, and no entry is from it: its number is free."""
+        """Free the number of a removed neighbour; no entry may be from it any more."""
         number = self._numbers.pop(link, None)
         if number is not None:
             self.names[number] = ""
@@ -140,8 +141,8 @@ class Table:
     """Entries by id, and by content in a matching index.
 
     Keys of the index are given again when an entry has gone, so that nothing grows with churn.
-    Without numbers of links it does not tell where matching entries came from: those of preserved
-    ones may be from neighbours that are none any more.
+    Without numbers of links it cannot say which links matching entries came from: preserved ones
+    may be from neighbours that were removed.
     """
 
     def __init__(self, numbers: LinkNumbers | None = None) -> None:
@@ -152,13 +153,7 @@ class Table:
         self._by_key: list[Entry | None] = []
         self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
         self.free: list[int] = []
-        self.claims: dict[EntryId, dict[str, int]] = {}
-        """By id, other neighbours that tell of the same entry, and how often. On a tree there is
-        none for long: while an operator moves a link, or before a cycle is cut."""
-        self.taken_back: dict[EntryId, Filter] = {}
-        """Entries that ended though another neighbour still tells of them. Unless that one takes
-        them back too, it is their origin after a while. At once, brokers of a cycle would take them
-        from each other for ever."""
+        self.alternates = AlternateOrigins()
 
     def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
         """Store a new entry; under a given key when it is stored again after a restart."""
@@ -183,7 +178,7 @@ class Table:
         self._entries[entry.id] = self._by_key[entry.key] = entry
 
     def remove(self, entry: Entry) -> None:
-        """Forget an entry."""
+        """Remove an entry; its key is given again."""
         self.index.remove(entry.key)
         del self._entries[entry.id]
         if self._clients is not None:
@@ -194,41 +189,8 @@ class Table:
         self._by_key[entry.key] = None
         self.free.append(entry.key)
 
-    def claim(self, id: EntryId, link: str) -> None:
-        """Another neighbour tells of an entry too."""
-        claims = self.claims.setdefault(id, {})
-        claims[link] = claims.get(link, 0) + 1
-
-    def disclaim(self, id: EntryId, link: str) -> None:
-        """It takes that back."""
-        claims = self.claims.get(id)
-        if claims is not None and link in claims:
-            claims[link] -= 1
-            if not claims[link]:
-                self._drop_claim(id, link)
-
-    def heir(self, id: EntryId) -> tuple[str, int] | None:
-        """Who else tells of an entry that has ended, if anyone does, and how often."""
-        claims = self.claims.get(id)
-        if claims is None:
-            return None
-        link = min(claims)
-        count = claims[link]
-        self._drop_claim(id, link)
-        return link, count
-
-    def forget_claims(self, link: str) -> None:
-        """A neighbour tells of nothing any more."""
-        for id in [id for id, claims in self.claims.items() if link in claims]:
-            self._drop_claim(id, link)
-
-    def _drop_claim(self, id: EntryId, link: str) -> None:
-        del self.claims[id][link]
-        if not self.claims[id]:
-            del self.claims[id]
-
     def get(self, id: EntryId) -> Entry | None:
-        """The entry of an id."""
+        """The entry with this id, if the table holds one."""
         return self._entries.get(id)
 
     def holds(self, entry: Entry) -> bool:
@@ -243,7 +205,7 @@ class Table:
 
     def origins(self, keys: npt.NDArray[Any]) -> list[str]:
         """The neighbours that entries of these keys came from, in the order of their names."""
-        assert self._numbers is not None, "this table does not tell"
+        assert self._numbers is not None, "this table has no numbers of links"
         numbers = np.unique(self._links[keys]).tolist()
         return sorted(self._numbers.names[number] for number in numbers if number >= 0)
 
@@ -285,7 +247,7 @@ class Sent:
         self._free: list[int] = []
 
     def update(self, entry: Entry) -> None:
-        """Where an entry is forwarded to has changed."""
+        """Add or remove an entry, after the set of links it is forwarded to has changed."""
         key = self._keys.get(entry.id)
         if entry.forwarded and key is None:
             key = self._keys[entry.id] = self._free.pop() if self._free else len(self._entries)

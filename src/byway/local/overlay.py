@@ -176,7 +176,7 @@ class LocalOverlay:
 
     def _is_linked(self) -> bool:
         return all(
-            not server.broker.agreement.missing.keys() & self.brokers.keys()
+            not server.broker.missing.keys() & self.brokers.keys()
             and all(
                 other in server.links and server.links[other].was_up
                 for other in self.neighbours[name]

@@ -16,7 +16,6 @@ from typing import Final
 import msgspec
 
 from byway.model.errors import BywayError, StorageError
-from byway.model.messages import DATA, Publish
 from byway.runtime.operations import Answer, Commands, Facts, said, told
 from byway.runtime.server import BrokerServer
 
@@ -123,10 +122,10 @@ class OperatorCommands:
     async def forget(self, server: BrokerServer, facts: Facts) -> Forgotten:
         """End the wait for one neighbour."""
         name = _text(facts, "neighbour")
-        ends = server.broker.context.ends
+        neighbours = server.broker.neighbours
         here = server.settings.id
-        if name not in ends:
-            known = f"it has {', '.join(ends)}" if ends else "it has none"
+        if name not in neighbours:
+            known = f"it has {', '.join(neighbours)}" if neighbours else "it has none"
             reason = f"{name} is no neighbour of {here}: {known}"
             raise CommandError(HTTPStatus.NOT_FOUND, reason)
         if name in server.links:
@@ -158,28 +157,28 @@ class OperatorCommands:
     async def leave(self, server: BrokerServer, facts: Facts) -> Left:
         """Part from the only neighbour, and end."""
         del facts
-        here, ends = server.settings.id, server.broker.context.ends
-        if len(ends) > 1:
+        here, links = server.settings.id, server.broker.links
+        if len(links) > 1:
             reason = (
-                f"{here} has {len(ends)} neighbours ({', '.join(ends)}), who would lose each other:"
-                " only a broker with one neighbour, or none, can leave for good"
+                f"{here} has {len(links)} neighbours ({', '.join(links)}), who would lose each "
+                "other: only a broker with one neighbour, or none, can leave for good"
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
-        neighbour = next(iter(ends), "")
-        if neighbour and (neighbour not in server.links or not ends[neighbour].up):
+        neighbour = next(iter(links), "")
+        if neighbour and (neighbour not in server.links or not links[neighbour].up):
             reason = (
                 f"{neighbour} is not connected and cannot be told: wait for it, or stop {here} "
                 f"and let {neighbour} forget it (byway topology forget {here}, there)"
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
         await self._drain(server, neighbour)
-        sessions = list(server.broker.clients.all.values())
+        sessions = server.broker.session_totals()
         report = Left(
             broker=here,
             neighbour=neighbour,
             clients=len(server.clients),
-            sessions=len(sessions),
-            deliveries=sum(len(client.kept) for client in sessions),
+            sessions=sessions.sessions,
+            deliveries=sessions.kept,
         )
         log.warning("it leaves for good%s", f", and parts from {neighbour}" if neighbour else "")
         if neighbour:
@@ -194,7 +193,7 @@ class OperatorCommands:
         if await server.drain(limit_ms / 1e3):
             return
         server.undrain()
-        count = len(server.broker.context.unconfirmed.get(neighbour, ()))
+        count = server.broker.unconfirmed(neighbour)
         what = f"{count} publications are not confirmed by {neighbour}"
         if not count:
             what = "clients have not read what was sent to them"
@@ -211,9 +210,8 @@ def _text(facts: Facts, key: str) -> str:
 
 
 def _dropped_with(server: BrokerServer, name: str) -> Forgotten:
-    context = server.broker.context
-    kept = context.ends[name].sent[DATA].kept
-    publishers = Counter(m.publisher for m in kept if isinstance(m, Publish))
+    broker = server.broker
+    publishers = Counter(p.publisher for p in broker.unconfirmed_publications(name))
     listed = any(name in (n.id, server.acceptance.known_as(n)) for n in server.settings.neighbours)
     return Forgotten(
         broker=server.settings.id,
@@ -221,8 +219,8 @@ def _dropped_with(server: BrokerServer, name: str) -> Forgotten:
         listed=listed,
         publications=publishers.total(),
         by_publisher=dict(publishers.most_common(PUBLISHERS_MAX)),
-        advertisements=len(context.adverts.came_from(name)),
-        subscriptions=len(context.subscriptions.came_from(name)),
+        advertisements=len(broker.advertisements.came_from(name)),
+        subscriptions=len(broker.subscriptions.came_from(name)),
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from byway._version import __version__
-from byway.core.behaviours import LoadExchange
+from byway.core.broker_status import BrokerFacts
 from byway.core.placeholders import by_link, placeholders
 from byway.core.tables import Entry, Table
 from byway.model.errors import shortened
@@ -39,27 +39,28 @@ def status_of(server: BrokerServer) -> BrokerStatus:
     preserved, mergers = placeholders(broker)
     aside = server.driver.aside
     unsettled, entries = unsettled_entries(broker)
+    facts = broker.status()
     return BrokerStatus(
         broker=broker.name,
         version=__version__,
-        incarnation=broker.context.incarnation,
+        incarnation=facts.incarnation,
         listen=str(server.address or server.settings.listen),
         clients=len(server.clients),
-        sessions_away=sum(not client.attached for client in broker.clients.all.values()),
+        sessions_away=facts.sessions.away,
         advertisements=len(broker.advertisements),
         subscriptions=len(broker.subscriptions),
         queued=server.driver.waiting,
-        links=_links(server),
+        links=_links(server, facts),
         covering=broker.policy.name,
         preserved=len(preserved),
         mergers=len(mergers),
         statistics=0 if statistics is None else len(statistics),
-        restarting=broker.agreement.restarting,
+        restarting=facts.restarting,
         missing=server.waiting.missing(),
-        away=broker.reachability.away(),
+        away=list(facts.unreachable),
         unsettled=unsettled,
         unsettled_entries=entries,
-        held=broker.clients.held,
+        held=facts.held_deliveries,
         placeholders=[_stand_in(entry) for entry in islice(broker.preserved, STAND_INS_MAX)],
         set_aside=0 if aside is None else len(aside.waiting),
         inputs_set_aside=[] if aside is None else _set_aside(aside),
@@ -94,22 +95,23 @@ def _stand_in(entry: Entry) -> PlaceholderStatus:
     )
 
 
-def _links(server: BrokerServer) -> list[LinkStatus]:
+def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
     broker = server.broker
     advertisements, advertisements_sent = _by_link(broker.advertisements)
     subscriptions, subscriptions_sent = _by_link(broker.subscriptions)
     preserved, mergers = map(by_link, placeholders(broker))
     found = []
-    for name, end in broker.context.ends.items():
+    for link in facts.links:
+        name = link.neighbour
         connection = server.links.get(name)
         found.append(
             LinkStatus(
                 broker=name,
-                state=("up" if end.open else "agreeing") if end.up else "down",
+                state=("up" if link.open else "agreeing") if link.up else "down",
                 address="" if connection is None else connection.address,
-                missing=name in broker.agreement.missing,
-                unreachable=list(broker.reachability.behind(name)),
-                unconfirmed=len(broker.context.unconfirmed[name]),
+                missing=link.missing is not None,
+                unreachable=list(link.unreachable),
+                unconfirmed=link.unconfirmed,
                 waiting=0 if connection is None else connection.waiting_messages,
                 waiting_bytes=0 if connection is None else connection.waiting_bytes,
                 advertisements=advertisements[name],
@@ -131,11 +133,6 @@ def _by_link(table: Table) -> tuple[Counter[str], Counter[str]]:
 
 
 def _behind(server: BrokerServer, link: str) -> list[BrokerLoad]:
-    exchange = server.broker.behaviours.get(LoadExchange.name)
-    if exchange is None:
-        return []
-    known = cast(LoadExchange, exchange).known.get(link, {})
-    loads = sorted(known.values(), key=lambda load: (load.hops, load.broker))
     return [
         BrokerLoad(
             broker=load.broker,
@@ -145,5 +142,5 @@ def _behind(server: BrokerServer, link: str) -> list[BrokerLoad]:
             deliveries=load.deliveries,
             queued=load.queued,
         )
-        for load in loads
+        for load in server.broker.loads_behind(link)
     ]

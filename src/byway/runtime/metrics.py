@@ -17,7 +17,6 @@ from prometheus_client.registry import Collector
 from byway._version import __version__
 from byway.core.placeholders import by_link, placeholders
 from byway.runtime.server import BrokerServer
-from byway.runtime.waiting import unsettled
 from byway.storage.storage import Storage
 
 SLOW_CLIENTS_MAX: Final = 50
@@ -63,7 +62,7 @@ class BrokerCollector(Collector):
         info = GaugeMetricFamily("byway_broker_info", "Who this is; always 1.", labels=list(labels))
         info.add_metric(list(labels.values()), 1)
         yield info
-        incarnation = broker.context.incarnation
+        incarnation = broker.incarnation
         yield _gauge(
             "byway_broker_incarnation", "Which of its lives the broker is in.", incarnation
         )
@@ -129,13 +128,12 @@ class BrokerCollector(Collector):
 
     def _by_link(self, name: str, words: str, counts: Counter[str]) -> Metric:
         family = GaugeMetricFamily(name, words, labels=["link"])
-        for link in self._server.broker.context.ends:
+        for link in self._server.broker.neighbours:
             family.add_metric([link], counts[link])
         return family
 
     def _links(self) -> Iterator[Metric]:
         server = self._server
-        context = server.broker.context
         families = [
             GaugeMetricFamily(f"byway_link_{name}", words, labels=["link"])
             for name, words in (
@@ -146,29 +144,29 @@ class BrokerCollector(Collector):
                 ("blocked_seconds", "For how long a neighbour has not been reading."),
             )
         ]
-        for link, end in context.ends.items():
+        for link, facts in server.broker.links.items():
             connection = server.links.get(link)
             queue = (0, 0, 0.0)
             if connection is not None:
                 queue = connection.waiting_messages, connection.waiting_bytes, connection.blocked_s
-            values = (int(end.up), len(context.unconfirmed[link]), *queue)
+            values = (int(facts.up), facts.unconfirmed, *queue)
             for family, value in zip(families, values, strict=True):
                 family.add_metric([link], value)
         yield from families
 
     def _waits(self) -> Iterator[Metric]:
         broker = self._server.broker
-        missing = Counter(broker.agreement.missing.keys())
+        missing = Counter(broker.missing.keys())
         words = "1 while a neighbour's tables are missing, so that it counts as wanting everything."
         yield self._by_link("byway_sync_missing", words, missing)
         words = "1 while the broker, which was here before, waits for tables without a time limit."
-        yield _gauge("byway_sync_restarting", words, int(broker.agreement.restarting))
+        yield _gauge("byway_sync_restarting", words, int(broker.is_restarting))
         words = "Brokers that are known to be out of reach."
-        yield _gauge("byway_brokers_away", words, len(broker.reachability.away()))
+        yield _gauge("byway_brokers_away", words, len(broker.unreachable))
         words = "Advertisements and subscriptions of clients here that are not settled."
-        yield _gauge("byway_unsettled_entries", words, sum(1 for _ in unsettled(broker)))
+        yield _gauge("byway_unsettled_entries", words, sum(1 for _ in broker.unsettled()))
         words = "Deliveries without room that wait for clients to come back after a restart."
-        yield _gauge("byway_deliveries_held", words, broker.clients.held)
+        yield _gauge("byway_deliveries_held", words, broker.held_deliveries)
 
     def _clients(self) -> Iterator[Metric]:
         server = self._server
@@ -179,18 +177,17 @@ class BrokerCollector(Collector):
         connections.add_metric(["client"], len(server.clients))
         connections.add_metric(["unknown"], len(server.strangers))
         yield connections
-        sessions = server.broker.clients.all.values()
-        away = sum(not client.attached for client in sessions)
+        sessions = server.broker.session_totals()
         states = GaugeMetricFamily(
             "byway_sessions", "Clients whose state is kept, by whether they are here.",
             labels=["state"],
         )  # fmt: skip
-        states.add_metric(["here"], len(sessions) - away)
-        states.add_metric(["away"], away)
+        states.add_metric(["here"], sessions.attached)
+        states.add_metric(["away"], sessions.away)
         yield states
         kept = "Deliveries kept until clients have acknowledged them."
-        yield _gauge("byway_session_messages", kept, sum(len(c.kept) for c in sessions))
-        yield _gauge("byway_session_bytes", "Their bytes.", sum(c.kept_bytes for c in sessions))
+        yield _gauge("byway_session_messages", kept, sessions.kept)
+        yield _gauge("byway_session_bytes", "Their bytes.", sessions.kept_bytes)
         yield from self._slow_clients()
 
     def _slow_clients(self) -> Iterator[Metric]:

@@ -168,15 +168,15 @@ class BrokerProcess:
                 restarting=restarting,
             )
             log.info("state is kept in %s: %s", settings.data, self._storage.story)
-        if broker.agreement.restarting:
-            names = ", ".join(sorted(broker.agreement.missing)) or "neighbours that come"
+        if broker.is_restarting:
+            names = ", ".join(sorted(broker.missing)) or "neighbours that come"
             log.info("it was here before, without its last state: it waits for %s", names)
         return broker
 
     def _part_with_removed(self, server: BrokerServer) -> None:
         removed = self._storage.removed if self._storage is not None else []
         for id in removed:
-            if id in server.broker.context.ends:
+            if server.broker.is_neighbour(id):
                 log.info("%s is no neighbour any more", id)
                 server.driver.now(NeighbourRemoved(id))
 

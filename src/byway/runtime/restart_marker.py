@@ -107,7 +107,7 @@ class RestartMarker:
         changed."""
         server = self._server
         assert server is not None
-        names, listed = tuple(server.broker.context.ends), server.settings.neighbours
+        names, listed = server.broker.neighbours, server.settings.neighbours
         listed_names = tuple(map(server.acceptance.known_as, listed))
         if (names, listed, listed_names) == (self._names, self._listed, self._listed_names):
             return

@@ -28,7 +28,6 @@ from byway.core.inputs import (
     NeighbourRemoved,
     Started,
 )
-from byway.core.links import LinkEnd
 from byway.model.addresses import Address, Neighbour, removed_neighbours
 from byway.model.bounds import KEEPALIVE_MS_MAX
 from byway.model.errors import RemoteProtocolError
@@ -231,11 +230,8 @@ class BrokerServer:
         return (
             self.driver.has_control
             or any(connection.waiting for connection in connections)
-            or any(
-                self.broker.context.unconfirmed[link] for link in self.links
-                if link in self.broker.context.unconfirmed
-            )
-        )  # fmt: skip
+            or any(self.broker.unconfirmed(link) for link in self.links)
+        )
 
     def _accept(self) -> Connection:
         """Someone connects."""
@@ -257,7 +253,7 @@ class BrokerServer:
             PROTOCOL_VERSION,
             "broker",
             self.settings.id,
-            self.broker.context.incarnation,
+            self.broker.incarnation,
             FRAME_BYTES_MAX,
             self.settings.limits.keepalive_ms,
         )
@@ -281,7 +277,7 @@ class BrokerServer:
 
     def _forget_again(self) -> None:
         """A neighbour that came back later may still name one that an operator had forgotten."""
-        for name in sorted(self.forgotten & self.broker.context.ends.keys()):
+        for name in sorted(self.forgotten.intersection(self.broker.neighbours)):
             log.info("%s was named by a neighbour: it stays forgotten", name)
             self.driver.now(NeighbourRemoved(name))
 
@@ -309,7 +305,7 @@ class BrokerServer:
     def _dial(self, neighbours: tuple[Neighbour, ...]) -> None:
         for neighbour in neighbours:
             self.forgotten.discard(neighbour.id)
-            if neighbour.id and neighbour.id not in self.broker.context.ends:
+            if neighbour.id and not self.broker.is_neighbour(neighbour.id):
                 self.driver.now(NeighbourAdded(neighbour.id))
             if neighbour not in self._diallers:
                 task = asyncio.create_task(self._dial_for_ever(neighbour))
@@ -376,7 +372,7 @@ class BrokerServer:
             return
         if connection.dialled:
             self.acceptance.learn(self._dialled[connection], name)
-        elif refusal := self.acceptance.refusal(name, {*self.broker.context.ends, *self.links}):
+        elif refusal := self.acceptance.refusal(name, {*self.broker.neighbours, *self.links}):
             log.info("broker %s at %s is refused: %s", name, connection.address, refusal)
             connection.close(refusal)
             return
@@ -389,15 +385,8 @@ class BrokerServer:
             self._drop_link(name, "another connection took its place")
         self.links[name] = connection
         self.forgotten.discard(name)
-        connection.said = self._end(name).hello()
+        connection.said = self.broker.hello(name)
         connection.send(connection.said)
-
-    def _end(self, name: str) -> LinkEnd:
-        """The end of the link to a broker. One that is no neighbour has none: it is the end that
-        it will have, once it is accepted. Nothing is kept of it before."""
-        end = self.broker.context.ends.get(name)
-        context = self.broker.context
-        return end or LinkEnd(context.name, name, context.incarnation)
 
     def _preferred(self, old: Connection, new: Connection, peer: Preamble) -> str:
         """Why the old connection stays, if it does."""
@@ -456,9 +445,9 @@ class BrokerServer:
             return
         link_up = LinkUp(name, hello, connection.said)
         events: tuple[Input, ...] = (link_up,)
-        if name not in self.broker.context.ends:
+        if not self.broker.is_neighbour(name):
             try:
-                self._end(name).meet(hello, connection.said)
+                self.broker.check_hello(name, hello, connection.said)
             except RemoteProtocolError as error:
                 connection.close(error.reason)
                 return
@@ -489,7 +478,7 @@ class BrokerServer:
 
     def _welcome(self, connection: Connection, peer: Preamble, hello: ClientHello) -> None:
         name = peer.name
-        known = self.broker.clients.all.get(name)
+        known = self.broker.session(name)
         if known is not None and known.incarnation > peer.incarnation:
             connection.close(f"a newer incarnation of client {name} was here", for_good=True)
             return
@@ -553,11 +542,11 @@ class BrokerServer:
         """Whether a broker that dialled in has not told everything, so that nobody is to wait for
         it. A broker that lost its state, or may have, cannot say so of one that it has compared
         tables with: that may be a neighbour of before."""
-        agreement = self.broker.agreement
-        telling = agreement.telling.get(name)
-        if telling is None or not connection.is_new or telling.peer_told:
+        broker, link = self.broker, self.broker.link(name)
+        if link is None or not connection.is_new or link.peer_synced:
             return False
-        return not (agreement.restarting or (agreement.forgetful and name in agreement.met))
+        may_be_old = not broker.is_recovered and broker.has_compared_with(name)
+        return not (broker.is_restarting or may_be_old)
 
     def _forget_client(self, name: str, connection: Connection) -> None:
         """What a client asked for over a connection that is gone is not done any more."""

@@ -64,7 +64,7 @@ class Tracer:
         at_us, buffer = now_us(), self.buffer
         buffer.queue_sampled(at_us, Queue.INPUT, server.driver.waiting, 0)
         for link, connection in sorted(server.links.items()):
-            if link not in server.broker.context.ends:
+            if not server.broker.is_neighbour(link):
                 continue  # it is about to be a neighbour, or not
             waiting = connection.waiting_messages, connection.waiting_bytes
             buffer.queue_sampled(at_us, Queue.OUTPUT, *waiting, link)

@@ -7,14 +7,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from byway.clock import now_us
 from byway.core.broker import Broker
-from byway.core.table_sync import Missing
+from byway.core.sync_state import Missing
 from byway.core.tables import Entry
 from byway.model.messages import EntryId
 from byway.model.status import MissingTables, UnsettledEntry
@@ -44,13 +43,13 @@ class Waiting:
 
     def look(self) -> None:
         """Notice who is missing, and who is not any more."""
-        missing, at_us = self._server.broker.agreement.missing, now_us()
+        missing, at_us = self._server.broker.missing, now_us()
         self._since_us = {name: self._since_us.get(name, at_us) for name in missing}
 
     def missing(self) -> list[MissingTables]:
         """Neighbours whose tables are missing."""
         self.look()
-        missing = self._server.broker.agreement.missing
+        missing = self._server.broker.missing
         return [
             MissingTables(
                 broker=name,
@@ -73,12 +72,12 @@ class Waiting:
         """Say it now. What was settled or did not exist at the last look is not worth a word."""
         broker = self._server.broker
         missing = self.missing()
-        found = {entry.id: entry for entry in unsettled(broker)}
+        found = {entry.id: entry for entry in broker.unsettled()}
         stuck = [entry for id, entry in found.items() if id in self._unsettled]
         self._unsettled = set(found)
         if missing:
             oldest = min(tables.since for tables in missing)
-            why = ": it restarts without its last state" if broker.agreement.restarting else ""
+            why = ": it restarts without its last state" if broker.is_restarting else ""
             names = _named([tables.broker for tables in missing])
             log.warning("waits for the tables of %s (since %s)%s", names, oldest, why)
         if stuck:
@@ -91,23 +90,9 @@ class Waiting:
             log.info("waits for nobody any more")
 
 
-def unsettled(broker: Broker) -> Iterator[Entry]:
-    """Advertisements and subscriptions of clients here that are not settled."""
-    context = broker.context
-    for client in broker.clients.all.values():
-        for table, held in (
-            (context.adverts, client.adverts),
-            (context.subscriptions, client.subscriptions),
-        ):
-            for id in held.values():
-                entry = table.get(id)
-                if entry is not None and not entry.settled:
-                    yield entry
-
-
 def unsettled_entries(broker: Broker) -> tuple[int, list[UnsettledEntry]]:
     """How many are not settled, and the first of them with who has not answered."""
-    entries = list(unsettled(broker))
+    entries = list(broker.unsettled())
     told = [
         UnsettledEntry(
             client=entry.id.client,
@@ -125,10 +110,10 @@ def waited_for(broker: Broker, entry: Entry) -> list[str]:
     where that is known, else the neighbours themselves."""
     links = {*entry.awaiting, *entry.following}
     if _kind(broker, entry) == "subscription":
-        missing = broker.agreement.missing  # nobody knows where it has to go
+        missing = broker.missing  # nobody knows where it has to go
         links |= {n for n, lacks in missing.items() if lacks is Missing.ALL}
     links.discard(entry.origin.link or "")
-    return sorted({name for link in links for name in broker.reachability.behind(link) or (link,)})
+    return sorted({name for link in links for name in broker.unreachable_behind(link) or (link,)})
 
 
 def _kind(broker: Broker, entry: Entry) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from byway.core.context import Counters
+from byway.core.counters import Counters
 from byway.model.messages import Publish
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import Work
@@ -88,10 +88,7 @@ class Watch:
         self._undecided = False
         self.publications = 0
         self.false_positives = 0
-        publications = node.broker.publications
-        publications.received_hooks.append(self._received)
-        publications.forwarded_hooks.append(self._forwarded)
-        publications.delivered_hooks.append(self._delivered)
+        node.broker.watch_publications(self._received, self._forwarded, self._delivered)
 
     def begin(self) -> None:
         """Count from now on."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from byway.core.context import Counters
+from byway.core.counters import Counters
 
 _DIGITS: Final = 7
 """Binary digits kept of a delay: percentiles are off by less than one part in 64."""

@@ -32,13 +32,7 @@ def broker_from(
 ) -> Broker:
     """The broker of a snapshot, its links up and its clients here as they were. Raises
     `SnapshotError`."""
-    broker = Broker.restore(data, config)
-    broker.clients.stale |= stale
-    for link in up:
-        broker.context.ends[link].up = True
-    for client in attached:
-        broker.clients.all[client].attached = True
-    return broker
+    return Broker.restore(data, config, up=up, attached=attached, stale=stale)
 
 
 class Rebuild:
@@ -94,9 +88,7 @@ class Rebuild:
     def _stay_here(self) -> None:
         """This is the place to go back to from now on."""
         broker = self.broker
-        config, stale = broker.context.config, broker.clients.stale
-        data = broker.snapshot()
-        up = [link for link, end in broker.context.ends.items() if end.up]
-        attached = [name for name, client in broker.clients.all.items() if client.attached]
+        config, stale = broker.config, broker.sessions_stale
+        data, up, attached = broker.snapshot(), broker.links_up, broker.clients_attached
         self._make = lambda: broker_from(data, config, stale, up, attached)
         self._since = []

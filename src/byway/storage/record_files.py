@@ -57,7 +57,7 @@ KINDS: Final[dict[str, type]] = {
     "request-discarded": RequestDiscarded,
 }
 """What an input is called in a journal. A name is never used for something else."""
-_TIMERS: Final = {"agreement": "table-sync", "heirs": "takeover"}
+_TIMERS: Final = {"agreement": "table-sync", "heirs": "takeover", "sifting": "recheck"}
 """Owners of timers that had another name when 0.2.0 began to write journals."""
 
 _name_of: Final = {kind: name for name, kind in KINDS.items()}

@@ -69,14 +69,14 @@ class Replay:
         exact = self._replay(handing_in)
         broker, self._inputs = handing_in.broker, handing_in.inputs
         self._check_covering(config, broker)
-        incarnation = None if exact else max(now_us(), broker.context.incarnation + 1)
+        incarnation = None if exact else max(now_us(), broker.incarnation + 1)
         spent = f"replayed in {monotonic() - began:.2f} s"
         self.story = f"it goes on after {self._inputs} inputs, {spent}"
         if self.set_aside:
             self.story += f"; {len(self.set_aside)} inputs were set aside"
         if not exact:
             self.story += "; that may not be the last state: tables are compared with neighbours'"
-        stale = broker.clients.stale
+        stale = broker.sessions_stale
         return self._restored(broker.snapshot(), stale, config, incarnation, trace)
 
     def as_it_is(self) -> Broker:
@@ -127,11 +127,9 @@ class Replay:
         trace: TraceBuffer | None = None,
     ) -> Broker:
         try:
-            broker = Broker.restore(data, config, incarnation, trace)
+            return Broker.restore(data, config, incarnation, trace, stale=stale)
         except SnapshotError as error:
             raise StorageError(self.directory / STATE, error.reason) from error
-        broker.clients.stale |= stale
-        return broker
 
     def _as_it_was(self) -> Broker:
         """The broker of the snapshot."""

@@ -144,7 +144,7 @@ class Storage:
                     self.aside.put(entry)
             self.removed = removed_neighbours(state.neighbours, neighbours)
             self.starts, self._number = state.starts, state.journal
-            if broker.clients.stale:
+            if broker.sessions_stale:
                 for name in remembered:  # links are opened when it begins
                     broker.handle(now_us(), NeighbourAdded(name))
         self.starts += 1
@@ -245,7 +245,6 @@ class Storage:
     def _state(self, complete: bool) -> bytes:
         broker = self._broker
         assert broker is not None
-        ends, clients = broker.context.ends, broker.clients.all
         state = State(
             id=broker.name,
             journal=self._number,
@@ -255,10 +254,10 @@ class Storage:
             complete=complete,
             synced=self.synced,
             neighbours=self._neighbours,
-            config=broker.context.config,
-            up=[link for link, end in ends.items() if end.up],
-            attached=[name for name, client in clients.items() if client.attached],
-            stale=broker.clients.stale,
+            config=broker.config,
+            up=broker.links_up,
+            attached=broker.clients_attached,
+            stale=broker.sessions_stale,
             broker=broker.snapshot(),
         )
         self.snapshots += 1

@@ -22,6 +22,7 @@ from byway.model.messages import (
     SubscriptionsSettled,
 )
 from tests.core_net import Net, is_data
+from tests.lone_broker import twin_of
 from tests.sim import test_routing_is_exact as runs
 
 CUMULATIVE = (PublicationsAccepted, PublicationsConfirmed)
@@ -91,15 +92,6 @@ class BatchNet(Net):
         BatchNet.batches += len(events) > 1
         for action in actions:
             self.perform(broker, action)
-
-
-def twin_of(original: Broker) -> Broker:
-    twin = Broker.restore(original.snapshot(), original.context.config)
-    for link, end in original.context.ends.items():
-        twin.context.ends[link].up = end.up
-    for name, client in original.clients.all.items():
-        twin.clients.all[name].attached = client.attached
-    return twin
 
 
 def essence(actions: list) -> dict:

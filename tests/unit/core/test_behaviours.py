@@ -150,35 +150,35 @@ class Gossip(Behaviour):
 
     name: ClassVar[str] = "gossip"
 
-    def __init__(self, surroundings: BrokerView) -> None:
-        super().__init__(surroundings)
+    def __init__(self, view: BrokerView) -> None:
+        super().__init__(view)
         self.seen: list[tuple] = []
 
-    def started(self) -> None:
-        self.surroundings.set_timer(self.surroundings.now_us + 5, "tick")
-        self.surroundings.cancel_timer("tock")
+    def on_started(self) -> None:
+        self.view.set_timer(self.view.now_us + 5, "tick")
+        self.view.cancel_timer("tock")
 
-    def link_up(self, link):
-        self.seen.append(("up", link, self.surroundings.links))
-        self.surroundings.send(link, LoadReport(()))
+    def on_link_up(self, link):
+        self.seen.append(("up", link, self.view.links))
+        self.view.send(link, LoadReport(()))
 
-    def link_down(self, link):
-        self.seen.append(("down", link, self.surroundings.links))
+    def on_link_down(self, link):
+        self.seen.append(("down", link, self.view.links))
 
-    def timer_fired(self, detail):
-        tables = len(self.surroundings.subscriptions), len(self.surroundings.advertisements)
-        self.seen.append(("timer", detail, self.surroundings.broker, tables))
+    def on_timer(self, detail):
+        tables = len(self.view.subscriptions), len(self.view.advertisements)
+        self.seen.append(("timer", detail, self.view.broker, tables))
 
-    def load_sampled(self, sample):
+    def on_load_sampled(self, sample):
         self.seen.append(("sample", sample.queued))
 
-    def publication_received(self, publication, link):
+    def on_publication_received(self, publication, link):
         self.seen.append(("received", publication.sequence, link))
 
-    def publication_forwarded(self, publication, links):
+    def on_publication_forwarded(self, publication, links):
         self.seen.append(("forwarded", publication.sequence, publication.hop, tuple(links)))
 
-    def publication_delivered(self, publication, clients):
+    def on_publication_delivered(self, publication, clients):
         self.seen.append(("delivered", publication.sequence, tuple(clients)))
 
     def snapshot(self):
@@ -247,7 +247,7 @@ def test_hooks_that_are_not_overridden_are_not_called():
     )  # fmt: skip
     assert hooks == ([], [], [])
     lone, gossip = plugged(Gossip, "A")
-    assert lone.broker.publications.received_hooks == [gossip.publication_received]
+    assert lone.broker.publications.received_hooks == [gossip.on_publication_received]
 
 
 class Idle(Behaviour):

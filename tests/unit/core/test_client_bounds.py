@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from byway.core.actions import SendReply, Timer
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.core.clients import DELIVERY_BYTES
+from byway.core.deliveries import DELIVERY_BYTES
 from byway.core.inputs import ClientDetached, Started, TimerFired
 from byway.model import ANY, TRUE, parse
 from byway.model.messages import (
@@ -49,7 +49,7 @@ def test_abandoned_sessions_are_bounded_and_one_more_client_is_taken_in_without(
         Refused(SESSION, reason),
     ]
     lone.handle(ClientDetached("late"))
-    assert sorted(lone.broker.clients.all) == ["c0", "c1", "c2"]
+    assert sorted(lone.broker.sessions) == ["c0", "c1", "c2"]
 
 
 def test_a_stranger_cannot_end_the_session_of_another_client():
@@ -63,7 +63,7 @@ def test_a_stranger_cannot_end_the_session_of_another_client():
     told = replies(lone.attach("honest", ttl_us=TTL), "honest")
     assert told == [Attached(True, 0), Settled("s")]
     lone.handle(ClientDetached("honest"))
-    assert lone.broker.clients.all["honest"].ttl_us == TTL
+    assert lone.broker.sessions["honest"].ttl_us == TTL
 
 
 def test_a_session_that_ended_makes_room_for_another():
@@ -92,8 +92,8 @@ def absent_subscriber(lone: Lone, name: str, wanted: str) -> None:
 
 def kept_bytes(lone: Lone) -> int:
     """What all sessions keep, as it is counted."""
-    clients = lone.broker.clients.all.values()
-    return sum(c.kept_bytes + DELIVERY_BYTES * len(c.kept) for c in clients)
+    sessions = lone.broker.session_totals()
+    return sessions.kept_bytes + DELIVERY_BYTES * sessions.kept
 
 
 def test_what_all_sessions_keep_is_bounded_and_each_has_its_share():
@@ -108,14 +108,14 @@ def test_what_all_sessions_keep_is_bounded_and_each_has_its_share():
     assert kept_bytes(lone) <= config.sessions_bytes_max
     absent_subscriber(lone, "honest", "p = 1")
     publish(lone, 201, 8, 700)
-    honest = lone.broker.clients.all["honest"]
-    assert [d.number for d in honest.kept] == list(range(1, 9))  # its share is its own
+    kept = lone.broker.kept_deliveries("honest")
+    assert [delivery.number for delivery in kept] == list(range(1, 9))  # its share is its own
     assert kept_bytes(lone) <= config.sessions_bytes_max
     publish(lone, 209, 200, 700)
     assert kept_bytes(lone) <= config.sessions_bytes_max
-    for client in lone.broker.clients.all.values():
-        if client.name != "publisher":
-            assert client.kept_bytes + DELIVERY_BYTES * (len(client.kept) + 1) > share - 1_000
+    for name, session in lone.broker.sessions.items():
+        if name != "publisher":
+            assert session.kept_bytes + DELIVERY_BYTES * (session.kept + 1) > share - 1_000
 
 
 def test_one_that_lost_deliveries_to_the_bound_is_told():
@@ -124,7 +124,7 @@ def test_one_that_lost_deliveries_to_the_bound_is_told():
     lone.ask("publisher", AdvertiseRequest("a", ANY))
     absent_subscriber(lone, "c", "p = 1")
     publish(lone, 1, 20, 700)
-    kept = len(lone.broker.clients.all["c"].kept)
+    kept = lone.broker.sessions["c"].kept
     assert 0 < kept < 20
     attached, *_ = replies(lone.attach("c", ttl_us=TTL), "c")
     assert attached == Attached(True, 0, lost=20 - kept)
@@ -216,9 +216,9 @@ def test_what_is_counted_is_what_is_there(taken: list[tuple[str, Request | str]]
 
 
 def counts(broker: Broker) -> list[object]:
-    clients = broker.clients
-    own = [(c.name, c.filter_bytes, c.beyond_share) for c in clients.all.values()]
-    return [clients.sessions, clients.beyond_shares, clients.entries, clients.filter_bytes, own]
+    clients, beyond = broker.clients, broker.deliveries.beyond_shares
+    own = [(c.name, c.filter_bytes, c.beyond_share) for c in clients.sessions.values()]
+    return [clients.durable, beyond, clients.entries, clients.filter_bytes, own]
 
 
 def recounted(broker: Broker) -> list[object]:

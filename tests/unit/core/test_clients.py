@@ -83,7 +83,7 @@ def test_without_a_session_everything_ends_at_once():
     ]
     assert len(lone.broker.subscriptions) == 0
     assert [e.id for e in lone.broker.advertisements] == [entry("a")]
-    assert lone.broker.clients.all == {}
+    assert lone.broker.sessions == {}
 
 
 def test_a_session_is_kept_for_its_time():
@@ -94,7 +94,7 @@ def test_a_session_is_kept_for_its_time():
     lone.now_us += TTL
     ended = Unsubscribe((EntryId("c", "s", 1, 1),))
     assert lone.handle(TimerFired(TIMER)) == [CancelTimer(TIMER), control("A", 7, ended)]
-    assert lone.broker.clients.all == {}
+    assert lone.broker.sessions == {}
 
 
 def test_goodbye_ends_a_session_that_would_be_kept():
@@ -138,7 +138,7 @@ def test_a_client_that_comes_back_is_told_what_it_may_have_missed():
     receive(lone, 1)
     lone.handle(ClientDetached("c"))
     assert receive(lone, 2) == []
-    mine = Delivery(1, lone.broker.clients.all["c"].kept[0].publication, ("s",))
+    mine = Delivery(1, lone.broker.kept_deliveries("c")[0].publication, ("s",))
     assert (mine.publication.publisher, mine.publication.sequence) == ("c", 1)
     assert lone.attach("c", ttl_us=TTL) == [
         CancelTimer(TIMER),
@@ -188,13 +188,13 @@ def test_what_a_client_says_it_has_is_not_given_again():
     lone.handle(ClientDetached("c"))
     (_, told) = lone.attach("c", ttl_us=TTL, received=2)
     assert told.replies == (Attached(resumed=True, published=0), Settled("s"), delivery(3))
-    assert lone.broker.clients.all["c"].kept_bytes == len(body(p=1))
+    assert lone.broker.sessions["c"].kept_bytes == len(body(p=1))
 
 
 def test_nothing_is_kept_for_a_client_without_a_session_while_it_is_here():
     lone = with_subscriber(ttl_us=0)
     assert receive(lone, 1) == [SendReply("c", (delivery(1),))]
-    assert not lone.broker.clients.all["c"].kept
+    assert not lone.broker.kept_deliveries("c")
 
 
 def test_a_client_that_attaches_twice_goes_on():
@@ -212,10 +212,10 @@ def test_a_client_may_come_back_to_stay_without_a_session():
     receive(lone, 1)
     (_, told) = lone.attach("c", ttl_us=0)
     assert told.replies[-1] == delivery(1)
-    client = lone.broker.clients.all["c"]
+    client = lone.broker.clients.sessions["c"]
     assert (list(client.kept), client.kept_bytes) == ([], 0)
     assert lone.handle(ClientDetached("c")) == []
-    assert lone.broker.clients.all == {}
+    assert lone.broker.sessions == {}
 
 
 # --- bounds --------------------------------------------------------------------------------------
@@ -246,13 +246,13 @@ def test_bytes_are_bounded_too():
     receive(lone, 1, 2, 3)
     (_, told) = lone.attach("c", ttl_us=TTL)
     assert told.replies == (Attached(True, 0, lost=1), Settled("s"), delivery(2), delivery(3))
-    assert lone.broker.clients.all["c"].kept_bytes == 2 * size
+    assert lone.broker.sessions["c"].kept_bytes == 2 * size
 
 
 def test_a_delivery_larger_than_the_bound_is_told_but_not_kept():
     lone = with_subscriber(config=BrokerConfig(session_bytes_max=3))
     assert receive(lone, 1) == [SendReply("c", (delivery(1),))]
-    client = lone.broker.clients.all["c"]
+    client = lone.broker.clients.sessions["c"]
     assert (len(client.kept), client.kept_bytes) == (0, 0)
 
 

@@ -84,7 +84,7 @@ def test_the_last_link_by_name_is_cut():
         control("C", 3, Disconnect(reason)),
         CloseLink("C", reason),
     ]
-    assert list(lone.broker.context.ends) == ["A"]
+    assert list(lone.broker.neighbours) == ["A"]
     # it is gone when another probe comes back
     assert lone.receive("A", probe("B", "C", "A", number=number)) == [acknowledged("A", 6)]
 
@@ -95,7 +95,7 @@ def test_a_cycle_whose_last_link_is_elsewhere_is_told_round():
     cycle = probe("B", "C", "Z", "Y", "A", "B", number=number)
     told = lone.receive("A", probe("B", "C", "Z", "Y", "A", number=number))
     assert told == [acknowledged("A", 5), control("C", 3, cycle)]
-    assert list(lone.broker.context.ends) == ["A", "C"]
+    assert list(lone.broker.neighbours) == ["A", "C"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_cycle_that_is_open_here_is_none(cycle):
     lone.handle(LinkDown("C"))
     message = probe(*cycle.split())
     assert lone.receive("A", message) == [acknowledged("A", 5)]
-    assert list(lone.broker.context.ends) == ["A", "C"]
+    assert list(lone.broker.neighbours) == ["A", "C"]
     assert message not in lone.broker.context.ends["C"].sent[Lane.CONTROL].kept
 
 
@@ -163,7 +163,7 @@ class Graph(Net):
 
     def step(self, way, overtake=False):
         sender, receiver = way
-        if sender in self.brokers[receiver].context.ends:
+        if sender in self.brokers[receiver].neighbours:
             super().step(way, overtake)
         else:
             self.flying[way].clear()
@@ -196,12 +196,12 @@ def test_what_is_left_is_a_tree(seed):
     net = Graph(connected_graph(rng), PROBING)
     while any(net.flying.values()):
         net.step(rng.choice(sorted(way for way in net.flying if net.flying[way])))
-    ends = {(name, link) for name, broker in net.brokers.items() for link in broker.context.ends}
+    ends = {(name, link) for name, broker in net.brokers.items() for link in broker.neighbours}
     assert {(b, a) for a, b in ends} == ends
     group = {name: name for name in NAMES}
     assert all(joined(group, a, b) for a, b in sorted(ends) if a < b)
     assert len(set(group.values())) == 1
-    assert not any(broker.agreement.missing for broker in net.brokers.values())
+    assert not any(broker.missing for broker in net.brokers.values())
 
 
 # --- an entry that two neighbours tell of --------------------------------------------------------

@@ -4,7 +4,7 @@ import pytest
 
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.core.context import InFlight
+from byway.core.in_flight import InFlight
 from byway.core.inputs import Started
 from byway.core.invariants import validate
 from byway.core.links import Window
@@ -45,7 +45,7 @@ def test_a_sound_broker():
 
 
 def lose_a_client(broker):
-    del broker.clients.all["c"]
+    del broker.clients.sessions["c"]
 
 
 def come_from_nowhere(broker):
@@ -83,16 +83,16 @@ def forget_that_it_was_sent(broker):
 
 
 def forget_a_clients_subscription(broker):
-    (id,) = broker.clients.all["c"].subscriptions.values()
+    (id,) = broker.clients.sessions["c"].subscriptions.values()
     broker.subscriptions.remove(broker.subscriptions.get(id))
 
 
 def forget_that_a_client_advertises(broker):
-    broker.clients.all["c"].adverts.clear()
+    broker.clients.sessions["c"].adverts.clear()
 
 
 def confuse_whose_it_is(broker):
-    broker.clients.all["c"].adverts["mine"] = entry("a")
+    broker.clients.sessions["c"].adverts["mine"] = entry("a")
 
 
 def wait_for_nothing(broker):

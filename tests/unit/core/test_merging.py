@@ -214,7 +214,7 @@ def test_it_goes_on_after_a_restart():
     lone.receive("A", LOW, MIDDLE)
     quiet(lone)
     lone.receive("A", HIGH)
-    twin = Broker.restore(lone.broker.snapshot(), lone.broker.context.config)
+    twin = Broker.restore(lone.broker.snapshot(), lone.broker.config)
     assert twin.policy.snapshot() == lone.broker.policy.snapshot()
     assert twin.snapshot() == lone.broker.snapshot()
     for broker in (lone.broker, twin):

@@ -466,7 +466,7 @@ def test_what_a_merger_spends_is_kept_over_a_restart():
     assert merge(parse(whole), parse(far)).volume < 0.17
     lone.receive("A", subscribe("far", far), subscribe("near", "s = 'X' AND p >= 105 AND p < 106"))
     before = lone.broker.snapshot()
-    lone.broker = Broker.restore(before, lone.broker.context.config)
+    lone.broker = Broker.restore(before, lone.broker.config)
     assert lone.broker.snapshot() == before
     lone.now_us += SECOND_US
     lone.handle(TimerFired(TIMER))

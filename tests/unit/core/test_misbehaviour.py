@@ -154,8 +154,8 @@ def untouched(lone: Lone) -> tuple:
     links = [link for link in state.links if link.peer != "A"]
     unconfirmed = [link.unconfirmed for link in state.links]
     return (
-        links, unconfirmed, state.adverts, state.subscriptions, state.clients, state.pendings,
-        state.agreement, state.reachability,
+        links, unconfirmed, state.adverts, state.subscriptions, state.clients, state.in_flight,
+        state.sync, state.reachability,
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def test_a_greeting_that_cannot_be(hello, reason):
     before = untouched(lone)
     assert lone.handle(LinkUp("A", hello)) == [CloseLink("A", reason)]
     assert untouched(lone) == before
-    assert not lone.broker.context.ends["A"].up
+    assert not lone.broker.links["A"].up
 
 
 def test_strangers_are_turned_away():

@@ -184,7 +184,7 @@ def test_a_neighbour_may_part_itself():
         control("C", 5, advertise("a"), NeighbourNames(("C",))),
         data("C", 1, unadvertise("a")),
     ]
-    assert list(lone.broker.context.ends) == ["C"]
+    assert list(lone.broker.neighbours) == ["C"]
     assert len(lone.broker.subscriptions) == 0
     assert validate(lone.broker) == []
 

@@ -6,7 +6,6 @@ import pytest
 from byway.core.actions import SendReply, SetTimer
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.core.context import TAKEOVER_TIMER
 from byway.core.covering import POLICIES
 from byway.core.covering.pruning import HINTS_MAX
 from byway.core.inputs import (
@@ -20,6 +19,7 @@ from byway.core.inputs import (
 )
 from byway.core.invariants import validate
 from byway.core.subscriptions import TIMER
+from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.model import parse
 from byway.model.messages import (
     Advertise,
@@ -979,8 +979,7 @@ def test_many_that_were_postponed_are_no_burst():
 
 def test_a_link_that_resumes_is_told_nothing():
     lone = preserving()
-    end = lone.broker.context.ends["C"]
-    received = end.sent[0].next - 1
+    received, _ = lone.broker.links["C"].sent
     lone.handle(LinkDown("C"))
     hello = Hello("C", 1, 1, received, 0, 0, epoch=lone.broker.hello("C").epoch)
     told = done(lone.handle(LinkUp("C", hello)))
@@ -1015,9 +1014,7 @@ def test_restored_it_does_what_it_would_have_done(when):
         lone.handle(CONGESTED)
         lone.receive("A", gone("S", P=(2, 2)))
     twin = Lone("A", "C", "D", config=config, agreed=False)
-    twin.broker = Broker.restore(lone.broker.snapshot(), config)
-    for link, end in lone.broker.context.ends.items():
-        twin.broker.context.ends[link].up = end.up
+    twin.broker = Broker.restore(lone.broker.snapshot(), config, up=lone.broker.links_up)
     twin.now_us, twin.sent = lone.now_us, {link: list(n) for link, n in lone.sent.items()}
     for event in (
         subscribe("late", "p = 4"), None, gone("n001"), RELIEVED, None, None, None, None, None,

@@ -199,9 +199,9 @@ def test_a_receipt_is_no_confirmation():
     lone = between("C")
     lone.receive("A", FIRST)
     assert lone.acknowledge("C", 0) == []
-    assert list(lone.broker.context.ends["C"].sent[1].kept) == [onward(FIRST)]
+    assert list(lone.broker.unconfirmed_publications("C")) == [onward(FIRST)]
     lone.acknowledge("C", 1)
-    assert not lone.broker.context.ends["C"].sent[1].kept
+    assert not lone.broker.unconfirmed("C")
 
 
 def test_the_end_of_an_advertisement_is_confirmed_likewise():

@@ -31,9 +31,8 @@ def waits(lone: Lone, delay_us: int = DELAY) -> list[Action]:
 
 def resumes(lone: Lone, link: str) -> list[Action]:
     """A connection comes back, and nothing was lost."""
-    sent = lone.broker.context.ends[link]
-    control, data = (box.next - 1 for box in sent.sent)
-    hello = Hello(link, 1, 1, control, data, 0, epoch=sent.epoch)
+    control, data = lone.broker.links[link].sent
+    hello = Hello(link, 1, 1, control, data, 0, epoch=lone.broker.hello(link).epoch)
     return lone.handle(LinkUp(link, hello))
 
 
@@ -170,11 +169,10 @@ def test_names_are_bounded(lone):
 def test_what_is_known_can_be_asked_for(lone):
     lone.handle(LinkDown("D"))
     lone.receive("A", BrokersUnreachable(("X",)))
-    reachability = lone.broker.reachability
-    assert {link: reachability.behind(link) for link in "ACD"} == {
+    assert {link: lone.broker.unreachable_behind(link) for link in "ACD"} == {
         "A": ("X",), "C": (), "D": ("D",),
     }  # fmt: skip
-    assert reachability.away() == ["D", "X"]
+    assert lone.broker.unreachable == ["D", "X"]
 
 
 # --- over several hops ---------------------------------------------------------------------------
@@ -196,7 +194,7 @@ def rests(net: Net) -> None:
 
 
 def away(net: Net) -> dict[str, list[str]]:
-    return {name: broker.reachability.away() for name, broker in net.brokers.items()}
+    return {name: broker.unreachable for name, broker in net.brokers.items()}
 
 
 def test_it_goes_on_over_several_hops_and_back():

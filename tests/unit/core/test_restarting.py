@@ -23,6 +23,7 @@ from byway.core.inputs import (
     TimerFired,
 )
 from byway.core.invariants import validate
+from byway.core.sync_state import SyncPhase
 from byway.model import ANY, TRUE
 from byway.model.messages import (
     Acknowledge,
@@ -110,7 +111,7 @@ def test_known_receivers_get_it_at_once_and_one_copy_waits(make):
         data("C", 1, copy),
         SendReply("c", (Delivery(1, FIRST, ("s",)),)),
     ]
-    assert list(lone.broker.context.ends["N"].sent[Lane.DATA].kept) == [copy]
+    assert list(lone.broker.unconfirmed_publications("N")) == [copy]
     assert lone.acknowledge("C", 1) == []  # A is told nothing: N may want it
     assert validate(lone.broker) == []
 
@@ -119,7 +120,7 @@ def test_what_the_missing_one_does_not_want_is_dropped_and_confirmed(make):
     lone = waiting(make)
     assert lone.receive("A", FIRST, SECOND, THIRD) == []
     assert comes(lone, "N") == [acknowledged("A", 4, data=3, confirmed=3)]
-    assert not lone.broker.context.unconfirmed["N"]
+    assert not lone.broker.unconfirmed("N")
     assert validate(lone.broker) == []
 
 
@@ -191,11 +192,11 @@ def test_a_client_publishes_while_a_neighbour_is_missing(make):
 def test_at_the_window_no_data_is_read_but_from_the_missing_one(make):
     lone = waiting(make, config=BrokerConfig(data_window=2))
     lone.receive("A", FIRST)
-    assert lone.broker.reads_data
+    assert lone.broker.reads_data_from(None)
     lone.receive("A", SECOND)
     assert [lone.broker.reads_data_from(link) for link in ("A", None, "N")] == [False, False, True]
     comes(lone, "N")
-    assert lone.broker.reads_data
+    assert lone.broker.reads_data_from(None)
 
 
 def test_the_connection_of_the_missing_one_may_break_meanwhile(make):
@@ -227,9 +228,9 @@ def test_an_older_state_is_as_good_as_none():
     stored = Lone("A", "N").broker.snapshot()
     broker = Broker.restore(stored, incarnation=2)
     assert broker.handle(0, Started()) == [OpenLink("A"), OpenLink("N")]
-    assert sorted(broker.agreement.missing) == ["A", "N"]
+    assert sorted(broker.missing) == ["A", "N"]
     assert broker.handle(0, TimerFired(TIMER)) == []
-    assert sorted(broker.agreement.missing) == ["A", "N"]
+    assert sorted(broker.missing) == ["A", "N"]
 
 
 def learns_by_tables(message: SyncDigest) -> Callable[[Lone], list[Action]]:
@@ -268,10 +269,11 @@ def learns(request) -> Callable[[Lone], list[Action]]:
 def is_told(lone: Lone, link: str) -> list[Action]:
     """A neighbour tells everything, wherever it stands, and wants nothing; what follows for
     data."""
-    if not lone.broker.context.ends[link].up:
+    if not lone.broker.links[link].up:
         return comes(lone, link)
     names = () if lone.sent[link] != [1, 0] else (NAMES,)
-    held = [SyncNames((), ())] if lone.broker.agreement.telling[link].phase == 1 else []
+    is_asked = lone.broker.links[link].sync_phase is SyncPhase.AWAITING_NAMES
+    held = [SyncNames((), ())] if is_asked else []
     return on_data(lone.receive(link, *names, *held, *TOLD))
 
 
@@ -291,7 +293,7 @@ def test_with_a_sign_no_timer_ends_it(make, learns):
     assert lone.handle(TimerFired(TIMER)) == []  # it was due already
     assert is_told(lone, "D") == []
     assert is_told(lone, "N") == [acknowledged("A", 4, data=1, confirmed=1)]
-    assert not lone.broker.agreement.restarting
+    assert not lone.broker.is_restarting
 
 
 def test_a_sign_that_comes_late_makes_those_given_up_missing_again(make, learns):
@@ -303,7 +305,7 @@ def test_a_sign_that_comes_late_makes_those_given_up_missing_again(make, learns)
     assert lone.receive("A", SECOND) == []
     assert is_told(lone, "D") == []
     assert is_told(lone, "N") == [acknowledged("A", 4, data=2, confirmed=2)]
-    assert not lone.broker.agreement.restarting
+    assert not lone.broker.is_restarting
 
 
 def test_those_given_up_at_different_times_are_all_missing_again(make):
@@ -394,7 +396,7 @@ def test_a_complete_broker_learns_nothing_from_it(make, learns):
         lone.agree(link)
     lone.handle(LinkDown("D"))
     assert CancelTimer(TIMER) not in learns(lone)
-    assert not lone.broker.agreement.restarting
+    assert not lone.broker.is_restarting
     assert lone.receive("A", FIRST) == [acknowledged("A", 4, data=1, confirmed=1)]
 
 
@@ -408,7 +410,7 @@ def test_what_a_neighbour_learnt_from_this_life_is_no_sign(make):
     lone.meet("A")
     told = lone.receive("A", SyncDigest(BUCKETS, (), ("A", "N")))
     assert CancelTimer(TIMER) not in told
-    assert not lone.broker.agreement.restarting
+    assert not lone.broker.is_restarting
 
 
 def test_a_restarting_broker_says_so(make):
@@ -453,7 +455,7 @@ def test_its_own_name_is_ignored(make):
     lone.meet("A")
     told = lone.receive("A", SyncDigest((), (), ("A", "B")))
     assert control("A", 2, NeighbourNames(("A",), True), AdvertisementsSynced()) in told
-    assert list(lone.broker.context.ends) == ["A"]
+    assert list(lone.broker.neighbours) == ["A"]
 
 
 def test_what_waits_gets_a_copy_for_who_is_named_later(make):
@@ -502,7 +504,7 @@ def test_what_the_newcomer_sent_is_not_copied_to_it(make):
         lone.receive(link, NOTHING, NAMES)
     theirs = publication(1, publisher="near", p=1)
     lone.receive("M", theirs)
-    kept = {link: len(end.sent[Lane.DATA].kept) for link, end in lone.broker.context.ends.items()}
+    kept = {name: link.unconfirmed for name, link in lone.broker.links.items()}
     assert kept == {"A": 1, "M": 0, "N": 1}
 
 
@@ -537,7 +539,7 @@ def test_forgetting_ends_one_wait_and_releases_what_waited(make):
         control("A", 3, AdvertisementsSynced(), SubscriptionsSynced(), NeighbourNames(("A",))),
         acknowledged("A", 4, data=2, confirmed=2),
     ]
-    assert not lone.broker.agreement.restarting
+    assert not lone.broker.is_restarting
     assert validate(lone.broker) == []
 
 
@@ -546,7 +548,7 @@ def test_forgetting_one_of_two_ends_one_wait_only(make):
     lone.agree("A")
     lone.receive("A", FIRST)
     assert on_data(lone.handle(NeighbourRemoved("N"))) == []
-    assert lone.broker.agreement.restarting
+    assert lone.broker.is_restarting
     assert comes(lone, "M") == [acknowledged("A", 4, data=1, confirmed=1)]
 
 
@@ -559,4 +561,4 @@ def test_other_things_that_happen_do_not_end_a_wait(make, event):
     lone = waiting(make)
     lone.receive("A", FIRST)
     assert [a for a in on_data(lone.handle(event)) if isinstance(a, Send)] == []
-    assert "N" in lone.broker.agreement.missing
+    assert "N" in lone.broker.missing

@@ -114,9 +114,8 @@ def test_a_clock_that_was_set_back_does_not_stop_it():
     lone.now_us = 10_000 * SECOND_US
     lone.receive("A", gone("S", P=(0, 0)))
     tick(lone)
-    lone.broker = Broker.restore(lone.broker.snapshot(), config)
-    for end in lone.broker.context.ends.values():
-        end.up = True
+    links = lone.broker.neighbours
+    lone.broker = Broker.restore(lone.broker.snapshot(), config, up=links)
     lone.now_us = 6_400 * SECOND_US
     lone.handle(Started())
     sent = [m for _ in range(10) for a in tick(lone) if isinstance(a, tuple) for m in a[1:]]

@@ -621,7 +621,7 @@ def test_an_invitation_of_a_batch_is_not_carried_into_a_new_beginning():
     again = LinkUp("A", Hello("A", 2, 0, 0, 0, 0))
     (sent,) = lone.handle(lone.frame("A", SubscriptionsSynced()), LinkDown("A"), again)[1:]
     assert [type(message) for message in sent.frame.messages] == [SyncDigest]
-    assert not lone.broker.context.ends["A"].open
+    assert not lone.broker.links["A"].open
 
 
 def test_messages_of_a_batch_are_not_carried_into_a_new_beginning():

@@ -8,14 +8,17 @@ import pytest
 
 from byway.clock import now_us
 from byway.core.broker import Broker
+from byway.core.inputs import ClientAttached, ClientRequested
+from byway.model import ANY
 from byway.model.addresses import Address, Neighbour
-from byway.model.messages import Publish
+from byway.model.messages import AdvertiseRequest, Body, PublishRequest
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, OperatorCommands
 from byway.runtime.operations import Answer
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
 
 ANYWHERE = Address("127.0.0.1", 0)
+BODY = msgspec.msgpack.encode(Body({"p": 1}))
 HASTY = Limits(drain_ms=50, keepalive_ms=200)
 
 
@@ -85,10 +88,9 @@ def test_what_is_told_is_checked(path, key, value):
 async def test_a_leaf_with_work_does_not_leave_and_goes_on():
     hub = await started("hub")
     leaf = await started("leaf", Neighbour(hub.address, "hub"))
-    await eventually(lambda: "hub" in leaf.links and leaf.broker.context.ends["hub"].open)
+    await eventually(lambda: "hub" in leaf.links and leaf.broker.links["hub"].open)
     operator = Operator(leaf)
-    work = leaf.broker.context.unconfirmed["hub"]
-    work.append(object())  # a publication that hub does not confirm
+    leaf.broker.unconfirmed = lambda link: int(link == "hub")  # a publication
     status, reason = await operator.tell(LEAVE)
     assert (status, operator.ends) == (HTTPStatus.CONFLICT, 0)
     assert reason == (
@@ -96,7 +98,7 @@ async def test_a_leaf_with_work_does_not_leave_and_goes_on():
         "changed, try again"
     )
     assert not leaf.driver.draining
-    work.clear()
+    del leaf.broker.unconfirmed
     assert await operator.tell(LEAVE) == (
         HTTPStatus.OK,
         {
@@ -109,7 +111,7 @@ async def test_a_leaf_with_work_does_not_leave_and_goes_on():
         },
     )
     assert operator.ends == 1
-    assert not hub.broker.context.ends
+    assert not hub.broker.neighbours
     for server in (hub, leaf):
         await server.stop()
 
@@ -140,8 +142,7 @@ async def test_who_is_forgotten_stays_so_though_a_neighbour_names_it_later():
     hub = await started("hub")
     at_hub = Neighbour(hub.address, "hub")
     east, west = await started("east", at_hub), await started("west", at_hub)
-    known = east.broker.agreement.neighbours_of
-    await eventually(lambda: known.get("hub") == ("east", "west"))
+    await eventually(lambda: east.broker.neighbours_of("hub") == ("east", "west"))
     for server in (west, hub):
         await server.kill()
     settings = msgspec.structs.replace(hub.settings, listen=hub.address)
@@ -150,13 +151,13 @@ async def test_who_is_forgotten_stays_so_though_a_neighbour_names_it_later():
     await hub.start()
     status, _ = await Operator(hub).tell(FORGET, neighbour="west")
     assert status is HTTPStatus.OK
-    await eventually(lambda: "east" in broker.agreement.met)  # which has named west
-    await eventually(lambda: "west" not in broker.context.ends)
-    await eventually(lambda: not broker.agreement.missing)
-    await eventually(lambda: known["hub"] == ("east",))
+    await eventually(lambda: broker.has_compared_with("east"))  # which has named west
+    await eventually(lambda: "west" not in broker.neighbours)
+    await eventually(lambda: not broker.missing)
+    await eventually(lambda: east.broker.neighbours_of("hub") == ("east",))
 
     back = await started("west", Neighbour(hub.address, "hub"))
-    await eventually(lambda: "west" in broker.agreement.met)  # it is here after all
+    await eventually(lambda: broker.has_compared_with("west"))  # it is here after all
     assert not hub.forgotten
     for server in (hub, east, back):
         await server.stop()
@@ -165,15 +166,14 @@ async def test_who_is_forgotten_stays_so_though_a_neighbour_names_it_later():
 @in_loop
 async def test_publishers_of_what_is_dropped_are_named_up_to_a_bound():
     server = await started("B1", Neighbour(Address("127.0.0.1", 1), "B2"))
-    end = server.broker.context.ends["B2"]
-    for number in range(150):
-        copies = 2 if number == 7 else 1
-        end.sent[1].kept.extend(
-            Publish(f"p{number}", 1, sequence, 0, 0, 0, 0, b"") for sequence in range(copies)
-        )
+    for number in range(150):  # copies are kept for B2, which has not said what it wants
+        name, copies = f"p{number}", 2 if number == 7 else 1
+        published = [PublishRequest(sequence, BODY) for sequence in range(1, copies + 1)]
+        server.driver.now(ClientAttached(name, 1))
+        server.driver.now(ClientRequested(name, (AdvertiseRequest("a", ANY), *published)))
     status, report = await Operator(server).tell(FORGET, neighbour="B2")
     assert (status, report["publications"], report["listed"]) == (HTTPStatus.OK, 151, True)
     assert len(report["by_publisher"]) == 100
     assert next(iter(report["by_publisher"].items())) == ("p7", 2)
-    assert "B2" not in server.broker.context.ends
+    assert "B2" not in server.broker.neighbours
     await server.stop()

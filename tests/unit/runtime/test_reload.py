@@ -32,8 +32,8 @@ def relisted(server: BrokerServer, *neighbours: Neighbour) -> None:
 
 def linked(one: BrokerServer, other: BrokerServer) -> bool:
     ids = one.settings.id, other.settings.id
-    ends = one.broker.context.ends.get(ids[1]), other.broker.context.ends.get(ids[0])
-    return all(end is not None and end.up for end in ends)
+    links = one.broker.link(ids[1]), other.broker.link(ids[0])
+    return all(link is not None and link.up for link in links)
 
 
 def test_neighbours_are_added_and_parted_with():
@@ -46,11 +46,11 @@ def test_neighbours_are_added_and_parted_with():
         relisted(hub, Neighbour(Address("nowhere", 1), "west"), unnamed)
         assert hub.links["west"] is before  # it moves; the link is the same
         relisted(hub, unnamed)
-        await eventually(lambda: not west.broker.context.ends)
-        assert list(hub.broker.context.ends) == list(hub.links) == ["east"]
+        await eventually(lambda: not west.broker.neighbours)
+        assert list(hub.broker.neighbours) == list(hub.links) == ["east"]
         relisted(hub)
-        await eventually(lambda: not east.broker.context.ends)
-        assert not hub.broker.context.ends
+        await eventually(lambda: not east.broker.neighbours)
+        assert not hub.broker.neighbours
         for server in (hub, west, east):
             await server.stop()
 
@@ -91,18 +91,18 @@ def test_a_newcomer_that_has_compared_tables_is_waited_for_though_its_link_break
         broker = Broker("leaf", ["hub", "away"], settings.core, 7, restarting=True)
         leaf = BrokerServer(settings, broker)  # it cannot tell everything while one is away
         await leaf.start()
-        await eventually(lambda: "leaf" in hub.broker.agreement.met)
-        assert not hub.broker.context.ends["leaf"].open
+        await eventually(lambda: hub.broker.has_compared_with("leaf"))
+        assert not hub.broker.links["leaf"].open
         await leaf.kill()
         await eventually(lambda: not hub.links)
-        assert list(hub.broker.agreement.missing) == ["leaf"]
+        assert list(hub.broker.missing) == ["leaf"]
 
         reader, writer = await asyncio.open_connection(hub.address.host, hub.address.port)
         writer.write(encode(Preamble(PROTOCOL_VERSION, "broker", "x", 1, FRAME_BYTES_MAX, 5_000)))
         await reader.readexactly(1)  # the hub has greeted it
         writer.close()
         await eventually(lambda: not hub.links)
-        assert list(hub.broker.context.ends) == ["leaf"]
+        assert list(hub.broker.neighbours) == ["leaf"]
         await hub.stop()
 
     asyncio.run(main())

@@ -157,8 +157,8 @@ def test_names_count_where_no_state_was_kept(tmp_path):
     storage = Storage(str(tmp_path))
     core = BrokerSettings(id="B1", listen=ANYWHERE).core
     broker = storage.restore("B1", core, (B2,), remembered="L")
-    assert list(broker.context.ends) == ["B2", "L"]
-    assert not broker.agreement.restarting
+    assert list(broker.neighbours) == ["B2", "L"]
+    assert not broker.is_restarting
     storage.abandon()
 
 
@@ -169,17 +169,17 @@ def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path)
     storage.stop()
     exact = Storage(str(tmp_path))
     broker = exact.restore("B1", core, (B2,), remembered=["L", "M"], restarting=True)
-    assert list(broker.context.ends) == ["B2", "L"]
-    assert broker.agreement.restarting  # as it was when it stopped
+    assert list(broker.neighbours) == ["B2", "L"]
+    assert broker.is_restarting  # as it was when it stopped
     exact._append(b"")  # a journal that ends within a record
     path = max(tmp_path.glob("journal-*"))
     exact.abandon()
     path.write_bytes(path.read_bytes()[:-3])
     stale = Storage(str(tmp_path))
     broker = stale.restore("B1", core, (B2,), remembered=["L", "M"], restarting=True)
-    assert list(broker.context.ends) == ["B2", "L", "M"]
-    assert sorted(broker.agreement.missing) == ["B2", "L", "M"]
+    assert list(broker.neighbours) == ["B2", "L", "M"]
+    assert sorted(broker.missing) == ["B2", "L", "M"]
     stale.abandon()
     again = Storage(str(tmp_path))  # what was recalled is part of the state
-    assert list(again.restore("B1", core, (B2,)).context.ends) == ["B2", "L", "M"]
+    assert list(again.restore("B1", core, (B2,)).neighbours) == ["B2", "L", "M"]
     again.abandon()

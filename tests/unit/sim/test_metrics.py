@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from byway.core.context import Counters
+from byway.core.counters import Counters
 from byway.sim.run_metrics import Tally, Totals, metrics_of
 
 

@@ -114,11 +114,11 @@ class Driven(Lone):
 
     def back(self, link: str) -> None:
         """A neighbour that was closed is back, and goes on by its numbers."""
-        end = self.broker.context.ends[link]
-        control, data = (box.next - 1 for box in end.sent)
-        hello = Hello(link, 1, end.incarnation, control, data, data, end.epoch)
-        self.sent[link] = list(end.arrived)
-        self.handle(LinkUp(link, hello, end.hello()))
+        facts, said = self.broker.links[link], self.broker.hello(link)
+        control, data = facts.sent
+        hello = Hello(link, 1, said.incarnation, control, data, data, said.epoch)
+        self.sent[link] = list(facts.received)
+        self.handle(LinkUp(link, hello, said))
 
     def confirmed_to(self, link: str) -> int:
         found = [f for to, f in self.hands.sent if to == link and isinstance(f, Acknowledge)]
@@ -182,10 +182,10 @@ async def test_only_what_raises_is_left_out_and_only_its_sender_closed(driven):
     )
     assert b.delivered() == [1, 1, 1]
     assert [name for name, _ in b.hands.closed] == ["A"]
-    assert b.broker.context.ends["A"].arrived[Lane.DATA] == 1
-    assert not b.broker.context.ends["A"].up
-    assert b.broker.context.ends["C"].up
-    assert b.broker.context.ends["C"].arrived[Lane.DATA] == 1
+    assert b.broker.links["A"].received[Lane.DATA] == 1
+    assert not b.broker.links["A"].up
+    assert b.broker.links["C"].up
+    assert b.broker.links["C"].received[Lane.DATA] == 1
     assert "half" not in b.broker.advertisements.claims
     assert validate(b.broker) == []
     (entry,) = b.aside.waiting
@@ -241,7 +241,7 @@ async def test_what_is_given_up_counts_as_handled_when_it_comes_again(driven):
     b.back("C")
     b.receive("A", bad(2), publication(3, p=7))
     b.acknowledge("C", 2)
-    assert b.broker.context.ends["A"].arrived[Lane.DATA] == 3
+    assert b.broker.links["A"].received[Lane.DATA] == 3
     assert b.confirmed_to("A") == 3
     assert b.hands.closed == []
     assert list(b.aside.directory.iterdir()) == []
@@ -256,19 +256,19 @@ async def test_a_client_is_closed_and_told_what_was_given_up(driven):
     wrong = PublishRequest(2, msgspec.msgpack.encode(Body({"p": 1, "text": RAISES.decode()})))
     b.ask("c", publish(1, p=7), wrong, publish(3, p=7))
     assert [name for name, _ in b.hands.closed] == ["c"]
-    assert not b.broker.clients.all["c"].attached  # its session stays
-    assert b.broker.clients.all["c"].sequence == 1
+    assert not b.broker.sessions["c"].attached  # its session stays
+    assert b.broker.sessions["c"].sequence == 1
     b.attach("c", ttl_us=SESSION_US)
     b.ask("c", wrong)
     assert b.driver.bars("client", "c")
-    assert b.broker.clients.all["c"].sequence == 1
+    assert b.broker.sessions["c"].sequence == 1
     assert len(b.driver.discard("all")) == 1
     b.attach("c", ttl_us=SESSION_US)
     b.ask("c", wrong, publish(3, p=7))
     b.acknowledge("C", 2)
     assert ("c", Refused("2", GIVEN_UP)) in b.hands.told
     assert ("c", PublicationsConfirmed(3)) in b.hands.told
-    assert b.broker.clients.all["c"].sequence == 3
+    assert b.broker.sessions["c"].sequence == 3
 
 
 @run
@@ -276,12 +276,12 @@ async def test_a_control_message_that_raises(driven):
     b = await driven()
     fine, wrong = (LoadReport((Load(n, 1, 0, 0.0, 0.0, 0.0, 0, 0.0),)) for n in ("x", "raises"))
     b.receive("A", fine, wrong, subscribe("t", "p > 1"))
-    assert b.broker.context.ends["A"].arrived[Lane.CONTROL] == 6
+    assert b.broker.links["A"].received[Lane.CONTROL] == 6
     assert len(b.aside.waiting) == 1
     b.driver.discard("all")
     b.back("A")
     b.receive("A", wrong, subscribe("t", "p > 1"))
-    assert b.broker.context.ends["A"].arrived[Lane.CONTROL] == 8
+    assert b.broker.links["A"].received[Lane.CONTROL] == 8
     assert len(b.broker.subscriptions) == 3
     assert b.aside.entries == {}
 
@@ -303,7 +303,7 @@ async def test_a_greeting_that_raises(driven):
     b.handle(NeighbourAdded("raises"))
     hello = LinkUp("raises", Hello("raises", 1, 0, 0, 0, 0))
     b.handle(hello)
-    assert not b.broker.context.ends["raises"].up
+    assert not b.broker.links["raises"].up
     b.handle(hello)
     assert b.driver.bars("link", "raises")
     assert len(b.driver.discard("all")) == 1
@@ -356,9 +356,9 @@ async def test_a_failed_assertion_ends_the_process_and_is_set_aside_at_the_next_
     assert "may not be the last state" not in again.storage.story  # nobody was told
     (entry,) = again.aside.waiting
     assert (entry.name, entry.error) == ("A", "AssertionError: at publication")
-    assert again.broker.context.ends["A"].arrived[Lane.DATA] == 2
+    assert again.broker.links["A"].received[Lane.DATA] == 2
     assert before != restored(again.broker)
-    assert again.broker.context.incarnation == b.broker.context.incarnation
+    assert again.broker.incarnation == b.broker.incarnation
     third = await driven(fresh=False)
     assert third.aside.waiting == [entry]
 

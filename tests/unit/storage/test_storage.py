@@ -55,11 +55,11 @@ class Kept:
 
     @property
     def incarnation(self) -> int:
-        return self.broker.context.incarnation
+        return self.broker.incarnation
 
     def as_restored(self) -> bytes:
         """The state that a restart must give; clients have time to come back then."""
-        restored = Broker.restore(self.broker.snapshot(), self.broker.context.config)
+        restored = Broker.restore(self.broker.snapshot(), self.broker.config)
         restored.handle(1, Started())
         return restored.snapshot()
 
@@ -97,7 +97,7 @@ def test_a_broker_goes_on_after_its_process_died(
     assert second.incarnation == first.incarnation
     assert second.broker.snapshot() == first.as_restored()
     assert len(second.broker.subscriptions) == 1
-    kept_deliveries = second.broker.clients.all[CLIENT].kept
+    kept_deliveries = second.broker.kept_deliveries(CLIENT)
     assert len(kept_deliveries) == (8 if ttl_us else 0)
     assert second.storage.starts == 2
     assert first.storage.snapshots == (1 if journal_bytes else 12)
@@ -118,7 +118,7 @@ def test_inputs_that_were_kept_count_though_nothing_was_done_about_them(kept):
     first.begin()
     first.storage.keep(1, [ClientDetached(CLIENT, for_good=True)])
     first.storage.abandon()
-    assert kept().broker.clients.all == {}
+    assert kept().broker.sessions == {}
 
 
 def test_a_snapshot_that_is_not_safe_yet_is_not_needed(kept, monkeypatch):
@@ -169,7 +169,7 @@ def test_the_configuration_may_change(kept):
     first.begin()
     first.storage.abandon()
     second = kept(config=BrokerConfig(covering="active", hops_max=7))
-    assert second.broker.context.config.hops_max == 7
+    assert second.broker.config.hops_max == 7
     assert len(second.broker.subscriptions) == 1
     second.storage.abandon()
     with pytest.raises(StorageError, match="covering = 'active' and cannot go on with 'none'"):
@@ -184,7 +184,7 @@ def test_neighbours_that_are_not_listed_any_more_are_named(kept):
     kept(neighbours=before).storage.abandon()
     second = kept(neighbours=listed("B2@elsewhere:2", "h:3"))
     assert second.storage.removed == ["B4"]
-    assert sorted(second.broker.context.ends) == ["B2", "B3", "B4"]
+    assert sorted(second.broker.neighbours) == ["B2", "B3", "B4"]
 
 
 # --- what may be lost --------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_an_older_state_is_one_whenever_the_next_process_ends(
     second.storage.stop() if stop else second.storage.abandon()
     third = kept()
     assert third.incarnation == second.incarnation
-    assert third.broker.clients.all == {}
+    assert third.broker.sessions == {}
 
 
 def test_where_the_system_does_not_name_its_boots_no_state_is_taken_for_the_last(
@@ -271,7 +271,7 @@ def test_a_journal_that_ends_within_a_record_is_used_up_to_there(kept, tmp_path)
     journal.write_bytes(journal.read_bytes()[:-1])
     second = kept(start=False)
     assert len(second.broker.subscriptions) == 1
-    assert second.broker.clients.all[CLIENT].sequence == 0  # the publication is lost
+    assert second.broker.sessions[CLIENT].sequence == 0  # the publication is lost
     assert second.incarnation > first.incarnation
 
 
@@ -282,7 +282,7 @@ def test_after_a_loss_of_power_a_damaged_end_is_left_out(kept, tmp_path, restart
     (journal,) = journals(tmp_path)
     journal.write_bytes(journal.read_bytes() + bytes(4_096))
     restart_the_machine()
-    assert kept(start=False).broker.clients.all[CLIENT].sequence == 1
+    assert kept(start=False).broker.sessions[CLIENT].sequence == 1
 
 
 # --- what is refused ---------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_inputs_that_cannot_be_read_are_set_aside(kept):
     first.publish(2)
     first.storage.abandon()
     second = kept(start=False)
-    assert second.broker.clients.all[CLIENT].sequence == 2
+    assert second.broker.sessions[CLIENT].sequence == 2
     assert second.incarnation > first.incarnation  # something followed
     assert [entry.what for entry in second.storage.aside.waiting] == [
         "an input of kind 'what' that cannot be read",
@@ -377,7 +377,7 @@ def test_what_is_damaged_is_used_up_to_there_if_one_says_so(kept, tmp_path, miss
         kept()
     second = kept(start=False, may_be_stale=True)
     assert second.incarnation > first.incarnation
-    assert len(second.broker.clients.all) == (0 if missing else 1)
+    assert len(second.broker.sessions) == (0 if missing else 1)
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])

@@ -100,11 +100,11 @@ class Scene:
             assert {**after, "lock": b""} == {**before, "lock": b""}, "a refusal changes nothing"
             return "refused" if refused.startswith(str(directory)) else refused
         storage.abandon()
-        if broker.context.incarnation > self.incarnation:
+        if broker.incarnation > self.incarnation:
             if storage.story == "it begins":
                 return "begun"
             assert "may not be the last state" in storage.story
-            assert broker.clients.stale
+            assert broker.sessions_stale
             return "stale"
         broker.handle(1, Started())
         assert broker.snapshot() == self.expected, "wrong in silence"
@@ -300,5 +300,5 @@ def test_a_full_disk_costs_the_input_that_found_no_room_and_nothing_else(tmp_pat
     assert restarted.incarnation == kept.incarnation
     restarted.broker.handle(1, Started())
     assert restarted.broker.snapshot() == expected
-    assert restarted.broker.clients.all[CLIENT].sequence == 1
+    assert restarted.broker.sessions[CLIENT].sequence == 1
     restarted.storage.abandon()

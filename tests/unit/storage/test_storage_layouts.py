@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from byway._version import __version__
-from byway.core import layouts, snapshot
+from byway.core import snapshot
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Started
 from byway.core.invariants import validate
 from byway.core.placeholders import by_link, placeholders
+from byway.core.snapshot import older_layouts as layouts
 from byway.model.errors import SnapshotError, StorageError
 from byway.storage.record_files import record, title
 from byway.storage.state_files import STATE, State
@@ -42,17 +43,19 @@ def old(request, tmp_path):
 
 
 def facts_of(broker):
-    clients = broker.clients.all
     return {
-        "incarnation": broker.context.incarnation,
-        "links": sorted(broker.context.ends),
+        "incarnation": broker.incarnation,
+        "links": sorted(broker.neighbours),
         "advertisements": sorted(f"{e.id.client}/{e.id.name}" for e in broker.advertisements),
         "subscriptions": sorted(f"{e.id.client}/{e.id.name}" for e in broker.subscriptions),
         "preserved": dict(by_link(placeholders(broker)[0])),
-        "unconfirmed": {link: len(waiting) for link, waiting in broker.context.unconfirmed.items()},
-        "received": {link: end.arrived for link, end in broker.context.ends.items()},
-        "kept": {name: [d.publication.sequence for d in c.kept] for name, c in clients.items()},
-        "published": {name: client.sequence for name, client in clients.items()},
+        "unconfirmed": {name: link.unconfirmed for name, link in broker.links.items()},
+        "received": {name: list(link.received) for name, link in broker.links.items()},
+        "kept": {
+            name: [delivery.publication.sequence for delivery in broker.kept_deliveries(name)]
+            for name in broker.sessions
+        },
+        "published": {name: session.sequence for name, session in broker.sessions.items()},
     }
 
 
@@ -93,11 +96,11 @@ def test_it_is_replayed_under_a_new_incarnation_if_one_says_so(old):
     assert found["links"] == facts["links"]
     assert set(found["subscriptions"]) <= set(facts["subscriptions"])
     assert set(found["advertisements"]) <= set(facts["advertisements"])  # the protocol is another
-    assert broker.context.incarnation > facts["incarnation"]
+    assert broker.incarnation > facts["incarnation"]
     assert "that may not be the last state" in storage.story
     assert validate(broker) == []
-    broker.handle(broker.context.incarnation, Started())
-    assert broker.clients.all == {}  # they begin anew
+    broker.handle(broker.incarnation, Started())
+    assert broker.sessions == {}  # they begin anew
 
 
 def test_settings_that_are_not_known_any_more_do_not_matter(tmp_path):

@@ -72,7 +72,7 @@ class KeptLone(Lone):
         return [e.id.client for e in self.broker.subscriptions if "A" in e.forwarded]
 
     def as_restored(self) -> bytes:
-        return Broker.restore(self.broker.snapshot(), self.broker.context.config).snapshot()
+        return Broker.restore(self.broker.snapshot(), self.broker.config).snapshot()
 
     def preserved(self) -> dict[str, int]:
         return dict(by_link(placeholders(self.broker)[0]))

@@ -55,11 +55,10 @@ class KeptNet(Net):
         self.brokers[broker] = rebuilt = self.storages[broker].rebuild()
         assert rebuilt is not original
         assert rebuilt.snapshot() == original.snapshot()
-        for link, end in original.context.ends.items():
-            assert rebuilt.context.ends[link].up == end.up
-            assert rebuilt.context.ends[link].hello() == end.hello()
-        for name, client in original.clients.all.items():
-            assert rebuilt.clients.all[name].attached == client.attached
+        assert rebuilt.links_up == original.links_up
+        for link in original.neighbours:
+            assert rebuilt.hello(link) == original.hello(link)
+        assert rebuilt.clients_attached == original.clients_attached
         assert rebuilt.counters is original.counters
         self.rebuilt += 1
 

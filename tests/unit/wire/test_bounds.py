@@ -6,7 +6,7 @@ import msgspec
 from msgspec import inspect
 
 from byway.core.behaviours.load_exchange import BROKERS_MAX
-from byway.core.table_sync import BUCKETS
+from byway.core.table_digests import BUCKETS
 from byway.model.bounds import BUCKETS_MAX, LOADS_MAX
 from byway.model.errors import FrameError
 from byway.model.messages import AnyFrame, Hello

@@ -53,11 +53,11 @@ class BrokerView:
         self._context.out.send(link, message)
 
     def set_timer(self, at_us: int, detail: str = "") -> None:
-        """Have `timer_fired` called at a time."""
+        """Have `on_timer` called at a time."""
         self._context.out.do(SetTimer(Timer(self._owner, detail), at_us))
 
     def cancel_timer(self, detail: str = "") -> None:
-        """Forget a timer."""
+        """Cancel a timer that was set with this detail."""
         self._context.out.do(CancelTimer(Timer(self._owner, detail)))
 
 
@@ -65,38 +65,38 @@ class Behaviour:
     """Does nothing; a behaviour overrides what it needs."""
 
     name: ClassVar[str]
-    """Owns its timers and its part of a snapshot."""
+    """Its name, by which it owns its timers and its part of a snapshot."""
     messages: ClassVar[tuple[type, ...]] = ()
     """The kinds of message that are its own."""
 
-    def __init__(self, surroundings: BrokerView) -> None:
-        self.surroundings = surroundings
+    def __init__(self, view: BrokerView) -> None:
+        self.view = view
 
-    def started(self) -> None:
+    def on_started(self) -> None:
         """The broker begins, or goes on after a restart."""
 
-    def link_up(self, link: str) -> None:
-        """A neighbour is there."""
+    def on_link_up(self, link: str) -> None:
+        """The link to a neighbour came up."""
 
-    def link_down(self, link: str) -> None:
-        """A neighbour is not there any more."""
+    def on_link_down(self, link: str) -> None:
+        """The link to a neighbour went down, or the neighbour was removed."""
 
-    def message_received(self, link: str, message: Any) -> None:
-        """One of its own messages came."""
+    def on_message(self, link: str, message: Any) -> None:
+        """A neighbour sent one of this behaviour's messages."""
 
-    def timer_fired(self, detail: str) -> None:
-        """One of its timers is due."""
+    def on_timer(self, detail: str) -> None:
+        """A timer set by `BrokerView.set_timer` fired."""
 
-    def load_sampled(self, sample: LoadSampled) -> None:
-        """The driver tells what the broker cannot see."""
+    def on_load_sampled(self, sample: LoadSampled) -> None:
+        """The driver reports what the broker cannot see."""
 
-    def publication_received(self, publication: Publish, link: str | None) -> None:
+    def on_publication_received(self, publication: Publish, link: str | None) -> None:
         """A publication came from a neighbour, or from a local client (None)."""
 
-    def publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
+    def on_publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
         """A publication goes to these neighbours."""
 
-    def publication_delivered(self, publication: Publish, clients: Sequence[str]) -> None:
+    def on_publication_delivered(self, publication: Publish, clients: Sequence[str]) -> None:
         """A publication goes to these local clients."""
 
     def snapshot(self) -> Any:

@@ -33,8 +33,8 @@ class LoadExchange(Behaviour):
     name: ClassVar[str] = "load"
     messages: ClassVar[tuple[type, ...]] = (LoadReport,)
 
-    def __init__(self, surroundings: BrokerView, interval_us: int, radius: int) -> None:
-        super().__init__(surroundings)
+    def __init__(self, view: BrokerView, interval_us: int, radius: int) -> None:
+        super().__init__(view)
         self.interval_us = interval_us
         self.radius = radius
         self.known: dict[str, dict[str, Load]] = {}
@@ -49,18 +49,18 @@ class LoadExchange(Behaviour):
         found = [load for loads in self.known.values() for load in loads.values()]
         return sorted(found, key=lambda load: (load.hops, load.broker))
 
-    def started(self) -> None:
-        """Count from now."""
-        self._since_us = self.surroundings.now_us
-        self.surroundings.set_timer(self._since_us + self.interval_us)
+    def on_started(self) -> None:
+        """Count publications from now on, and report in an interval."""
+        self._since_us = self.view.now_us
+        self.view.set_timer(self._since_us + self.interval_us)
 
-    def timer_fired(self, detail: str) -> None:
-        """Send reports."""
+    def on_timer(self, detail: str) -> None:
+        """Send each neighbour a report."""
         del detail
-        now_us = self.surroundings.now_us
+        now_us = self.view.now_us
         self._forget_old(now_us)
         mine = self._own(now_us)
-        for link in self.surroundings.links:
+        for link in self.view.links:
             behind = [
                 load
                 for other, loads in sorted(self.known.items())
@@ -70,14 +70,14 @@ class LoadExchange(Behaviour):
             ]
             nearest = sorted(behind, key=lambda load: (load.hops, load.broker))[:BROKERS_MAX]
             passed_on = [msgspec.structs.replace(load, hops=load.hops + 1) for load in nearest]
-            self.surroundings.send(link, LoadReport((mine, *_fitting(passed_on))))
-        self.surroundings.set_timer(now_us + self.interval_us)
+            self.view.send(link, LoadReport((mine, *_fitting(passed_on))))
+        self.view.set_timer(now_us + self.interval_us)
 
     def _own(self, now_us: int) -> Load:
         """The load of the interval that ends now; the next one begins."""
         seconds = max(now_us - self._since_us, 1) / 1e6
         load = Load(
-            broker=self.surroundings.broker,
+            broker=self.view.broker,
             hops=1,
             at_us=now_us,
             publications_in=self._received / seconds,
@@ -90,15 +90,15 @@ class LoadExchange(Behaviour):
         self._received = self._forwarded = self._delivered = 0
         return load
 
-    def message_received(self, link: str, message: Any) -> None:
+    def on_message(self, link: str, message: Any) -> None:
         """Remember what a neighbour tells; what it no longer tells is forgotten."""
         report: LoadReport = message
         if len(report.loads) > BROKERS_MAX + 1:
             raise RemoteProtocolError(link, f"reports {len(report.loads)} loads at once")
         self.known[link] = {
-            load.broker: msgspec.structs.replace(load, at_us=self.surroundings.now_us)
+            load.broker: msgspec.structs.replace(load, at_us=self.view.now_us)
             for load in report.loads
-            if load.broker != self.surroundings.broker
+            if load.broker != self.view.broker
         }
 
     def _forget_old(self, now_us: int) -> None:
@@ -108,26 +108,26 @@ class LoadExchange(Behaviour):
             if not self.known[link]:
                 del self.known[link]
 
-    def link_down(self, link: str) -> None:
-        """What was behind it is out of reach."""
+    def on_link_down(self, link: str) -> None:
+        """Forget the loads of brokers behind the link: they are out of reach."""
         self.known.pop(link, None)
 
-    def load_sampled(self, sample: LoadSampled) -> None:
-        """Keep the last sample."""
+    def on_load_sampled(self, sample: LoadSampled) -> None:
+        """Keep the last sample for the next report."""
         self._sample = sample
 
-    def publication_received(self, publication: Publish, link: str | None) -> None:
-        """Count it."""
+    def on_publication_received(self, publication: Publish, link: str | None) -> None:
+        """Count a publication that came in."""
         del publication, link
         self._received += 1
 
-    def publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
-        """Count its copies."""
+    def on_publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
+        """Count the copies of a publication."""
         del publication
         self._forwarded += len(links)
 
-    def publication_delivered(self, publication: Publish, clients: Sequence[str]) -> None:
-        """Count its deliveries."""
+    def on_publication_delivered(self, publication: Publish, clients: Sequence[str]) -> None:
+        """Count the deliveries of a publication."""
         del publication
         self._delivered += len(clients)
 

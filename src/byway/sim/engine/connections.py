@@ -98,7 +98,7 @@ class Connections:
             return
         for node, other in ((a, b), (b, a)):
             assert node.broker is not None
-            if other.name not in node.broker.context.ends:
+            if not node.broker.is_neighbour(other.name):
                 node.at_once(NeighbourAdded(other.name))
         hello_of_a, hello_of_b = a.broker.hello(b.name), b.broker.hello(a.name)
         link.ways = self._way(link, a, b), self._way(link, b, a)

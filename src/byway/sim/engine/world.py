@@ -219,8 +219,8 @@ class World:
             )
         else:
             remembers = broker in self._remembering
-            neighbours = list(before.context.ends) if remembers else self._listed(broker)
-            incarnation = before.context.incarnation + 1
+            neighbours = list(before.neighbours) if remembers else self._listed(broker)
+            incarnation = before.incarnation + 1
             after = self._fresh(broker, neighbours, incarnation, restarting=remembers)
             self._account.state_lost_us = self.now_us
         self._start(broker, after)

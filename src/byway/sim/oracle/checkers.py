@@ -161,27 +161,26 @@ def leaks(node: Node) -> Iterator[str]:
     if node.waiting:
         yield f"{node.name}: {node.waiting} messages wait in its input queue"
     for timer in sorted(node.timers):
-        if timer.owner != "session" and timer.owner not in broker.behaviours:
+        if timer.owner != "session" and not broker.has_behaviour(timer.owner):
             yield f"{node.name}: timer {timer.owner} {timer.detail} is set"
-    for link, end in broker.context.ends.items():
-        for lane, box in zip(("control", "data"), end.sent, strict=True):
-            if box.kept:
-                yield f"{node.name}: {len(box.kept)} {lane} messages are kept for {link}"
-        if end.window.early:
-            yield f"{node.name}: {len(end.window.early)} messages of {link} finished early"
-        if not end.open:
+    for link, facts in broker.links.items():
+        for lane, kept in (("control", facts.unacknowledged), ("data", facts.unconfirmed)):
+            if kept:
+                yield f"{node.name}: {kept} {lane} messages are kept for {link}"
+        if facts.finished_early:
+            yield f"{node.name}: {facts.finished_early} messages of {link} finished early"
+        if not facts.open:
             yield f"{node.name}: {link} does not take data"
-    yield from _agreement_leaks(node.name, broker)
+    yield from _sync_leaks(node.name, broker)
     for kind, table in (("ad", broker.advertisements), ("sub", broker.subscriptions)):
         for entry in table:
             if entry.awaiting or entry.following or entry.followers or not entry.settled:
                 yield f"{node.name}: {kind} {entry.id.client}/{entry.id.name} is not settled"
 
 
-def _agreement_leaks(name: str, broker: Broker) -> Iterator[str]:
-    agreement = broker.agreement
-    if agreement.missing:
-        yield f"{name}: it waits for the tables of {', '.join(sorted(agreement.missing))}"
-    for link, telling in sorted(agreement.telling.items()):
-        if telling.wanted or telling.waiting or telling.doubtful or not telling.peer_told:
+def _sync_leaks(name: str, broker: Broker) -> Iterator[str]:
+    if broker.missing:
+        yield f"{name}: it waits for the tables of {', '.join(sorted(broker.missing))}"
+    for link, facts in sorted(broker.links.items()):
+        if facts.comparing:
             yield f"{name}: the comparison of tables with {link} has not ended"

@@ -1,6 +1,6 @@
 """Snapshots of older layouts, made into the present one step by step.
 
-A layout is what `snapshot.VERSION` counts. Structs travel as arrays, so a converter sees lists in
+A layout is what `state.VERSION` counts. Structs travel as arrays, so a converter sees lists in
 the order of the fields of the structs of its time: it changes them in place, or returns others. A
 field that was added at the end of a struct, with a default, needs none of that, only its layout's
 number and an empty converter.
@@ -27,16 +27,16 @@ def _from_4(state: Plain) -> Plain:
     *most, missing, behaviours = state
     links, clients = most[3], most[8]
     for link in links:
-        telling = link[-1]
-        telling["peer_told"] = telling.get("invited", False)
+        sync = link[-1]
+        sync["peer_told"] = sync.get("invited", False)
     for client in clients:
         for delivery in client[10]:
             delivery[3] = delivery[3][:DELIVERED_NAMES_MAX]  # a client of so many was rare
         client.append([])
     missing.pop("", None)  # neighbours that might have come without being listed
     peers = [link[0] for link in links]
-    agreement = [missing, bool(missing), False, [], peers, {}, {}]
-    return [*most, agreement, behaviours, False, [[], {}, {}, {}], [0, {}]]
+    sync = [missing, bool(missing), False, [], peers, {}, {}]
+    return [*most, sync, behaviours, False, [[], {}, {}, {}], [0, {}]]
 
 
 CONVERTERS: Final[dict[int, Converter]] = {4: _from_4}

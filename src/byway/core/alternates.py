@@ -1,0 +1,60 @@
+"""Alternate origins of the entries of one table: other neighbours that announced the same entry.
+
+An entry has one origin, the first neighbour that announced it. On a tree nobody else does for long:
+only while an operator moves a link, or before a cycle is cut. This file keeps who else did; what
+follows when the origin withdraws the entry is decided in `takeover`.
+"""
+
+from __future__ import annotations
+
+from byway.model import Filter
+from byway.model.messages import EntryId
+
+
+class AlternateOrigins:
+    """By entry, the neighbours beside its origin that announced it, and how often."""
+
+    def __init__(self) -> None:
+        self.links: dict[EntryId, dict[str, int]] = {}
+        """By id, how often each other neighbour announced the entry."""
+        self.pending_takeover: dict[EntryId, Filter] = {}
+        """Withdrawn entries that another neighbour still announces. Unless that one withdraws them
+        too, it becomes their origin after a while. At once, brokers of a cycle would take them from
+        each other for ever."""
+
+    def __contains__(self, id: EntryId) -> bool:
+        return id in self.links
+
+    def add(self, id: EntryId, link: str) -> None:
+        """Another neighbour announces an entry too."""
+        counts = self.links.setdefault(id, {})
+        counts[link] = counts.get(link, 0) + 1
+
+    def withdraw(self, id: EntryId, link: str) -> None:
+        """Another neighbour withdraws one of its announcements, if it made any."""
+        counts = self.links.get(id)
+        if counts is not None and link in counts:
+            counts[link] -= 1
+            if not counts[link]:
+                self._remove(id, link)
+
+    def promote(self, id: EntryId) -> tuple[str, int] | None:
+        """Take out the neighbour that becomes the origin of an ended entry, and how often it
+        announced the entry. None if nobody does."""
+        counts = self.links.get(id)
+        if counts is None:
+            return None
+        link = min(counts)
+        count = counts[link]
+        self._remove(id, link)
+        return link, count
+
+    def remove_link(self, link: str) -> None:
+        """A neighbour no longer announces anything."""
+        for id in [id for id, counts in self.links.items() if link in counts]:
+            self._remove(id, link)
+
+    def _remove(self, id: EntryId, link: str) -> None:
+        del self.links[id][link]
+        if not self.links[id]:
+            del self.links[id]

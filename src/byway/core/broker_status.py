@@ -1,0 +1,362 @@
+"""What others may see of a broker: frozen facts, and queries that cost no more than their answer.
+
+Drivers, pages and checkers read a broker through this file alone. Nothing here changes the broker,
+and what is returned does not change with it, tables apart: these are to be read between two inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import cast
+
+import msgspec
+
+from byway.core.behaviours import Behaviour, LoadExchange
+from byway.core.broker_config import BrokerConfig
+from byway.core.client_session import ClientSession
+from byway.core.clients import Clients
+from byway.core.context import Context
+from byway.core.counters import Counters
+from byway.core.covering import Covering
+from byway.core.deliveries import Deliveries
+from byway.core.links import LinkEnd
+from byway.core.reachability import Reachability
+from byway.core.recovery import Recovery
+from byway.core.subscriptions import Subscriptions
+from byway.core.sync_state import Missing, SyncPhase
+from byway.core.table_sync import TableSync
+from byway.core.tables import Entry, Table
+from byway.model.messages import CONTROL, DATA, Delivery, Hello, Load, Publish
+
+
+class LinkFacts(msgspec.Struct, frozen=True):
+    """One link of a broker."""
+
+    neighbour: str
+    up: bool
+    """Whether the neighbour is connected."""
+    open: bool
+    """Whether the neighbour takes data."""
+    unconfirmed: int
+    """Data messages kept until the neighbour confirms them."""
+    unacknowledged: int
+    """Control messages kept until the neighbour acknowledges them."""
+    sent: tuple[int, int]
+    """Numbers of the last messages sent, control and data."""
+    received: tuple[int, int]
+    """Numbers of the last messages received, control and data."""
+    finished_early: int
+    """Data messages from the neighbour that finished before an earlier one."""
+    sync_phase: SyncPhase
+    """How far this broker is with sending its tables."""
+    peer_synced: bool
+    """Whether the neighbour has sent all its tables."""
+    comparing: bool
+    """Whether the comparison of tables has not ended, on either side."""
+    missing: Missing | None
+    """Which tables of the neighbour a broker that started without state lacks."""
+    unreachable: tuple[str, ...]
+    """Brokers that cannot be reached in this direction, as far as is known."""
+
+
+class SessionFacts(msgspec.Struct, frozen=True):
+    """The session of one client."""
+
+    client: str
+    incarnation: int
+    attached: bool
+    """Whether the client is connected."""
+    ttl_us: int
+    sequence: int
+    """The sequence of the client's last publication."""
+    entries: int
+    """Subscriptions and advertisements that the client holds."""
+    kept: int
+    """Deliveries kept until the client acknowledges them."""
+    kept_bytes: int
+
+
+class SessionTotals(msgspec.Struct, frozen=True):
+    """All sessions of a broker together."""
+
+    attached: int = 0
+    """Clients that are connected."""
+    away: int = 0
+    """Clients that are not, and whose session is kept."""
+    kept: int = 0
+    """Deliveries kept until clients acknowledge them."""
+    kept_bytes: int = 0
+
+    @property
+    def sessions(self) -> int:
+        """Number of sessions."""
+        return self.attached + self.away
+
+
+class BrokerFacts(msgspec.Struct, frozen=True):
+    """How a broker is between two inputs."""
+
+    name: str
+    incarnation: int
+    links: tuple[LinkFacts, ...]
+    """In the order of their names."""
+    sessions: SessionTotals
+    advertisements: int
+    subscriptions: int
+    restarting: bool
+    """Whether the broker, which was here before, waits for tables without a time limit."""
+    recovered: bool
+    """Whether the broker has the tables of all its neighbours."""
+    unreachable: tuple[str, ...]
+    """Brokers that are known to be out of reach."""
+    held_deliveries: int
+    """Deliveries beyond the bounds of sessions that wait for clients to come back."""
+
+
+class BrokerQueries:
+    """The part of a broker that answers questions about it."""
+
+    name: str
+    context: Context
+    recovery: Recovery
+    sync: TableSync
+    clients: Clients
+    deliveries: Deliveries
+    reachability: Reachability
+    behaviours: dict[str, Behaviour]
+    _subscriptions: Subscriptions
+
+    def status(self) -> BrokerFacts:
+        """Everything at once. Where one number is wanted there is a query for it."""
+        return BrokerFacts(
+            name=self.name,
+            incarnation=self.incarnation,
+            links=tuple(self._link(end) for end in self.context.ends.values()),
+            sessions=self.session_totals(),
+            advertisements=len(self.advertisements),
+            subscriptions=len(self.subscriptions),
+            restarting=self.is_restarting,
+            recovered=self.is_recovered,
+            unreachable=tuple(self.unreachable),
+            held_deliveries=self.deliveries.held,
+        )
+
+    # --- the broker ----------------------------------------------------------------------------
+
+    @property
+    def incarnation(self) -> int:
+        """Which of its lives the broker is in; a later one is higher."""
+        return self.context.incarnation
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings of the broker."""
+        return self.context.config
+
+    @property
+    def counters(self) -> Counters:
+        """What the broker did since it started."""
+        return self.context.counters
+
+    @property
+    def is_restarting(self) -> bool:
+        """Whether the broker, which was here before, waits for tables without a time limit."""
+        return self.recovery.restarting
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether the broker has the tables of all its neighbours, or never lacked them."""
+        return not self.recovery.lost_state
+
+    def has_behaviour(self, name: str) -> bool:
+        """Whether a behaviour is on."""
+        return name in self.behaviours
+
+    def loads_behind(self, link: str) -> list[Load]:
+        """The loads that are known of brokers behind a link, the nearest first; none unless loads
+        are exchanged."""
+        exchange = self.behaviours.get(LoadExchange.name)
+        if exchange is None:
+            return []
+        known = cast(LoadExchange, exchange).known.get(link, {})
+        return sorted(known.values(), key=lambda load: (load.hops, load.broker))
+
+    # --- tables --------------------------------------------------------------------------------
+
+    @property
+    def advertisements(self) -> Table:
+        """The advertisement table, to be read."""
+        return self.context.adverts
+
+    @property
+    def subscriptions(self) -> Table:
+        """The subscription table, to be read."""
+        return self.context.subscriptions
+
+    @property
+    def preserved(self) -> Table:
+        """Subscriptions that ended, and are kept for links that do not know it."""
+        return self.context.preserved
+
+    @property
+    def policy(self) -> Covering:
+        """Which subscriptions are sent where."""
+        return self._subscriptions.policy
+
+    # --- links ---------------------------------------------------------------------------------
+
+    @property
+    def neighbours(self) -> tuple[str, ...]:
+        """The names of all neighbours, in order."""
+        return tuple(self.context.ends)
+
+    def is_neighbour(self, name: str) -> bool:
+        """Whether a broker is a neighbour."""
+        return name in self.context.ends
+
+    def link(self, neighbour: str) -> LinkFacts | None:
+        """The link to a neighbour; None for a broker that is none."""
+        end = self.context.ends.get(neighbour)
+        return None if end is None else self._link(end)
+
+    @property
+    def links(self) -> dict[str, LinkFacts]:
+        """All links by neighbour, in the order of their names."""
+        return {name: self._link(end) for name, end in self.context.ends.items()}
+
+    @property
+    def links_up(self) -> list[str]:
+        """Neighbours that are connected."""
+        return [link for link, end in self.context.ends.items() if end.up]
+
+    def unconfirmed(self, link: str) -> int:
+        """How many data messages a neighbour has not confirmed; 0 for a broker that is none."""
+        return len(self.context.unconfirmed.get(link, ()))
+
+    def unconfirmed_publications(self, link: str) -> Iterator[Publish]:
+        """Publications that a neighbour has not confirmed, the oldest first."""
+        kept = self.context.ends[link].sent[DATA].kept
+        return (message for message in kept if isinstance(message, Publish))
+
+    def hello(self, link: str) -> Hello:
+        """What to say first over a new connection to a broker, a neighbour or one to be."""
+        return (self.context.ends.get(link) or self._new_end(link)).hello()
+
+    def check_hello(self, link: str, hello: Hello, said: Hello | None) -> None:
+        """Raise `RemoteProtocolError` if a broker that is no neighbour yet could not become one
+        with this greeting, answered by `said`."""
+        self._new_end(link).meet(hello, said)
+
+    def _new_end(self, link: str) -> LinkEnd:
+        return LinkEnd(self.name, link, self.incarnation)
+
+    def _link(self, end: LinkEnd) -> LinkFacts:
+        link, state = end.peer, self.sync.states[end.peer]
+        control, data = end.sent
+        return LinkFacts(
+            neighbour=link,
+            up=end.up,
+            open=end.open,
+            unconfirmed=len(self.context.unconfirmed[link]),
+            unacknowledged=len(control.kept),
+            sent=(control.next - 1, data.next - 1),
+            received=(end.arrived[CONTROL], end.arrived[DATA]),
+            finished_early=len(end.window.early),
+            sync_phase=state.phase,
+            peer_synced=state.peer_synced,
+            comparing=bool(
+                state.expected or state.waiting or state.unclaimed or not state.peer_synced
+            ),
+            missing=self.recovery.missing.get(link),
+            unreachable=self.reachability.behind(link),
+        )
+
+    # --- tables that are missing, brokers out of reach -----------------------------------------
+
+    @property
+    def missing(self) -> Mapping[str, Missing]:
+        """Neighbours whose tables are missing since this broker started without state."""
+        return MappingProxyType(self.recovery.missing)
+
+    def has_compared_with(self, neighbour: str) -> bool:
+        """Whether tables were compared with a neighbour since the broker started."""
+        return neighbour in self.recovery.compared_with
+
+    def neighbours_of(self, neighbour: str) -> tuple[str, ...]:
+        """The names of a neighbour's own neighbours, as it gave them."""
+        return self.sync.neighbours_of.get(neighbour, ())
+
+    @property
+    def unreachable(self) -> list[str]:
+        """All brokers that are known to be out of reach."""
+        return self.reachability.away()
+
+    def unreachable_behind(self, link: str) -> tuple[str, ...]:
+        """Brokers that cannot be reached in the direction of a neighbour, itself included."""
+        return self.reachability.behind(link)
+
+    # --- clients -------------------------------------------------------------------------------
+
+    def session(self, client: str) -> SessionFacts | None:
+        """The session of a client; None if there is none."""
+        session = self.clients.sessions.get(client)
+        return None if session is None else _session(session)
+
+    @property
+    def sessions(self) -> dict[str, SessionFacts]:
+        """All sessions by client."""
+        return {name: _session(session) for name, session in self.clients.sessions.items()}
+
+    def session_totals(self) -> SessionTotals:
+        """All sessions together."""
+        attached = kept = kept_bytes = 0
+        for session in self.clients.sessions.values():
+            attached += session.attached
+            kept += len(session.kept)
+            kept_bytes += session.kept_bytes
+        return SessionTotals(attached, len(self.clients.sessions) - attached, kept, kept_bytes)
+
+    @property
+    def clients_attached(self) -> list[str]:
+        """Clients that are connected."""
+        return [name for name, session in self.clients.sessions.items() if session.attached]
+
+    @property
+    def sessions_stale(self) -> bool:
+        """Whether the sessions may be older than what their clients were told."""
+        return self.clients.sessions_stale
+
+    @property
+    def held_deliveries(self) -> int:
+        """Deliveries beyond the bounds of sessions that wait for clients to come back."""
+        return self.deliveries.held
+
+    def kept_deliveries(self, client: str) -> tuple[Delivery, ...]:
+        """Deliveries kept for a client, the oldest first."""
+        return tuple(self.clients.sessions[client].kept)
+
+    def unsettled(self) -> Iterator[Entry]:
+        """Advertisements and subscriptions of clients here that are not settled."""
+        for session in self.clients.sessions.values():
+            for table, held in (
+                (self.advertisements, session.adverts),
+                (self.subscriptions, session.subscriptions),
+            ):
+                for id in held.values():
+                    entry = table.get(id)
+                    if entry is not None and not entry.settled:
+                        yield entry
+
+
+def _session(session: ClientSession) -> SessionFacts:
+    return SessionFacts(
+        client=session.name,
+        incarnation=session.incarnation,
+        attached=session.attached,
+        ttl_us=session.ttl_us,
+        sequence=session.sequence,
+        entries=session.entries,
+        kept=len(session.kept),
+        kept_bytes=session.kept_bytes,
+    )

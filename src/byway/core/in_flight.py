@@ -1,0 +1,33 @@
+"""Data messages that are in flight: received, and not yet confirmed to where they came from.
+
+A data message is finished when every copy made of it is confirmed. Whoever holds a copy counts one
+in `InFlight.left`; `Context.finish` counts it down.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from byway.core.links import Window
+
+
+class InFlight(msgspec.Struct, eq=False):
+    """A data message that waits for its copies to be confirmed."""
+
+    window: Window
+    """Where it is finished: the window of the link or of the client that it came from."""
+    number: int
+    """Its number on the link's data lane, or the client's sequence."""
+    link: str | None
+    """The neighbour that it came from; None: a local client."""
+    client: str
+    """The local client that it came from, if one did."""
+    left: int
+    """Copies that are not confirmed, and one more while the message is being handled."""
+    duplicates: list[InFlight] | None = None
+    """The same message, received again; each is finished together with this one."""
+
+
+def unowned() -> InFlight:
+    """A data message of the broker itself: nobody waits for its confirmation."""
+    return InFlight(Window(), 1, None, "", 1)

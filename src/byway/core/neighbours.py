@@ -1,0 +1,285 @@
+"""Neighbours: how a broker gains and loses them, and what follows when a link goes up or down.
+
+It decides what is done with everything that came from a neighbour, or was to go there, when the
+neighbour is added, removed, connected or disconnected. How two neighbours compare their tables is
+the business of `table_sync`; this part gives its results to the tables' rules and to publications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from byway.core.actions import CloseLink, OpenLink, Send, SetTimer, Timer
+from byway.core.advertisements import Advertisements
+from byway.core.behaviours import Behaviour
+from byway.core.context import Context
+from byway.core.cycles import Cycles
+from byway.core.in_flight import unowned
+from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded, NeighbourRemoved
+from byway.core.links import LinkEnd
+from byway.core.publications import Publications
+from byway.core.reachability import Reachability
+from byway.core.recovery import Recovery
+from byway.core.subscriptions import Subscriptions
+from byway.core.table_sync import TableSync
+from byway.core.tables import Entry, without_link
+from byway.model.errors import RemoteProtocolError
+from byway.model.messages import (
+    CONTROL,
+    DATA,
+    AdvertisementsSynced,
+    Disconnect,
+    NeighbourNames,
+    Publish,
+    SubscriptionsSynced,
+    SyncDigest,
+)
+from byway.model.trace_schema import DropReason, LinkChange
+
+RECHECKED_MAX: Final = 2_048
+"""Publications kept for neighbours whose tables were missing that are rechecked at a time."""
+RECHECK_TIMER: Final = Timer("recheck")
+
+
+class Neighbours:
+    """The neighbours of one broker."""
+
+    def __init__(
+        self,
+        context: Context,
+        recovery: Recovery,
+        sync: TableSync,
+        advertisements: Advertisements,
+        subscriptions: Subscriptions,
+        publications: Publications,
+        reachability: Reachability,
+        behaviours: Mapping[str, Behaviour],
+    ) -> None:
+        self._context = context
+        self._recovery = recovery
+        self._sync = sync
+        self._advertisements = advertisements
+        self._subscriptions = subscriptions
+        self._publications = publications
+        self._reachability = reachability
+        self._behaviours = behaviours
+        self.cycles = Cycles(context, self.disconnect)
+
+    def end(self, link: str) -> LinkEnd:
+        """This broker's end of a link. Raises `RemoteProtocolError` for one that is none."""
+        end = self._context.ends.get(link)
+        if end is None:
+            raise RemoteProtocolError(link, f"is no neighbour of {self._context.name}")
+        return end
+
+    # --- gained --------------------------------------------------------------------------------
+
+    def add(self, link: str) -> None:
+        """Add a neighbour that the broker was told of when it began."""
+        self._context.add_link(link)
+        self._sync.add_link(link)
+
+    def on_added(self, event: NeighbourAdded) -> None:
+        """An operator adds a neighbour."""
+        link = event.neighbour
+        if link in self._context.ends or link == self._context.name:
+            return
+        self._learn(link)
+        self._context.out.do(OpenLink(link))
+
+    def _learn(self, link: str) -> None:
+        """Add a neighbour that the broker was not told of when it began."""
+        self.add(link)
+        self._recovery.expect(link)
+        if link in self._recovery.missing:
+            self._publications.copy_to(link)
+        for entry in self._context.adverts:
+            self._advertisements.forward(entry, link)
+        self._sync.send_names_to_all()
+
+    # --- lost ----------------------------------------------------------------------------------
+
+    def on_removed(self, event: NeighbourRemoved) -> None:
+        """An operator removes a neighbour."""
+        if event.neighbour in self._context.ends:
+            self.disconnect(event.neighbour, "it is no neighbour any more")
+
+    def disconnect(self, link: str, reason: str) -> None:
+        """Remove a neighbour and send it the reason."""
+        end = self._context.ends[link]
+        farewell = end.post(CONTROL, [Disconnect(reason)])
+        if farewell is not None:
+            self._context.out.do(Send(link, farewell))
+        self._remove(link, reason)
+
+    def on_disconnect(self, link: str, message: Disconnect) -> None:
+        """A neighbour has removed this broker."""
+        self._remove(link, message.reason)
+
+    def _remove(self, link: str, reason: str) -> None:
+        context = self._context
+        context.adverts.alternates.remove_link(link)
+        context.subscriptions.alternates.remove_link(link)
+        self._end_entries_from(link, context.subscriptions.came_from(link))
+        self._withdraw_from(link)
+        for pending in context.unconfirmed.pop(link):
+            context.finish(pending)
+        end = context.ends.pop(link)
+        context.numbers.release(link)
+        for message in end.sent[DATA].kept:
+            if isinstance(message, Publish):
+                self._publications.drop(message, DropReason.LINK_LOST, link)
+        context.out.forget_link(link)
+        if end.up:
+            self._link_went_down(link, LinkChange.CLOSED)
+        self._sync.remove_link(link)
+        self._reachability.on_link_changed(link)
+        context.out.do(CloseLink(link, reason))
+
+    def _end_entries_from(self, link: str, subscriptions: list[Entry]) -> None:
+        """End all that came over a link."""
+        self._subscriptions.end_lost(subscriptions, lost=True)  # ids may come back another way
+        pending = unowned()
+        for entry in self._context.adverts.came_from(link):
+            self._advertisements.end(entry, pending, lost=True)
+
+    def _withdraw_from(self, link: str) -> None:
+        """Note that nothing is forwarded over a link any more, and that no answer will come."""
+        for entry in self._context.adverts:
+            entry.forwarded = without_link(entry.forwarded, link)
+            self._advertisements.answered(entry, link)
+        for entry in [*self._context.subscriptions, *self._context.preserved]:
+            self._context.taken_from(entry, link)
+            while link in entry.awaiting:
+                self._subscriptions.answered(entry, link)
+            if entry.ending is not None and not entry.forwarded:
+                self._context.preserved.remove(entry)
+
+    # --- connections ---------------------------------------------------------------------------
+
+    def on_link_up(self, event: LinkUp) -> None:
+        """A neighbour is connected: both ends resume, or count from 1 and compare tables."""
+        link, context = event.link, self._context
+        try:
+            end = self.end(link)
+            meeting = end.meet(event.hello, event.said)
+        except RemoteProtocolError as error:
+            self.distrust(link, error)
+            return
+        if event.hello.knows not in (0, context.incarnation):
+            self._sync.on_restart_detected()  # it has numbers of an earlier life of this broker
+        if meeting.resumed:
+            self._publications.confirmed(link, meeting.confirmed)
+            for batch in meeting.again:
+                context.out.do(Send(link, batch))
+            context.out.touched[link] = None  # what was confirmed since our greeting is news
+            self._sync.on_link_resumed(link)
+        else:
+            context.out.forget_control(link)  # of earlier inputs of the same batch
+            self._sync.on_link_reset(link)
+            self._subscriptions.link_anew(link)
+        self.cycles.on_link_up(link)
+        self._reachability.on_link_changed(link, reset=not meeting.resumed)
+        context.trace.link_changed(
+            context.now_us, link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED
+        )
+        for behaviour in self._behaviours.values():
+            behaviour.on_link_up(link)
+
+    def on_link_down(self, event: LinkDown) -> None:
+        """The connection to a neighbour is gone; nothing is forgotten."""
+        end = self._context.ends.get(event.link)
+        if end is None or not end.up:
+            return
+        end.lost()
+        self._link_went_down(event.link, LinkChange.LOST)
+
+    def _link_went_down(self, link: str, change: LinkChange) -> None:
+        self.cycles.on_link_down(link)
+        self._reachability.on_link_changed(link)
+        self._context.trace.link_changed(self._context.now_us, link, change)
+        for behaviour in self._behaviours.values():
+            behaviour.on_link_down(link)
+
+    def distrust(self, link: str, error: RemoteProtocolError) -> None:
+        """Close the connection of a peer that broke the rules, and nothing else."""
+        end = self._context.ends.get(link)
+        if end is not None:
+            end.distrusted()
+            self._link_went_down(link, LinkChange.CLOSED)
+        self._context.out.do(CloseLink(link, error.reason))
+
+    # --- tables --------------------------------------------------------------------------------
+
+    def on_digest(self, link: str, message: SyncDigest) -> None:
+        """A neighbour says what it holds, and names neighbours that this broker had."""
+        self._sync.check_digest(link, message)
+        unknown = self._sync.unknown_neighbours(link, message)
+        self.copy_to_missing_again()
+        for name in unknown:
+            if name != self._context.name:
+                self._learn(name)
+        self._sync.on_digest(link, message)
+
+    def on_names(self, link: str, message: NeighbourNames) -> None:
+        """A neighbour names its own neighbours."""
+        self._sync.on_neighbour_names(link, message)
+        self.copy_to_missing_again()
+
+    def copy_to_missing_again(self) -> None:
+        """Copy what waits for missing neighbours to those that are missing again."""
+        links, self._recovery.missing_again = self._recovery.missing_again, []
+        for link in links:
+            self._publications.copy_to(link)
+
+    def on_advertisements_synced(self, link: str, message: AdvertisementsSynced) -> None:
+        """A neighbour has sent its advertisements: those that it names have ended."""
+        pending = unowned()
+        for id in message.ended:
+            entry = self._context.adverts.get(id)
+            if entry is not None and entry.origin.link == link:
+                self._advertisements.end(entry, pending)
+        if not message.partial:
+            self._sync.on_advertisements_synced(link, message.provisional)
+
+    def on_subscriptions_synced(self, link: str, message: SubscriptionsSynced) -> None:
+        """A neighbour has sent its subscriptions: those that it names have ended, and data may go
+        there."""
+        entries = [self._context.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
+        ended = [e for e in entries if e is not None and e.origin.link == link]
+        self._subscriptions.end_lost(ended)
+        if not message.partial:
+            self._sync.on_subscriptions_synced(link, message.provisional)
+
+    def settle(self) -> None:
+        """Settle what the comparison of tables showed to be settled."""
+        if self._recovery.progressed:
+            self._recovery.progressed = False
+            self._subscriptions.settle_all()
+        settled = self._sync.settled
+        while settled:
+            table, id, link = settled.popleft()
+            if table is self._context.adverts:
+                entry, answered = table.get(id), self._advertisements.answered
+            else:
+                entry, answered = self._context.subscription(id), self._subscriptions.answered
+            if entry is not None and link in entry.awaiting:
+                answered(entry, link)
+
+    def recheck(self) -> None:
+        """Neighbours are no longer missing: drop what was kept for them in vain, so many
+        publications at a time. The recheck timer lets this go on when nothing else happens."""
+        rechecking, out, room = self._recovery.rechecking, self._context.out, RECHECKED_MAX
+        for link in sorted(rechecking):
+            lanes, end = out.messages.get(link), self._context.ends[link]
+            if lanes is not None and not end.open:
+                end.post(DATA, lanes[DATA])  # of the same call of `handle`; not sent: not open
+                lanes[DATA].clear()
+            looked_at, rechecking[link] = self._publications.recheck(link, rechecking[link], room)
+            room -= looked_at
+            if rechecking[link] == len(self._context.unconfirmed[link]):
+                self._sync.on_rechecked(link)
+            if room <= 0:
+                out.do(SetTimer(RECHECK_TIMER, self._context.now_us))
+                return

@@ -1,0 +1,168 @@
+"""Gives a new broker the state of a snapshot."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from byway.core.client_session import ClientSession
+from byway.core.context import Context
+from byway.core.in_flight import InFlight
+from byway.core.links import LinkEnd, Outbox, Window
+from byway.core.snapshot.state import (
+    BrokerState,
+    ClientState,
+    LinkState,
+    TableState,
+    TableSyncState,
+    WindowState,
+)
+from byway.core.tables import Entry, LinkNumbers, Table, with_link
+from byway.model.messages import CONTROL, DATA, EntryId, Message
+
+if TYPE_CHECKING:
+    from byway.core.broker import Broker
+
+
+def restore(state: BrokerState, broker: Broker) -> None:
+    """Give a new broker, which has the links of the state, everything else of it."""
+    context = broker.context
+    context.numbers = LinkNumbers(state.link_numbers)
+    context.adverts = _restore_table(state.adverts, context.numbers)
+    context.subscriptions = _restore_table(state.subscriptions, context.numbers)
+    context.preserved = _restore_table(state.preserved, None, context.subscriptions)
+    for name in context.numbers.names:
+        if name and name not in broker.context.ends:  # as older versions left them
+            context.numbers.release(name)
+    if context.sent is not None:
+        for entry in (*context.subscriptions, *context.preserved):
+            context.sent.update(entry)
+    policy, kept = state.covering
+    if policy == broker.policy.name and kept is not None:
+        broker.policy.restore(kept)
+    pendings = _restore_in_flight(state)
+    for client in state.clients:
+        broker.clients.sessions[client.name] = _restore_client(client, pendings)
+        broker.deliveries.held += len(client.held)
+    broker.clients.recount()
+    broker.deliveries.in_grace = state.in_grace
+    for link in state.links:
+        context.ends[link.peer] = _restore_link(link, context)
+        context.unconfirmed[link.peer] = deque(pendings[number] for number in link.unconfirmed)
+        broker.sync.states[link.peer] = link.sync
+    _restore_windows(state, pendings, broker)
+    young, old = state.seen
+    broker.publications.seen.young = {(p, i): last for p, i, last in young}
+    broker.publications.seen.old = {(p, i): last for p, i, last in old}
+    _restore_sync(state.sync, broker)
+    reachability = state.reachability
+    broker.reachability.restore(
+        reachability.down, reachability.changed, reachability.behind, reachability.said
+    )
+    broker.cycles.restore(*state.probes)
+    for name, behaviour in broker.behaviours.items():
+        if name in state.behaviours:
+            behaviour.restore(state.behaviours[name])
+
+
+def _restore_sync(state: TableSyncState, broker: Broker) -> None:
+    recovery = broker.recovery
+    recovery.missing = state.missing
+    recovery.lost_state, recovery.restarting = state.lost_state, state.restarting
+    recovery.given_up, recovery.compared_with = state.given_up, state.compared_with
+    recovery.rechecking = state.rechecking
+    broker.sync.neighbours_of = state.neighbours_of
+
+
+def _restore_table(
+    state: TableState, numbers: LinkNumbers | None, followers: Table | None = None
+) -> Table:
+    """A table with its entries; those that follow them are in `followers`, or in itself."""
+    table = Table(numbers)
+    for stored in state.entries:
+        entry = table.add(stored.id, stored.filter, stored.origin, stored.key)
+        entry.forwarded = reduce(with_link, stored.forwarded, frozenset[str]())
+        entry.awaiting = stored.awaiting
+        entry.following = stored.following
+        entry.settled, entry.announced = stored.settled, stored.announced
+        entry.ending = stored.ending
+    _restore_followers(state, table, table if followers is None else followers)
+    table.free = state.free
+    table.alternates.links = dict(state.alternate_origins)
+    table.alternates.pending_takeover = dict(state.pending_takeover)
+    return table
+
+
+def _restore_followers(state: TableState, table: Table, followers: Table) -> None:
+    for stored in state.entries:
+        leader = table.get(stored.id)
+        assert leader is not None
+        for link, ids in stored.followers.items():
+            leader.followers[link] = _known(followers, ids)
+
+
+def _known(table: Table, ids: Iterable[EntryId]) -> list[Entry]:
+    found = (table.get(id) for id in ids)
+    return [entry for entry in found if entry is not None]
+
+
+def _restore_client(state: ClientState, pendings: list[InFlight]) -> ClientSession:
+    return ClientSession(
+        name=state.name,
+        incarnation=state.incarnation,
+        ttl_us=state.ttl_us,
+        attached=False,
+        adverts=state.adverts,
+        subscriptions=state.subscriptions,
+        counter=state.counter,
+        sequence=state.sequence,
+        accepted=state.accepted,
+        window=_restore_window(state.window),
+        deliveries=state.deliveries,
+        kept=deque(state.kept),
+        kept_bytes=sum(len(delivery.publication.body) for delivery in state.kept),
+        held=deque(pendings[number] for number in state.held),
+    )
+
+
+def _restore_window(state: WindowState) -> Window:
+    window = Window()
+    window.finished_up_to, window.told = state.finished_up_to, state.told
+    window.early = set(state.early)
+    return window
+
+
+def _restore_link(state: LinkState, context: Context) -> LinkEnd:
+    end = LinkEnd(context.name, state.peer, context.incarnation)
+    end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
+    end.open = state.open
+    _restore_outbox(end.sent[CONTROL], state.control, state.control_next)
+    _restore_outbox(end.sent[DATA], state.data, state.data_next)
+    end.arrived, end.told = state.arrived, state.told
+    end.window = _restore_window(state.window)
+    return end
+
+
+def _restore_outbox(box: Outbox, kept: list[Message], following: int) -> None:
+    box.kept = deque(kept)
+    box.next = following
+
+
+def _restore_in_flight(state: BrokerState) -> list[InFlight]:
+    pendings = [InFlight(Window(), p.number, p.link, p.client, p.left) for p in state.in_flight]
+    for pending, stored in zip(pendings, state.in_flight, strict=True):
+        if stored.duplicates:
+            pending.duplicates = [pendings[number] for number in stored.duplicates]
+    return pendings
+
+
+def _restore_windows(state: BrokerState, pendings: list[InFlight], broker: Broker) -> None:
+    for pending, stored in zip(pendings, state.in_flight, strict=True):
+        if not stored.current:
+            continue
+        if pending.link is not None:
+            pending.window = broker.context.ends[pending.link].window
+        else:
+            pending.window = broker.clients.sessions[pending.client].window

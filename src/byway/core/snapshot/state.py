@@ -1,0 +1,185 @@
+"""The layout of a snapshot: structs that travel as arrays, and the envelope around them.
+
+The order and types of fields are the format; their names are not, except in `SyncState`. The layout
+has a version; older ones are converted (`older_layouts`), any other is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from byway.core.snapshot import older_layouts
+from byway.core.sync_state import Missing, SyncState
+from byway.core.tables import Origin, Withdrawal
+from byway.model import Filter
+from byway.model.errors import SnapshotError
+from byway.model.messages import Delivery, EntryId, Message
+
+VERSION: Final = 5
+
+
+class WindowState(msgspec.Struct, array_like=True):
+    """What a `Window` knows."""
+
+    finished_up_to: int
+    told: int
+    early: list[int]
+
+
+class LinkState(msgspec.Struct, array_like=True):
+    """What a `LinkEnd` knows, its connection apart."""
+
+    peer: str
+    peer_incarnation: int
+    epoch: int
+    open: bool
+    control: list[Message]
+    control_next: int
+    data: list[Message]
+    data_next: int
+    arrived: list[int]
+    told: list[int]
+    window: WindowState
+    unconfirmed: list[int]
+    """By message of `data`, the number of what it is a copy of."""
+    sync: SyncState
+
+
+class InFlightState(msgspec.Struct, array_like=True):
+    """What an `InFlight` knows; `current` says whether its window is still the one in use."""
+
+    link: str | None
+    client: str
+    number: int
+    left: int
+    current: bool
+    duplicates: list[int]
+    """Numbers of these in the list of all."""
+
+
+class EntryState(msgspec.Struct, array_like=True):
+    """What an `Entry` knows; those that follow it by id."""
+
+    id: EntryId
+    filter: Filter
+    origin: Origin
+    key: int
+    forwarded: list[str]
+    awaiting: dict[str, int]
+    following: dict[str, int]
+    followers: dict[str, list[EntryId]]
+    settled: bool
+    announced: int
+    ending: Withdrawal | None = None
+
+
+class TableState(msgspec.Struct, array_like=True):
+    """The entries of a `Table`, and their alternate origins."""
+
+    entries: list[EntryState]
+    free: list[int]
+    alternate_origins: list[tuple[EntryId, dict[str, int]]]
+    pending_takeover: list[tuple[EntryId, Filter]]
+
+
+class ClientState(msgspec.Struct, array_like=True):
+    """What a `ClientSession` knows, its connection apart."""
+
+    name: str
+    incarnation: int
+    ttl_us: int
+    adverts: dict[str, EntryId]
+    subscriptions: dict[str, EntryId]
+    counter: int
+    sequence: int
+    accepted: int
+    window: WindowState
+    deliveries: int
+    kept: list[Delivery]
+    held: list[int]
+    """Numbers of what the latest deliveries, which are beyond the bounds, are copies of."""
+
+
+class TableSyncState(msgspec.Struct, array_like=True):
+    """What `Recovery` and `TableSync` know beside the states of links."""
+
+    missing: dict[str, Missing]
+    lost_state: bool
+    restarting: bool
+    given_up: list[str]
+    compared_with: list[str]
+    neighbours_of: dict[str, tuple[str, ...]]
+    rechecking: dict[str, int]
+
+
+class ReachabilityState(msgspec.Struct, array_like=True):
+    """What `Reachability` knows."""
+
+    down: list[str]
+    changed: dict[str, int]
+    behind: dict[str, tuple[str, ...]]
+    said: dict[str, tuple[str, ...]]
+
+
+class BrokerState(msgspec.Struct, array_like=True):
+    """Everything that a broker knows."""
+
+    name: str
+    incarnation: int
+    link_numbers: list[str]
+    """By number; a free one has an empty name."""
+    links: list[LinkState]
+    adverts: TableState
+    subscriptions: TableState
+    preserved: TableState
+    covering: tuple[str, Any]
+    """The policy's name, and what it keeps."""
+    clients: list[ClientState]
+    in_flight: list[InFlightState]
+    seen: tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]
+    sync: TableSyncState
+    behaviours: dict[str, Any]
+    in_grace: bool
+    """Whether clients have time to come back after a restart."""
+    reachability: ReachabilityState
+    probes: tuple[int, dict[str, int]]
+    """Number of the last probe for cycles, and the last one over each link."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(BrokerState).decode
+_decode_envelope = msgspec.msgpack.Decoder(tuple[str, int, msgspec.Raw]).decode
+_MAGIC: Final = "byway broker"
+
+
+def encode(state: BrokerState) -> bytes:
+    """The bytes of a state, in its envelope."""
+    return _encode((_MAGIC, VERSION, state))
+
+
+def read(data: bytes) -> BrokerState:
+    """The state in bytes that `encode` made. Raises `SnapshotError`."""
+    try:
+        magic, version, raw = _decode_envelope(data)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"it is no broker's state: {error}") from error
+    if magic != _MAGIC:
+        raise SnapshotError(f"it begins with {magic!r}, expected {_MAGIC!r}")
+    if not older_layouts.OLDEST <= version <= VERSION:
+        expected = f"{older_layouts.OLDEST} to {VERSION}"
+        raise SnapshotError(f"its layout has version {version}, expected {expected}")
+    try:
+        return _decode(raw if version == VERSION else _converted(raw, version))
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"it is damaged: {error}") from error
+
+
+def _converted(raw: msgspec.Raw, version: int) -> bytes:
+    state = msgspec.msgpack.decode(raw)
+    try:
+        return _encode(older_layouts.converted(state, version, VERSION))
+    except (LookupError, TypeError, ValueError) as error:
+        reason = f"its layout {version} cannot be converted to {VERSION}: {error!r}"
+        raise SnapshotError(reason) from error

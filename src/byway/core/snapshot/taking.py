@@ -1,0 +1,167 @@
+"""Takes the state of a broker between two inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from byway.core.client_session import ClientSession
+from byway.core.in_flight import InFlight
+from byway.core.links import LinkEnd, Window
+from byway.core.recovery import Recovery
+from byway.core.snapshot.state import (
+    BrokerState,
+    ClientState,
+    EntryState,
+    InFlightState,
+    LinkState,
+    ReachabilityState,
+    TableState,
+    TableSyncState,
+    WindowState,
+    encode,
+)
+from byway.core.table_sync import TableSync
+from byway.core.tables import Entry, Table
+
+if TYPE_CHECKING:
+    from byway.core.broker import Broker
+
+
+def take(broker: Broker) -> bytes:
+    """The state of a broker between two inputs."""
+    context = broker.context
+    pendings = _all_in_flight(broker)
+    numbers = {id(pending): number for number, pending in enumerate(pendings)}
+    seen = broker.publications.seen
+    state = BrokerState(
+        name=context.name,
+        incarnation=context.incarnation,
+        link_numbers=context.numbers.names,
+        links=[
+            _link(end, [numbers[id(p)] for p in context.unconfirmed[peer]], broker)
+            for peer, end in context.ends.items()
+        ],
+        adverts=_table(context.adverts, context.adverts),
+        subscriptions=_table(context.subscriptions, context.subscriptions),
+        preserved=_table(context.preserved, context.subscriptions),
+        covering=(broker.policy.name, broker.policy.snapshot()),
+        clients=[_client(client, numbers) for client in broker.clients.sessions.values()],
+        in_flight=[_in_flight(p, numbers, broker) for p in pendings],
+        seen=(_sequences(seen.young), _sequences(seen.old)),
+        sync=_sync(broker.recovery, broker.sync),
+        behaviours={name: b.snapshot() for name, b in broker.behaviours.items()},
+        in_grace=broker.deliveries.in_grace,
+        reachability=ReachabilityState(*broker.reachability.snapshot()),
+        probes=broker.cycles.snapshot(),
+    )
+    return encode(state)
+
+
+def _sync(recovery: Recovery, sync: TableSync) -> TableSyncState:
+    return TableSyncState(
+        missing=recovery.missing,
+        lost_state=recovery.lost_state,
+        restarting=recovery.restarting,
+        given_up=recovery.given_up,
+        compared_with=recovery.compared_with,
+        neighbours_of=sync.neighbours_of,
+        rechecking=recovery.rechecking,
+    )
+
+
+def _all_in_flight(broker: Broker) -> list[InFlight]:
+    found: dict[int, InFlight] = {}
+    stack = [p for waiting in broker.context.unconfirmed.values() for p in reversed(waiting)]
+    stack += [p for client in broker.clients.sessions.values() for p in client.held]
+    while stack:
+        pending = stack.pop()
+        if id(pending) not in found:
+            found[id(pending)] = pending
+            stack += pending.duplicates or ()
+    return list(found.values())
+
+
+def _in_flight(pending: InFlight, numbers: dict[int, int], broker: Broker) -> InFlightState:
+    if pending.link is not None:
+        end = broker.context.ends.get(pending.link)
+        current = end is not None and end.window is pending.window
+    else:
+        client = broker.clients.sessions.get(pending.client)
+        current = client is not None and client.window is pending.window
+    duplicates = [numbers[id(other)] for other in pending.duplicates or ()]
+    return InFlightState(
+        pending.link, pending.client, pending.number, pending.left, current, duplicates
+    )
+
+
+def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
+    control, data = end.sent
+    return LinkState(
+        peer=end.peer,
+        peer_incarnation=end.peer_incarnation,
+        epoch=end.epoch,
+        open=end.open,
+        control=list(control.kept),
+        control_next=control.next,
+        data=list(data.kept),
+        data_next=data.next,
+        arrived=end.arrived,
+        told=end.told,
+        window=_window(end.window),
+        unconfirmed=unconfirmed,
+        sync=broker.sync.states[end.peer],
+    )
+
+
+def _window(window: Window) -> WindowState:
+    return WindowState(window.finished_up_to, window.told, sorted(window.early))
+
+
+def _table(table: Table, followers: Table) -> TableState:
+    """The state of a table; those that follow its entries are in the table `followers`."""
+    return TableState(
+        [_entry(entry, followers) for entry in table],
+        table.free,
+        list(table.alternates.links.items()),
+        list(table.alternates.pending_takeover.items()),
+    )
+
+
+def _entry(entry: Entry, table: Table) -> EntryState:
+    return EntryState(
+        id=entry.id,
+        filter=entry.filter,
+        origin=entry.origin,
+        key=entry.key,
+        forwarded=sorted(entry.forwarded),
+        awaiting=entry.awaiting,
+        following=entry.following,
+        followers={
+            link: [f.id for f in followers if table.holds(f)]
+            for link, followers in entry.followers.items()
+        },
+        settled=entry.settled,
+        announced=entry.announced,
+        ending=entry.ending,
+    )
+
+
+def _client(client: ClientSession, numbers: dict[int, int]) -> ClientState:
+    return ClientState(
+        name=client.name,
+        incarnation=client.incarnation,
+        ttl_us=client.ttl_us,
+        adverts=client.adverts,
+        subscriptions=client.subscriptions,
+        counter=client.counter,
+        sequence=client.sequence,
+        accepted=client.accepted,
+        window=_window(client.window),
+        deliveries=client.deliveries,
+        kept=list(client.kept),
+        held=[numbers[id(pending)] for pending in client.held],
+    )
+
+
+def _sequences(seen: dict[tuple[str, int], int]) -> list[tuple[str, int, int]]:
+    return [(publisher, incarnation, last) for (publisher, incarnation), last in seen.items()]
