@@ -8,7 +8,7 @@ from byway.model.messages import Frame, Reply
 
 
 class Timer(msgspec.Struct, frozen=True, order=True):
-    """Names a timer: the part of the broker that set it, and what for."""
+    """The name of a timer: the part of the broker that set it, and what for."""
 
     owner: str
     detail: str = ""
@@ -36,7 +36,7 @@ class SetTimer(msgspec.Struct, frozen=True):
 
 
 class CancelTimer(msgspec.Struct, frozen=True):
-    """Forget a timer."""
+    """Do not fire a timer that was set."""
 
     timer: Timer
 
@@ -48,7 +48,7 @@ class OpenLink(msgspec.Struct, frozen=True):
 
 
 class CloseLink(msgspec.Struct, frozen=True):
-    """Drop the connection to a neighbour, or to one that is none any more."""
+    """Close the connection to a neighbour, which may have been removed."""
 
     link: str
     reason: str

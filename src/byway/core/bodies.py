@@ -17,7 +17,7 @@ _decode = msgspec.msgpack.Decoder(Body).decode
 
 
 def read(body: bytes) -> Attributes:
-    """What a publication says. Raises `msgspec.DecodeError` for what is none."""
+    """The attributes in the body of a publication. Raises `msgspec.DecodeError` for other bytes."""
     try:
         return _decode(body).attributes
     except (UnicodeDecodeError, RecursionError) as error:  # msgspec lets these through
@@ -25,19 +25,20 @@ def read(body: bytes) -> Attributes:
 
 
 class Bodies:
-    """Reads bodies. Raises `msgspec.DecodeError` for what is none."""
+    """Reads bodies of publications. Raises `msgspec.DecodeError` for other bytes."""
 
     def attributes(self, body: bytes) -> Attributes:
-        """What a publication says."""
+        """The attributes of a publication."""
         return read(body)
 
     def for_matching(self, body: bytes) -> Attributes | Encoded:
-        """The same as an index takes it."""
+        """The attributes of a publication, in a form that an index takes."""
         return read(body)
 
 
 class SharedBodies(Bodies):
-    """Keeps what was read of at least half and at most all of `bodies_max` bodies."""
+    """Keeps the encoded attributes of the latest bodies, at most `bodies_max` and at least half as
+    many."""
 
     def __init__(self, bodies_max: int = 16_384) -> None:
         self._half = max(bodies_max // 2, 1)
@@ -45,7 +46,8 @@ class SharedBodies(Bodies):
         self._old: dict[bytes, Encoded] = {}
 
     def for_matching(self, body: bytes) -> Attributes | Encoded:
-        """Read once, unless filters have learnt new words since."""
+        """The attributes as the index encodes them: read once, unless filters have brought new
+        words since."""
         encoded = self._young.get(body) or self._old.get(body)
         if encoded is None or encoded.words != SHARED.words:
             encoded = Encoded(read(body), SHARED)

@@ -1,4 +1,4 @@
-"""What a broker can be told about how to work. Every bound of the core is here."""
+"""The settings of a broker. Every bound of the core is here, with what happens at the bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     incremental_similarities: tuple[float, float] = (0.9, 0.6)
     """`incremental`: the share of publications that others want too from which on it is stopped."""
     selective_similarity: float = 0.9
-    """`selective`: the same."""
+    """`selective`: the share of publications that others want too from which on it is stopped."""
     selective_count_min: int = 100
     """`selective`: one whose publications never met so many other subscriptions just ends."""
     pruning_samples_min: int = 5
@@ -28,7 +28,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     statistics_max: int = 65_536
     """Rows about what local subscriptions received, under the two policies; beyond, old ones go."""
     statistics_window_us: int = 600_000_000
-    """Older rows do not count."""
+    """Rows that are older do not count."""
     congestion_queue: int = 1_000
     """With more messages in the input queue, the two policies postpone unsubscriptions."""
     merging: bool = False
@@ -42,7 +42,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     retire_batch: int = 20
     """Subscriptions sent each time in place of preserved ones; 0: these stay for ever."""
     retire_after_us: int = 5_000_000
-    """How long one is preserved at least."""
+    """How long a subscription is preserved at least."""
     preserved_max: int = 10_000
     """Preserved subscriptions and mergers; with so many, unsubscriptions are not stopped and
     nothing is merged."""
@@ -54,7 +54,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Look for a cycle whenever a link starts anew, and cut it. The live network does; it is not
     needed where the overlay is known to be a tree."""
     body_bytes_max: int = 1_048_576
-    """A larger publication is refused."""
+    """A publication with a larger body is refused."""
     data_window: int = 65_536
     """Unconfirmed publications kept for one neighbour; with more, no data is read."""
     publishers_max: int = 65_536
@@ -64,7 +64,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     session_messages_max: int = 10_000
     """Deliveries kept for one client; beyond, the oldest is dropped and the client told."""
     session_bytes_max: int = 16_777_216
-    """Bytes of publications kept for one client, with the same effect."""
+    """Bytes of publications kept for one client; beyond, the oldest delivery is dropped and the
+    client told."""
     sessions_max: int = 10_000
     """Clients whose session is kept when they vanish; one more is taken in without a session, and
     told so. No session ends early because others come."""
@@ -76,11 +77,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     client_entries_max: int = 262_144
     """Subscriptions and advertisements of one client; one more is refused."""
     client_filter_bytes_max: int = 67_108_864
-    """Bytes of their filters, with the same effect."""
+    """Bytes of their filters; an entry beyond is refused."""
     local_entries_max: int = 1_048_576
     """Subscriptions and advertisements of all clients of this broker; one more is refused."""
     local_filter_bytes_max: int = 268_435_456
-    """Bytes of their filters, with the same effect."""
+    """Bytes of their filters; an entry beyond is refused."""
     sync_wait_us: int = 30_000_000
     """How long a broker that starts for the first time waits for neighbours that do not come. One
     that restarts without its state waits until they come, or an operator forgets them."""
@@ -88,6 +89,6 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How long clients have to come back after a restart with storage. Until then a delivery that
     finds no room in the session of a client is not confirmed to where it came from."""
     load_interval_us: int = 0
-    """How often loads are exchanged; 0: never."""
+    """How often neighbours exchange their loads; 0: never."""
     load_radius: int = 4
-    """How far a broker's load is told, in hops."""
+    """How many hops a broker's load travels."""

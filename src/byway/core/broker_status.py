@@ -90,7 +90,7 @@ class SessionTotals(msgspec.Struct, frozen=True):
 
     @property
     def sessions(self) -> int:
-        """Number of sessions."""
+        """Number of sessions, of clients that are connected or away."""
         return self.attached + self.away
 
 
@@ -100,7 +100,7 @@ class BrokerFacts(msgspec.Struct, frozen=True):
     name: str
     incarnation: int
     links: tuple[LinkFacts, ...]
-    """In the order of their names."""
+    """All links, in the order of the neighbours' names."""
     sessions: SessionTotals
     advertisements: int
     subscriptions: int
@@ -170,17 +170,14 @@ class BrokerQueries:
         return not self.recovery.lost_state
 
     def has_behaviour(self, name: str) -> bool:
-        """Whether a behaviour is on."""
+        """Whether this broker has a behaviour."""
         return name in self.behaviours
 
     def loads_behind(self, link: str) -> list[Load]:
         """The loads that are known of brokers behind a link, the nearest first; none unless loads
         are exchanged."""
         exchange = self.behaviours.get(LoadExchange.name)
-        if exchange is None:
-            return []
-        known = cast(LoadExchange, exchange).known.get(link, {})
-        return sorted(known.values(), key=lambda load: (load.hops, load.broker))
+        return [] if exchange is None else cast(LoadExchange, exchange).behind(link)
 
     # --- tables --------------------------------------------------------------------------------
 
@@ -201,7 +198,7 @@ class BrokerQueries:
 
     @property
     def policy(self) -> Covering:
-        """Which subscriptions are sent where."""
+        """The covering policy, which decides which subscriptions are forwarded."""
         return self._subscriptions.policy
 
     # --- links ---------------------------------------------------------------------------------
@@ -227,7 +224,7 @@ class BrokerQueries:
 
     @property
     def links_up(self) -> list[str]:
-        """Neighbours that are connected."""
+        """The names of neighbours that are connected."""
         return [link for link, end in self.context.ends.items() if end.up]
 
     def unconfirmed(self, link: str) -> int:
@@ -305,11 +302,11 @@ class BrokerQueries:
 
     @property
     def sessions(self) -> dict[str, SessionFacts]:
-        """All sessions by client."""
+        """All sessions by the name of the client."""
         return {name: _session(session) for name, session in self.clients.sessions.items()}
 
     def session_totals(self) -> SessionTotals:
-        """All sessions together."""
+        """What all sessions hold together, in one pass."""
         attached = kept = kept_bytes = 0
         for session in self.clients.sessions.values():
             attached += session.attached
@@ -319,7 +316,7 @@ class BrokerQueries:
 
     @property
     def clients_attached(self) -> list[str]:
-        """Clients that are connected."""
+        """The names of clients that are connected."""
         return [name for name, session in self.clients.sessions.items() if session.attached]
 
     @property

@@ -9,7 +9,7 @@ from byway.model.messages import Batch, Frame, Hello, Request
 
 
 class Started(msgspec.Struct, frozen=True):
-    """The broker begins, or goes on after `restore`. The first input of all."""
+    """The broker begins, or goes on after `restore`: the first input of all."""
 
 
 class FrameReceived(msgspec.Struct, frozen=True):
@@ -29,64 +29,64 @@ class LinkUp(msgspec.Struct, frozen=True):
 
 
 class LinkDown(msgspec.Struct, frozen=True):
-    """The connection to a neighbour is gone."""
+    """The connection to a neighbour was lost or closed."""
 
     link: str
 
 
 class ClientAttached(msgspec.Struct, frozen=True):
-    """A client is here. The same incarnation goes on with its session, if that was kept; a higher
-    one starts anew, and what an earlier one left is removed."""
+    """A client connected. The same incarnation goes on with its session, if that was kept; a higher
+    one begins a new session, and what an earlier one left is removed."""
 
     client: str
     incarnation: int
     session_ttl_us: int = 0
-    """For how long its session is kept when it vanishes."""
+    """For how long its session is to be kept when it vanishes."""
     received: int = 0
-    """The last delivery of the session that it has."""
+    """The number of the last delivery that it received."""
     resumes: bool = False
-    """It had a session here before, or believes so."""
+    """Whether it had a session here before, or believes so."""
 
 
 class ClientDetached(msgspec.Struct, frozen=True):
-    """A client is gone: it vanished, or said goodbye (`for_good`)."""
+    """A client disconnected: it vanished, or said goodbye (`for_good`)."""
 
     client: str
     for_good: bool = False
 
 
 class ClientRequested(msgspec.Struct, frozen=True):
-    """A client asks for things, in this order."""
+    """A client sent requests, to be handled in this order."""
 
     client: str
     requests: tuple[Request, ...]
 
 
 class TimerFired(msgspec.Struct, frozen=True):
-    """A timer that was set is due."""
+    """The time of a timer that was set has come."""
 
     timer: Timer
 
 
 class LoadSampled(msgspec.Struct, frozen=True):
-    """What the driver sees and the broker cannot."""
+    """The driver reports loads that the broker cannot see."""
 
     queued: int
-    """Messages in the input queue."""
+    """Number of messages in the input queue."""
     outputs: tuple[tuple[str, int], ...] = ()
-    """Messages that wait to be written, by link."""
+    """Number of messages that wait to be written, by link."""
     uplink: float = 0.0
     """Share of the uplink in use; 1 is all of it."""
 
 
 class NeighbourAdded(msgspec.Struct, frozen=True):
-    """An operator's command: there is a new neighbour."""
+    """An operator's command: add a neighbour."""
 
     neighbour: str
 
 
 class NeighbourRemoved(msgspec.Struct, frozen=True):
-    """An operator's command: this neighbour is none any more; all it told is forgotten."""
+    """An operator's command: remove a neighbour, and all that came from it."""
 
     neighbour: str
 

@@ -1,4 +1,4 @@
-"""What must be true of a broker's tables between two inputs, and words for what is not."""
+"""Invariants of a broker's tables between two inputs, and sentences about those that are broken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from byway.model.filters import covers
 
 
 def validate(broker: Broker) -> list[str]:
-    """Sentences about what is wrong; none if all is well."""
+    """Sentences about what is wrong with a broker's tables; none if nothing is."""
     return [
         f"{broker.name}: {sentence}"
         for check in (

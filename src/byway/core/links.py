@@ -35,12 +35,12 @@ CONTROL_MAX: Final = 65_536
 
 
 class Meeting(msgspec.Struct, frozen=True):
-    """What follows from the peer's greeting."""
+    """What follows when the ends of a link have greeted each other."""
 
     resumed: bool
-    """Both ends go on where they were. If not, numbers start anew and tables must be compared."""
+    """Whether both ends go on where they were. If not, they count from 1 and compare tables."""
     confirmed: int = 0
-    """If resumed: so many data messages turn out to be confirmed."""
+    """If resumed: how many data messages the peer has confirmed meanwhile."""
     again: tuple[Batch, ...] = ()
     """To be sent now, if resumed: what the peer did not receive."""
 
@@ -58,14 +58,14 @@ class Outbox:
         return self.next - len(self.kept)
 
     def put(self, messages: Sequence[Message]) -> int:
-        """Keep messages; the number of the first."""
+        """Keep messages until they are forgotten; returns the number of the first."""
         first = self.next
         self.kept.extend(messages)
         self.next += len(messages)
         return first
 
     def forget(self, number: int) -> int:
-        """Forget everything up to `number`; how many that were."""
+        """Forget all messages up to `number`; returns how many."""
         kept = self.kept
         count = number - self.next + len(kept) + 1
         if count <= 0:
@@ -75,16 +75,16 @@ class Outbox:
         return count
 
     def renumber(self) -> None:
-        """What is kept counts from 1 again."""
+        """Count the messages that are kept from 1 again."""
         self.next = len(self.kept) + 1
 
     def clear(self) -> None:
-        """Forget everything, and count from 1 again."""
+        """Forget all messages, and count the next ones from 1."""
         self.kept.clear()
         self.next = 1
 
     def since(self, number: int) -> tuple[Message, ...]:
-        """What comes after `number`, which must not be older than what is kept."""
+        """The messages after `number`, which must not be older than the oldest one kept."""
         skipped = number - self.first + 1
         return tuple(self.kept)[skipped:]
 
@@ -99,7 +99,7 @@ class Window:
         self.early: set[int] = set()  # finished before one in front of them
 
     def finish(self, number: int) -> None:
-        """Everything that had to happen with this message has happened."""
+        """Note that a message and all its copies are safe, so that it can be confirmed."""
         if number != self.finished_up_to + 1:
             assert number > self.finished_up_to, f"{number} was finished before"
             self.early.add(number)
@@ -127,8 +127,8 @@ class LinkEnd:
     """This broker's end of the link to one peer. It outlives connections, not the broker.
 
     `up` tells whether frames may be sent now. While it is down, messages are kept and numbered, and
-    go out when the ends meet again. `open` tells whether the peer takes data: after numbers started
-    anew it does not before tables agree, and data is kept meanwhile.
+    go out when the ends meet again. `open` tells whether the peer takes data: after a reset it
+    does not before tables are synced, and data is kept meanwhile.
     """
 
     def __init__(
@@ -173,8 +173,8 @@ class LinkEnd:
         )
 
     def meet(self, hello: Hello, said: Hello | None = None) -> Meeting:
-        """The peer's greeting has come: go on, or start anew. `said` is our own greeting, which the
-        peer goes by: if numbers were lost since, neither may go on."""
+        """The peer's greeting has come: resume, or count from 1. `said` is our own greeting, which
+        the peer goes by: if numbers were lost since, neither end may resume."""
         self._check(hello)
         if said is not None and (said.knows, said.epoch) != (self.peer_incarnation, self.epoch):
             raise RemoteProtocolError(self.peer, "was greeted with numbers that are gone")
@@ -185,15 +185,15 @@ class LinkEnd:
             self.up = True
             confirmed = self.confirmed(hello.confirmed)
             return Meeting(True, confirmed, self._again(received))
-        self._start_anew()
+        self._reset()
         self.epoch = _following_epoch(self.epoch, hello.epoch)
         self.peer_incarnation = hello.incarnation
         self.up = True
         return Meeting(resumed=False)
 
-    def _start_anew(self) -> None:
-        """Control messages are forgotten: tables replace them. Data that was never confirmed stays
-        and is sent anew once tables agree."""
+    def _reset(self) -> None:
+        """Count from 1. Control messages are forgotten: tables replace them. Data that was never
+        confirmed stays and is sent again once tables are synced."""
         self.sent[CONTROL].clear()
         self.sent[DATA].renumber()
         self.arrived, self.told = [0, 0], [0, 0]
@@ -237,7 +237,7 @@ class LinkEnd:
         self.up = False
 
     def distrusted(self) -> None:
-        """The peer broke the rules: the connection is gone, and the next one starts anew."""
+        """The peer broke the rules: the connection is gone, and the next one counts from 1."""
         self.up = False
         self.peer_incarnation = 0
 
@@ -253,7 +253,7 @@ class LinkEnd:
         return Batch(lane, first, tuple(messages)) if ready else None
 
     def opened(self) -> Batch | None:
-        """The peer takes data from now on; what has waited for it."""
+        """The peer takes data from now on: the frame of what has waited for that, if anything."""
         if self.open:
             return None
         self.open = True
@@ -261,8 +261,8 @@ class LinkEnd:
         return Batch(DATA, 1, waiting) if waiting and self.up else None
 
     def received(self, frame: Acknowledge) -> int:
-        """The peer acknowledges frames: control messages can go. How many data messages it
-        confirms, which can go too."""
+        """The peer acknowledges frames: forget control messages that arrived, and data messages
+        that it confirms. Returns how many of these there were."""
         control, data = self.sent
         if frame.control >= control.next or frame.data >= data.next:
             lane = CONTROL if frame.control >= control.next else DATA
@@ -275,7 +275,7 @@ class LinkEnd:
         return self.confirmed(frame.confirmed)
 
     def confirmed(self, number: int) -> int:
-        """The peer confirms data up to `number`: they can go. How many they are."""
+        """The peer confirms data messages up to `number`: forget them, and return how many."""
         box = self.sent[DATA]
         if number >= box.next:
             raise RemoteProtocolError(self.peer, f"confirms number {number}, never sent")

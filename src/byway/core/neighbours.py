@@ -138,7 +138,7 @@ class Neighbours:
         context.out.do(CloseLink(link, reason))
 
     def _end_entries_from(self, link: str, subscriptions: list[Entry]) -> None:
-        """End all that came over a link."""
+        """End the subscriptions and advertisements that came over a link."""
         self._subscriptions.end_lost(subscriptions, lost=True)  # ids may come back another way
         pending = unowned()
         for entry in self._context.adverts.came_from(link):

@@ -385,7 +385,7 @@ def _by_publisher(item: tuple[Publish, InFlight]) -> tuple[str, int, int]:
 
 
 def _header(message: Publish) -> tuple[str, int, int, int, int, int, int]:
-    """What trace rows tell of a publication."""
+    """The columns of a publication that every trace row about it has."""
     return (
         message.publisher,
         message.incarnation,

@@ -75,7 +75,7 @@ class TableSync:
         self.states[link] = SyncState()
 
     def remove_link(self, link: str) -> None:
-        """A neighbour was removed."""
+        """Forget a neighbour that was removed, and tell the others."""
         self.states.pop(link, None)
         self.neighbours_of.pop(link, None)
         self._recovery.remove_link(link)
@@ -272,7 +272,7 @@ class TableSync:
         context.out.send(link, SyncNames(last_adverts, last))
 
     def on_names(self, link: str, message: SyncNames) -> None:
-        """The peer names what it holds."""
+        """The peer names what it holds in the buckets that differ."""
         state = self.states[link]
         if state.phase is not SyncPhase.AWAITING_NAMES:
             raise RemoteProtocolError(link, "names what it holds without being asked")

@@ -22,7 +22,7 @@ from byway.model.messages import EntryId, Hint
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where an entry came from: a link, or a local client (link is None)."""
+    """Where an entry came from: a neighbour, or a local client (then `link` is None)."""
 
     link: str | None = None
     client: str = ""
@@ -35,13 +35,13 @@ class Withdrawal(msgspec.Struct, frozen=True, array_like=True):
     hints: tuple[Hint, ...] = ()
     """From where on it may be preserved, as far as its home could tell."""
     retired: bool = False
-    """It was preserved on the way here, and that is over."""
+    """Whether it was preserved on the way here, and is not any more."""
     postponed: bool = False
-    """Whether it goes on from here is not decided yet: the broker had too much to do."""
+    """Whether the decision to pass it on is postponed: the broker had too much to do."""
     merged: bool = False
-    """It never was anybody's: the broker made it out of others."""
+    """Whether no client ever subscribed to it: the broker merged others into it."""
     since_us: int = 0
-    """When it was kept."""
+    """When the broker began to preserve it."""
 
 
 class Entry(msgspec.Struct, eq=False):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from byway.core.actions import CancelTimer, SetTimer, Timer
+from byway.core.actions import SetTimer, Timer
 from byway.core.context import Context
 from byway.core.inputs import LoadSampled
 from byway.core.tables import Table
@@ -56,10 +56,6 @@ class BrokerView:
         """Have `on_timer` called at a time."""
         self._context.out.do(SetTimer(Timer(self._owner, detail), at_us))
 
-    def cancel_timer(self, detail: str = "") -> None:
-        """Cancel a timer that was set with this detail."""
-        self._context.out.do(CancelTimer(Timer(self._owner, detail)))
-
 
 class Behaviour:
     """Does nothing; a behaviour overrides what it needs."""
@@ -67,7 +63,7 @@ class Behaviour:
     name: ClassVar[str]
     """Its name, by which it owns its timers and its part of a snapshot."""
     messages: ClassVar[tuple[type, ...]] = ()
-    """The kinds of message that are its own."""
+    """The kinds of messages that only this behaviour sends and receives."""
 
     def __init__(self, view: BrokerView) -> None:
         self.view = view
@@ -104,4 +100,4 @@ class Behaviour:
         return None
 
     def restore(self, state: Any) -> None:
-        """Take back what `snapshot` gave."""
+        """Go on from what `snapshot` gave."""

@@ -43,11 +43,10 @@ class LoadExchange(Behaviour):
         self._received = self._forwarded = self._delivered = 0
         self._sample = LoadSampled(0)
 
-    @property
-    def neighbourhood(self) -> list[Load]:
-        """Loads of all brokers that are known, nearest first."""
-        found = [load for loads in self.known.values() for load in loads.values()]
-        return sorted(found, key=lambda load: (load.hops, load.broker))
+    def behind(self, link: str) -> list[Load]:
+        """The loads that are known of brokers behind a link, the nearest first."""
+        loads = self.known.get(link, {}).values()
+        return sorted(loads, key=lambda load: (load.hops, load.broker))
 
     def on_started(self) -> None:
         """Count publications from now on, and report in an interval."""
