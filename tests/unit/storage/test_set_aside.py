@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from byway.core.actions import Timer
-from byway.core.broker import GIVEN_UP, Broker
+from byway.core.broker import Broker
+from byway.core.discards import GIVEN_UP
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
