@@ -224,9 +224,9 @@ class Broker:
         return self.context.subscriptions
 
     @property
-    def preserved(self) -> Table:
-        """Subscriptions that ended, and are kept for links that do not know it."""
-        return self.context.preserved
+    def placeholders(self) -> Table:
+        """Entries that are forwarded though nobody subscribes to them as they are."""
+        return self.context.placeholders
 
     @property
     def policy(self) -> Covering:
@@ -313,7 +313,7 @@ class Broker:
         self.agreement.started()
         self.reachability.started()
         self.clients.started()
-        self._subscriptions.policy.started()
+        self._subscriptions.policy.on_started()
         if self.advertisements.taken_back or self.subscriptions.taken_back:
             self.context.out.do(SetTimer(TAKEOVER_TIMER, self.context.now_us + TAKEOVER_WAIT_US))
         for link in self.context.ends:
@@ -332,7 +332,7 @@ class Broker:
         elif timer == RESTORE_TIMER:
             self.clients.grace_ended()
         elif timer == COVERING_TIMER:
-            self._subscriptions.policy.woken()
+            self._subscriptions.policy.on_timer()
         elif timer.owner == "session":
             self.clients.waited_enough(timer.detail)
         elif timer.owner in self.behaviours:
@@ -349,7 +349,7 @@ class Broker:
                 part.inherit(id, filter)
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
-        self._subscriptions.policy.loaded(event.queued)
+        self._subscriptions.policy.on_load_sampled(event.queued)
         for behaviour in self.behaviours.values():
             behaviour.load_sampled(event)
 
@@ -445,12 +445,12 @@ class Broker:
         for entry in self.context.adverts:
             entry.forwarded = without_link(entry.forwarded, link)
             self._advertisements.answered(entry, link)
-        for entry in [*self.context.subscriptions, *self.context.preserved]:
+        for entry in [*self.context.subscriptions, *self.context.placeholders]:
             self.context.taken_from(entry, link)
             while link in entry.awaiting:
                 self._subscriptions.answered(entry, link)
-            if entry.ending is not None and not entry.forwarded:
-                self.context.preserved.remove(entry)
+            if entry.placeholder is not None and not entry.forwarded:
+                self.context.placeholders.remove(entry)
 
     def _end(self, link: str) -> LinkEnd:
         end = self.context.ends.get(link)

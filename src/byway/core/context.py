@@ -107,7 +107,7 @@ class Context:
         self.numbers = LinkNumbers()
         self.adverts = Table(self.numbers)
         self.subscriptions = Table(self.numbers)
-        self.preserved = Table()
+        self.placeholders = Table()
         """Subscriptions that ended, and stand for others on links that do not know it."""
         self.sent: Sent | None = None if config.covering == "none" else Sent()
         """Of both tables, what is forwarded anywhere; not kept where nobody looks for covering."""
@@ -122,8 +122,8 @@ class Context:
         self.unconfirmed = dict(sorted(self.unconfirmed.items()))  # as after `restore`
 
     def subscription(self, id: EntryId) -> Entry | None:
-        """What was forwarded under an id, preserved or not."""
-        return self.subscriptions.get(id) or self.preserved.get(id)
+        """The subscription or placeholder with this id."""
+        return self.subscriptions.get(id) or self.placeholders.get(id)
 
     def sent_to(self, entry: Entry, link: str) -> None:
         """A subscription is forwarded to a link."""

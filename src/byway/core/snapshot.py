@@ -19,10 +19,20 @@ from byway.core.clients import ClientSession
 from byway.core.context import Context, InFlight
 from byway.core.links import LinkEnd, Outbox, Window
 from byway.core.table_sync import Missing, SyncState, TableSync
-from byway.core.tables import Entry, LinkNumbers, Origin, Table, Withdrawal, with_link
+from byway.core.tables import (
+    Entry,
+    LinkNumbers,
+    Origin,
+    Placeholder,
+    PlaceholderKind,
+    PlaceholderState,
+    Table,
+    Withdrawal,
+    with_link,
+)
 from byway.model import Filter
 from byway.model.errors import SnapshotError
-from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Message
+from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Hint, Message
 
 if TYPE_CHECKING:
     from byway.core.broker import Broker
@@ -72,6 +82,17 @@ class InFlightState(_State, array_like=True):
     also: list[int]
 
 
+class PlaceholderFields(_State, array_like=True):
+    """A `Placeholder`, its state as the flags that snapshots have had from the beginning."""
+
+    similarities: tuple[float, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    retiring: bool = False
+    postponed: bool = False
+    merged: bool = False
+    since_us: int = 0
+
+
 class EntryState(_State, array_like=True):
     """An `Entry`; those that follow it by id."""
 
@@ -85,7 +106,7 @@ class EntryState(_State, array_like=True):
     followers: dict[str, list[EntryId]]
     settled: bool
     announced: int
-    ending: Withdrawal | None = None
+    placeholder: PlaceholderFields | None = None
 
 
 class TableState(_State, array_like=True):
@@ -146,7 +167,7 @@ class BrokerState(_State, array_like=True):
     links: list[LinkState]
     adverts: TableState
     subscriptions: TableState
-    preserved: TableState
+    placeholders: TableState
     covering: tuple[str, Any]
     """The policy's name, and what it keeps."""
     clients: list[ClientState]
@@ -186,7 +207,7 @@ def take(broker: Broker) -> bytes:
         ],
         adverts=_table(context.adverts, context.adverts),
         subscriptions=_table(context.subscriptions, context.subscriptions),
-        preserved=_table(context.preserved, context.subscriptions),
+        placeholders=_table(context.placeholders, context.subscriptions),
         covering=(broker.policy.name, broker.policy.snapshot()),
         clients=[_client(client, numbers) for client in broker.clients.all.values()],
         pendings=[_pending(p, numbers, broker) for p in pendings],
@@ -283,7 +304,21 @@ def _entry(entry: Entry, table: Table) -> EntryState:
         },
         settled=entry.settled,
         announced=entry.announced,
-        ending=entry.ending,
+        placeholder=_placeholder(entry.placeholder),
+    )
+
+
+def _placeholder(placeholder: Placeholder | None) -> PlaceholderFields | None:
+    if placeholder is None:
+        return None
+    withdrawal = placeholder.withdrawal or Withdrawal()
+    return PlaceholderFields(
+        similarities=withdrawal.similarities,
+        hints=withdrawal.hints,
+        retiring=placeholder.is_retiring,
+        postponed=placeholder.state is PlaceholderState.POSTPONED,
+        merged=placeholder.kind is PlaceholderKind.MERGED,
+        since_us=placeholder.since_us,
     )
 
 
@@ -343,12 +378,12 @@ def put(state: BrokerState, broker: Broker) -> None:
     context.numbers = LinkNumbers(state.link_numbers)
     context.adverts = _put_table(state.adverts, context.numbers)
     context.subscriptions = _put_table(state.subscriptions, context.numbers)
-    context.preserved = _put_table(state.preserved, None, context.subscriptions)
+    context.placeholders = _put_table(state.placeholders, None, context.subscriptions)
     for name in context.numbers.names:
         if name and name not in broker.context.ends:  # as older versions left them
             context.numbers.release(name)
     if context.sent is not None:
-        for entry in (*context.subscriptions, *context.preserved):
+        for entry in (*context.subscriptions, *context.placeholders):
             context.sent.update(entry)
     policy, kept = state.covering
     if policy == broker.policy.name and kept is not None:
@@ -396,11 +431,24 @@ def _put_table(
         entry.awaiting = stored.awaiting
         entry.following = stored.following
         entry.settled, entry.announced = stored.settled, stored.announced
-        entry.ending = stored.ending
+        entry.placeholder = _put_placeholder(stored.placeholder)
     _put_followers(state, table, table if followers is None else followers)
     table.free, table.claims = state.free, dict(state.claims)
     table.taken_back = dict(state.taken_back)
     return table
+
+
+def _put_placeholder(stored: PlaceholderFields | None) -> Placeholder | None:
+    if stored is None:
+        return None
+    if stored.postponed:
+        withdrawal = Withdrawal(stored.similarities, stored.hints, stored.retiring)
+        return Placeholder(PlaceholderState.POSTPONED, withdrawal, stored.since_us)
+    if not stored.merged:
+        return Placeholder(PlaceholderState.PRESERVED, since_us=stored.since_us)
+    retiring = PlaceholderState.MERGED_RETIRING
+    state = retiring if stored.retiring else PlaceholderState.MERGED
+    return Placeholder(state, since_us=stored.since_us)
 
 
 def _put_followers(state: TableState, table: Table, followers: Table) -> None:

@@ -38,7 +38,7 @@ POLICIES = ("active", "lazy", "packing", "incremental", "selective")
 
 
 def forwarded(lone: Lone) -> list[str]:
-    entries = [*lone.broker.subscriptions, *lone.broker.preserved]
+    entries = [*lone.broker.subscriptions, *lone.broker.placeholders]
     return sorted(str(e.filter) for e in entries if "C" in e.forwarded)
 
 
@@ -78,7 +78,7 @@ def test_both_ends_merge_and_come_to_rest(covering, brokers):
         for number, text in enumerate(OVERLAPPING):
             net.subscribe(client, text, f"s{number}")
     assert steps_to_rest(net) < 20
-    assert all(len(net.brokers[broker].preserved) == 1 for broker in ends.values())
+    assert all(len(net.brokers[broker].placeholders) == 1 for broker in ends.values())
 
 
 def test_a_merger_stays_when_what_ends_came_from_where_it_went():
@@ -88,18 +88,18 @@ def test_a_merger_stays_when_what_ends_came_from_where_it_went():
     lone.receive("C", subscribe("of C", "s = 'X' AND p = 5"))
     quiet(lone)
     lone.receive("C", gone("of C"))
-    assert not lone.broker.policy.merging.has_work
+    assert not lone.broker.policy.observer.has_work
 
 
 def test_the_first_part_need_not_merge_with_any_other():
     lone = fed()
     lone.receive("A", *(subscribe(f"s{n}", text) for n, text in enumerate(OVERLAPPING)))
     quiet(lone)
-    [whole] = lone.broker.preserved
+    [whole] = lone.broker.placeholders
     lone.receive("A", subscribe("x", "p = 1"))
     lone.receive("A", gone("x"))
     assert [message for _ in range(4) for message in quiet(lone)] == []
-    assert list(lone.broker.preserved) == [whole]
+    assert list(lone.broker.placeholders) == [whole]
 
 
 def ticks(lone: Lone, count: int) -> tuple[list, list]:
@@ -126,7 +126,7 @@ def test_without_retirement_a_merger_that_lost_a_part_goes_at_once(covering):
     quiet(lone)
     lone.receive("A", MIDDLE)
     quiet(lone)
-    assert len(lone.broker.preserved) == 1
+    assert len(lone.broker.placeholders) == 1
     lone.receive("A", gone("middle"))
     assert quiet(lone)[-1] == retired(1)
     assert forwarded(lone) == sorted([str(LOW.filter), str(HIGH.filter)])
@@ -146,11 +146,11 @@ def test_further_on_nothing_stays_of_a_merger_that_went(covering, retire_batch):
     for number in range(3):
         net.subscribe("subscriber", f"p >= {number} AND p < {number + 1}", f"s{number}")
     steps_to_rest(net)
-    assert len(net.brokers["B0"].preserved) == 1
+    assert len(net.brokers["B0"].placeholders) == 1
     net.unsubscribe("subscriber", "s1")
     steps_to_rest(net)
     assert [len(broker.subscriptions) for broker in net.brokers.values()] == [2, 2, 2]
-    assert [len(broker.preserved) for broker in net.brokers.values()] == [0, 0, 0]
+    assert [len(broker.placeholders) for broker in net.brokers.values()] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("retire_batch", [0, 20])
@@ -164,7 +164,7 @@ def test_when_merging_is_switched_off_mergers_go(retire_batch):
     timers = [a for a in lone.handle(Started()) if isinstance(a, SetTimer) and a.timer == TIMER]
     assert len(timers) == 1
     ticks(lone, 3)
-    assert len(lone.broker.preserved) == 0
+    assert len(lone.broker.placeholders) == 0
     assert forwarded(lone) == sorted([str(LOW.filter), str(MIDDLE.filter)])
     assert ticks(lone, 3) == ([], [])
 
@@ -198,7 +198,7 @@ def test_what_follows_a_merger_follows_the_one_that_takes_its_place():
     actions = lone.handle(TimerFired(TIMER))
     assert sent(actions) == [merger(2, "s = 'X' AND p >= 10 AND p < 30"), retired(1)]
     assert sent(actions, "A") == []
-    [new] = lone.broker.preserved
+    [new] = lone.broker.placeholders
     told = SubscriptionsSettled((subscribe("x").id,))
     assert sent(lone.receive("C", SubscriptionsSettled((new.id,))), "A") == [told]
 
@@ -299,7 +299,7 @@ def test_what_is_not_known_to_cover_its_parts_does_not_stand_for_them():
     assert arrive(lone, *TWISTED) == sorted(TWISTED)
     lone.receive("A", gone("s0", "s1"))
     quiet(lone)
-    assert len(lone.broker.preserved) == 0
+    assert len(lone.broker.placeholders) == 0
 
 
 @pytest.mark.parametrize("count", [8, 9, 40])
@@ -449,8 +449,8 @@ def test_the_budget_is_for_all_that_a_merger_stands_for():
     lone.receive("A", *(subscribe(f"s{n}", text) for n, text in enumerate(texts)))
     for _ in range(10):
         quiet(lone)
-    assert len(lone.broker.preserved) > 10
-    for merged in lone.broker.preserved:
+    assert len(lone.broker.placeholders) > 10
+    for merged in lone.broker.placeholders:
         [(_, whole), _] = merged.filter.conjunctions[0].terms
         inside = [(a, b) for a, b in parts if whole.low <= a and b <= whole.high]
         wanted = sum(b - a for a, b in inside)
@@ -490,7 +490,7 @@ def test_what_came_in_vain_speaks_against_similar_mergers():
     publish(lone, 1, ([50] * OBSERVED_EVERY + [5] * OBSERVED_EVERY) * 20)
     for _ in range(6):
         quiet(lone)
-    assert len(lone.broker.preserved) == 0
+    assert len(lone.broker.placeholders) == 0
     lone.receive("A", gone("high"))
     lone.receive("A", subscribe("higher", "s = 'X' AND p >= 55 AND p < 99"))
     assert quiet(lone) == []

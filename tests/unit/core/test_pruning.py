@@ -149,7 +149,7 @@ def tick(lone: Lone, after_us: int = SECOND_US) -> list:
 
 def preserved(lone: Lone) -> dict[str, str]:
     assert validate(lone.broker) == []
-    return {e.id.name: " ".join(sorted(e.forwarded)) for e in lone.broker.preserved}
+    return {e.id.name: " ".join(sorted(e.forwarded)) for e in lone.broker.placeholders}
 
 
 # --- algorithm 1 ---------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_a_larger_burst_is_stopped_by_less_similarity(burst, distances, stops):
 )
 def test_the_thresholds_of_003_as_its_prose_has_them(burst, similarity):
     policy = POLICIES["incremental"](fed().broker._subscriptions, BrokerConfig())
-    assert policy.wanted(burst) == similarity
+    assert policy.needed_similarity(burst) == similarity
 
 
 @pytest.mark.parametrize(("burst", "stops"), [(99, False), (100, True)])
@@ -710,7 +710,7 @@ def test_steady_churn_does_not_pile_up():
         lone.receive("C", settled(f"w{number}"))
         lone.receive("A", gone(f"w{number}", P=(0, 0)))
         tick(lone)
-        assert len(lone.broker.preserved) < 10
+        assert len(lone.broker.placeholders) < 10
     assert lone.broker.counters.retired > 100
 
 

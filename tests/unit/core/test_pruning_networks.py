@@ -57,9 +57,9 @@ class Watched(Net):
     def preserving(self) -> dict[str, str]:
         """Where subscriptions are preserved, by broker: for which links."""
         return {
-            name: " ".join(sorted(link for e in broker.preserved for link in e.forwarded))
+            name: " ".join(sorted(link for e in broker.placeholders for link in e.forwarded))
             for name, broker in sorted(self.brokers.items())
-            if len(broker.preserved)
+            if len(broker.placeholders)
         }
 
     def clients(self, **homes: str) -> None:

@@ -16,7 +16,7 @@ from byway.model import parse
 from byway.model.addresses import Address
 from byway.model.messages import SubscribeRequest, SubscriptionsSettled, UnsubscribeRequest
 from byway.model.status import BrokerStatus, PlaceholderStatus, decode_status, encode_status
-from byway.runtime.inspection import FILTER_LENGTH_MAX, STAND_INS_MAX, status_of
+from byway.runtime.inspection import FILTER_LENGTH_MAX, PLACEHOLDERS_MAX, status_of
 from byway.runtime.metrics import Metrics
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
@@ -108,11 +108,11 @@ def test_the_status_tells_of_mergers() -> None:
 
 
 def test_a_status_stays_small() -> None:
-    lone = preserving(STAND_INS_MAX + 7)
+    lone = preserving(PLACEHOLDERS_MAX + 7)
     told = status(lone.broker)
-    assert (told.preserved, len(told.placeholders)) == (STAND_INS_MAX + 7, STAND_INS_MAX)
+    assert (told.preserved, len(told.placeholders)) == (PLACEHOLDERS_MAX + 7, PLACEHOLDERS_MAX)
     assert told.placeholders[0].name == "wide0"
-    for entry in lone.broker.preserved:
+    for entry in lone.broker.placeholders:
         entry.filter = parse(f"x = '{'y' * 5_000}'")
     assert {len(s.filter) for s in status(lone.broker).placeholders} == {FILTER_LENGTH_MAX}
 
@@ -153,7 +153,7 @@ def test_topology_show_lists_them() -> None:
 
 
 def test_topology_show_says_what_it_does_not_list() -> None:
-    lines = shown(status(preserving(STAND_INS_MAX + 7).broker), preserved=True)
+    lines = shown(status(preserving(PLACEHOLDERS_MAX + 7).broker), preserved=True)
     assert lines[-1] == "└── 7 more that stand for others are not listed"
 
 
