@@ -272,7 +272,7 @@ class Active(Covering):
         )
 
     def on_ended(self, entries: Sequence[Entry]) -> None:
-        """Tell the add-on."""
+        """Tell the add-on that subscriptions have ended."""
         self._add_on.on_ended(entries)
 
     def snapshot(self) -> Any:

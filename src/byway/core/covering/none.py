@@ -29,7 +29,7 @@ class NoCovering(Covering):
         self.ops.withdraw(entries, link, None, withdrawals)
 
     def on_started(self) -> None:
-        """Nothing was left to do."""
+        """Do nothing: nothing can have been left to do."""
 
     def on_timer(self) -> None:
         """Nothing is left to do; no timer is ever set."""
