@@ -39,8 +39,8 @@ CANDIDATES_MAX: Final = 2 * ALTERNATIVES_MAX
 TERMS_MAX: Final = 64
 """Attributes in one conjunction."""
 FILTER_BYTES_MAX: Final = 65_536
-"""Encoded size of a filter: far below a frame, so that what a broker accepted it can always pass on,
-whatever is added on the way."""
+"""Encoded size of a filter: far below a frame, so that what a broker accepted it can always pass
+on, whatever is added on the way."""
 
 Terms = tuple[tuple[str, Constraint], ...]
 

@@ -21,7 +21,7 @@ from byway.model.messages import (
     Unsubscribe,
 )
 from tests.core_net import Net
-from tests.unit.core.test_pruning import few
+from tests.unit.core.pruning_scenes import few
 
 SIMILARITIES = (0.6, 0.9)
 SECOND_US = 1_000_000

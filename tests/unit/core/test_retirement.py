@@ -8,7 +8,7 @@ from byway.core.inputs import NeighbourRemoved, Started
 from byway.core.invariants import validate
 from byway.model.messages import Subscribe, SubscriptionsSettled, SubscriptionsSynced
 from tests.lone_broker import Lone, entry, subscribe
-from tests.unit.core.test_pruning import (
+from tests.unit.core.pruning_scenes import (
     SECOND_US,
     S,
     done,

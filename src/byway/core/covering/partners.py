@@ -219,7 +219,7 @@ class Partners(Generic[K]):
         return PartnersState(there, self._tidied_from)
 
     def restore(self, state: PartnersState[K], filter_of: Callable[[K], Filter | None]) -> None:
-        """Go on from what `snapshot` returned; `filter_of` finds the filter of a key, if it stands."""
+        """Go on from what `snapshot` returned; `filter_of` finds the filter of a key, if any."""
         for key, link in state.known:
             filter = filter_of(key)
             if filter is not None:
