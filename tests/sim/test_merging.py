@@ -1,6 +1,6 @@
 """Random churn of ranges that adjoin, sets and alternatives, with merging and retirement both on:
-nothing is lost or doubled, the network comes to rest, and nothing is left but mergers that stand
-for several.
+nothing is lost or doubled, the network comes to rest, and nothing is left but merged filters that
+stand for several.
 
 `Ranges` lets frames interleave in every way; `TimedRanges` is the simulator's world, with time,
 queues and its own checkers.
@@ -45,7 +45,7 @@ REST_ROUNDS_MAX = 300
 """In each every broker that has something to do does it once."""
 SHARES = (0.0, 0.3, 0.9)
 NEVER_AT_REST = (26, 57)
-"""Seeds with which brokers once made and retired mergers in turn for ever."""
+"""Seeds with which brokers once made and retired merged filters in turn for ever."""
 
 
 def check_placeholders(broker):
@@ -219,7 +219,7 @@ def test_ranges_in_the_simulator(faults):
 
 
 @pytest.mark.parametrize("seed", [5796, 6076])
-def test_a_storm_with_mergers_ends(seed, monkeypatch):
+def test_a_storm_with_merged_filters_ends(seed, monkeypatch):
     monkeypatch.setattr("tests.sim.test_pruning.FILTERS", FILTERS + RANGES)
     run = Reviewed(seed, faults=True, storm=True)
     assert run.run().violations == ()

@@ -1,24 +1,11 @@
 """One broker, B, under a pruning policy, and what unit tests of pruning do with it."""
 
-from byway.core.actions import (
-    SetTimer,
-)
-from byway.core.broker_config import (
-    BrokerConfig,
-)
-from byway.core.inputs import (
-    LoadSampled,
-    TimerFired,
-)
-from byway.core.invariants import (
-    validate,
-)
-from byway.core.subscriptions import (
-    TIMER,
-)
-from byway.model import (
-    parse,
-)
+from byway.core.actions import SetTimer
+from byway.core.broker_config import BrokerConfig
+from byway.core.inputs import LoadSampled, TimerFired
+from byway.core.invariants import validate
+from byway.core.subscriptions import TIMER
+from byway.model import parse
 from byway.model.messages import (
     Advertise,
     EntryId,
@@ -30,17 +17,9 @@ from byway.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from tests.lone_broker import (
-    Lone,
-    entry,
-    publication,
-    subscribe,
-    without_acknowledgements,
-)
+from tests.lone_broker import Lone, entry, publication, subscribe, without_acknowledgements
 
 SIMILARITIES = (0.6, 0.9)
-
-
 SECOND_US = 1_000_000
 
 
@@ -67,8 +46,6 @@ def stops_with(bursts: tuple[int, int] = (1, 3), **settings: object) -> BrokerCo
 
 
 STOPS = stops_with()
-
-
 ADVERTISED = parse("p > 0 AND q >= 0 AND r >= 0 AND s >= 0")
 
 

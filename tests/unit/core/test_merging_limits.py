@@ -28,7 +28,7 @@ from tests.unit.core.test_merging import (
     SECOND_US,
     fed,
     gone,
-    merger,
+    merged_as,
     quiet,
     retired,
     sent,
@@ -81,7 +81,7 @@ def test_both_ends_merge_and_come_to_rest(covering, brokers):
     assert all(len(net.brokers[broker].placeholders) == 1 for broker in ends.values())
 
 
-def test_a_merger_stays_when_what_ends_came_from_where_it_went():
+def test_a_merged_filter_stays_when_what_ends_came_from_where_it_went():
     lone = fed()
     lone.receive("A", LOW, MIDDLE)
     quiet(lone)
@@ -114,13 +114,13 @@ def ticks(lone: Lone, count: int) -> tuple[list, list]:
 def test_without_retirement_there_is_merging():
     lone = fed(retire_batch=0)
     lone.receive("A", LOW, MIDDLE)
-    assert quiet(lone) == [merger(1, "s = 'X' AND p >= 0 AND p < 20"), gone("low", "middle")]
+    assert quiet(lone) == [merged_as(1, "s = 'X' AND p >= 0 AND p < 20"), gone("low", "middle")]
     quiet(lone)
     assert ticks(lone, 3) == ([], [])
 
 
 @pytest.mark.parametrize("covering", POLICIES)
-def test_without_retirement_a_merger_that_lost_a_part_goes_at_once(covering):
+def test_without_retirement_a_merged_filter_that_lost_a_part_goes_at_once(covering):
     lone = fed(covering=covering, retire_batch=0)
     lone.receive("A", LOW, HIGH)
     quiet(lone)
@@ -136,7 +136,7 @@ def test_without_retirement_a_merger_that_lost_a_part_goes_at_once(covering):
 
 @pytest.mark.parametrize("retire_batch", [0, 20])
 @pytest.mark.parametrize("covering", POLICIES)
-def test_further_on_nothing_stays_of_a_merger_that_went(covering, retire_batch):
+def test_further_on_nothing_stays_of_a_merged_filter_that_went(covering, retire_batch):
     config = BrokerConfig(covering=covering, merging=True, retire_batch=retire_batch)
     net = Net([("B0", "B1"), ("B1", "B2")], config)
     net.attach("publisher", "B2")
@@ -154,7 +154,7 @@ def test_further_on_nothing_stays_of_a_merger_that_went(covering, retire_batch):
 
 
 @pytest.mark.parametrize("retire_batch", [0, 20])
-def test_when_merging_is_switched_off_mergers_go(retire_batch):
+def test_when_merging_is_switched_off_merged_filters_go(retire_batch):
     lone = fed()
     lone.receive("A", LOW, MIDDLE)
     quiet(lone)
@@ -169,7 +169,7 @@ def test_when_merging_is_switched_off_mergers_go(retire_batch):
     assert ticks(lone, 3) == ([], [])
 
 
-def test_with_no_room_for_mergers_it_rests():
+def test_with_no_room_for_merged_filters_it_rests():
     lone = fed(preserved_max=0)
     lone.receive("A", LOW, MIDDLE)
     assert ticks(lone, 3) == ([], [])
@@ -183,20 +183,20 @@ def test_it_goes_on_when_there_is_room_again():
     assert ticks(lone, 1) == ([], [])
     lone.receive("A", gone("low", "middle"))
     told = [message for _ in range(3) for message in quiet(lone)]
-    assert told == [retired(1), merger(2, "s = 'Y' AND p >= 1 AND p < 3"), gone("y1", "y2")]
+    assert told == [retired(1), merged_as(2, "s = 'Y' AND p >= 1 AND p < 3"), gone("y1", "y2")]
 
 
-def test_what_follows_a_merger_follows_the_one_that_takes_its_place():
+def test_what_follows_a_merged_filter_follows_the_one_that_takes_its_place():
     lone = fed()
     lone.receive("A", LOW, HIGH)
     quiet(lone)
     lone.receive("A", MIDDLE)
-    quiet(lone)  # the merger is sent, and not settled at C
+    quiet(lone)  # the merged filter is sent, and not settled at C
     lone.receive("A", subscribe("x", "s = 'X' AND p = 15"))
     lone.receive("A", gone("low"))
     lone.now_us += SECOND_US
     actions = lone.handle(TimerFired(TIMER))
-    assert sent(actions) == [merger(2, "s = 'X' AND p >= 10 AND p < 30"), retired(1)]
+    assert sent(actions) == [merged_as(2, "s = 'X' AND p >= 10 AND p < 30"), retired(1)]
     assert sent(actions, "A") == []
     [new] = lone.broker.placeholders
     told = SubscriptionsSettled((subscribe("x").id,))
@@ -325,7 +325,7 @@ def test_covered_ranges_between_do_not_matter():
     assert held == ["p >= 0 AND p < 2000"]
 
 
-def test_mergers_have_a_size():
+def test_merged_filters_have_a_size():
     long = "x" * 20_000
     lone = fed()
     filters = [Filter.of([{"s": equal_to(f"{n}{long}")}]) for n in range(4)]
@@ -442,7 +442,7 @@ def levels(count: int) -> tuple[list[tuple[float, float]], float]:
     return left + right, 2 * width + gap
 
 
-def test_the_budget_is_for_all_that_a_merger_stands_for():
+def test_the_budget_is_for_all_that_a_merged_filter_stands_for():
     lone = fed(merging_false_positives=0.2, retire_batch=100)
     parts, _ = levels(6)
     texts = [f"s = 'X' AND p >= {low!r} AND p < {high!r}" for low, high in parts]
@@ -457,7 +457,7 @@ def test_the_budget_is_for_all_that_a_merger_stands_for():
         assert 1 - wanted / (whole.high - whole.low) < 0.2
 
 
-def test_what_a_merger_spends_is_kept_over_a_restart():
+def test_what_a_merged_filter_spends_is_kept_over_a_restart():
     lone = fed(merging_false_positives=0.2)
     lone.receive("A", *GAP)  # a tenth is in vain
     quiet(lone)
@@ -483,7 +483,7 @@ def test_a_gap_beside_a_dense_range_is_not_bridged():
     assert quiet(lone) == []
 
 
-def test_what_came_in_vain_speaks_against_similar_mergers():
+def test_what_came_in_vain_speaks_against_similar_merged_filters():
     lone = fed(merging_false_positives=0.2)
     lone.receive("A", *GAP)
     quiet(lone)
@@ -519,7 +519,7 @@ def test_samples_are_bounded():
     assert kept == [{"p": number} for number in range(SAMPLES_MAX, 2 * SAMPLES_MAX)]
 
 
-def test_a_merger_that_turns_bad_late_goes():
+def test_a_merged_filter_that_turns_bad_late_goes():
     lone = fed(merging_false_positives=0.2)
     lone.receive("A", *GAP)
     quiet(lone)
@@ -539,4 +539,4 @@ def test_what_was_refused_is_merged_when_the_gap_is_filled():
     for _ in range(6):
         quiet(lone)
     lone.receive("A", subscribe("filled", "s = 'X' AND p >= 45 AND p < 55"))
-    assert quiet(lone)[0] == merger(2, "s = 'X' AND p >= 0 AND p < 100")
+    assert quiet(lone)[0] == merged_as(2, "s = 'X' AND p >= 0 AND p < 100")

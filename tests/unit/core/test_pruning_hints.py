@@ -1,17 +1,9 @@
 """Pruning at the home broker: statistics of what was received, and the hints made of them."""
 
-from byway.core.actions import (
-    SendReply,
-)
-from byway.core.covering.pruning import (
-    HINTS_MAX,
-)
-from byway.core.inputs import (
-    ClientDetached,
-)
-from byway.model import (
-    parse,
-)
+from byway.core.actions import SendReply
+from byway.core.covering.pruning import HINTS_MAX
+from byway.core.inputs import ClientDetached
+from byway.model import parse
 from byway.model.messages import (
     AdvertiseRequest,
     EntryId,
@@ -22,10 +14,7 @@ from byway.model.messages import (
     Unsubscribe,
     UnsubscribeRequest,
 )
-from tests.lone_broker import (
-    publication,
-    publish,
-)
+from tests.lone_broker import publication, publish
 from tests.unit.core.pruning_scenes import (
     MINE,
     SECOND_US,

@@ -7,19 +7,10 @@ from itertools import pairwise
 import pytest
 
 from byway.core.broker_config import BrokerConfig
-from byway.core.inputs import (
-    FrameReceived,
-)
+from byway.core.inputs import FrameReceived
 from byway.core.invariants import validate
 from byway.core.subscriptions import TIMER
-from byway.model.messages import (
-    Batch,
-    Delivery,
-    EntryId,
-    Hint,
-    Publish,
-    Unsubscribe,
-)
+from byway.model.messages import Batch, Delivery, EntryId, Hint, Publish, Unsubscribe
 from tests.core_net import Net
 from tests.unit.core.pruning_scenes import few
 

@@ -1,9 +1,6 @@
 """Pruning at a congested broker: unsubscriptions are postponed, and decided later."""
 
-from tests.lone_broker import (
-    Lone,
-    subscribe,
-)
+from tests.lone_broker import Lone, subscribe
 from tests.unit.core.pruning_scenes import (
     CONGESTED,
     RELIEVED,

@@ -2,24 +2,11 @@
 
 import pytest
 
-from byway.core.context import (
-    TAKEOVER_TIMER,
-)
-from byway.core.inputs import (
-    NeighbourRemoved,
-    TimerFired,
-)
-from byway.model import (
-    parse,
-)
-from byway.model.messages import (
-    Advertise,
-    EntryId,
-    Unadvertise,
-)
-from tests.lone_broker import (
-    subscribe,
-)
+from byway.core.context import TAKEOVER_TIMER
+from byway.core.inputs import NeighbourRemoved, TimerFired
+from byway.model import parse
+from byway.model.messages import Advertise, EntryId, Unadvertise
+from tests.lone_broker import subscribe
 from tests.unit.core.pruning_scenes import (
     SECOND_US,
     P,

@@ -2,26 +2,11 @@
 
 import pytest
 
-from byway.core.broker import (
-    Broker,
-)
-from byway.core.inputs import (
-    LinkDown,
-    LinkUp,
-    Started,
-)
-from byway.core.subscriptions import (
-    TIMER,
-)
-from byway.model.messages import (
-    Hello,
-)
-from tests.lone_broker import (
-    NOTHING,
-    TOLD,
-    Lone,
-    subscribe,
-)
+from byway.core.broker import Broker
+from byway.core.inputs import LinkDown, LinkUp, Started
+from byway.core.subscriptions import TIMER
+from byway.model.messages import Hello
+from tests.lone_broker import NOTHING, TOLD, Lone, subscribe
 from tests.unit.core.pruning_scenes import (
     CONGESTED,
     MINE,

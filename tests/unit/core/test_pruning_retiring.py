@@ -2,20 +2,10 @@
 
 import pytest
 
-from byway.core.inputs import (
-    LoadSampled,
-)
-from byway.core.invariants import (
-    validate,
-)
-from byway.model.messages import (
-    Subscribe,
-)
-from tests.lone_broker import (
-    Lone,
-    entry,
-    subscribe,
-)
+from byway.core.inputs import LoadSampled
+from byway.core.invariants import validate
+from byway.model.messages import Subscribe
+from tests.lone_broker import Lone, entry, subscribe
 from tests.unit.core.pruning_scenes import (
     CONGESTED,
     RELIEVED,

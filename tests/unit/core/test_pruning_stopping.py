@@ -2,22 +2,10 @@
 
 import pytest
 
-from byway.core.broker_config import (
-    BrokerConfig,
-)
-from byway.core.covering import (
-    POLICIES,
-)
-from byway.model.messages import (
-    Hint,
-    Subscribe,
-    Unsubscribe,
-)
-from tests.lone_broker import (
-    acknowledged,
-    publication,
-    subscribe,
-)
+from byway.core.broker_config import BrokerConfig
+from byway.core.covering import POLICIES
+from byway.model.messages import Hint, Subscribe, Unsubscribe
+from tests.lone_broker import acknowledged, publication, subscribe
 from tests.unit.core.pruning_scenes import (
     SIMILARITIES,
     P,

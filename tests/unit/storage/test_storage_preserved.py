@@ -1,5 +1,5 @@
-"""Preserved subscriptions, statistics and mergers in a directory: what a restart gives back, and
-which policies may go on with it."""
+"""Preserved subscriptions, statistics and merged filters in a directory: what a restart gives back,
+and which policies may go on with it."""
 
 from pathlib import Path
 
@@ -176,7 +176,7 @@ def test_what_neighbours_retire_and_pack_is_replayed(kept):
     assert [e.id.name for e in lone.broker.subscriptions] == ["narrow"]
 
 
-def test_mergers_survive(kept):
+def test_merged_filters_survive(kept):
     config = BrokerConfig(covering="active", merging=True)
     lone = kept(config)
     lone.begin("q = 1 AND p > 0 AND p < 5", "q = 1 AND p >= 5 AND p < 9")
@@ -234,7 +234,7 @@ def test_what_is_preserved_needs_a_policy_that_knows_of_it(kept, after):
     assert kept().preserved() == {"A": 1}  # a refusal changes nothing
 
 
-def test_mergers_need_the_policy_that_made_them(kept):
+def test_merged_filters_need_the_policy_that_made_them(kept):
     config = BrokerConfig(covering="active", merging=True)
     lone = kept(config)
     lone.begin("q = 1 AND p > 0 AND p < 5", "q = 1 AND p >= 5 AND p < 9")

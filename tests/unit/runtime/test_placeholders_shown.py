@@ -94,17 +94,21 @@ def test_the_status_tells_what_is_preserved_and_where() -> None:
 
 
 def test_what_is_postponed_is_told_apart() -> None:
-    (stand_in,) = status(preserving(postponed=True).broker).placeholders
-    assert stand_in.state == "postponed"
+    (placeholder,) = status(preserving(postponed=True).broker).placeholders
+    assert placeholder.state == "postponed"
 
 
 def test_the_status_tells_of_mergers() -> None:
     told = status(merging().broker)
     assert (told.preserved, told.mergers) == (0, 1)
     assert [(link.broker, link.mergers) for link in told.links] == [("A", 1), ("C", 0)]
-    (stand_in,) = told.placeholders
-    assert (stand_in.client, stand_in.state, stand_in.links) == ("merge@B", "merged", ["A"])
-    assert stand_in.filter == str(parse("p > 0 AND p < 9"))
+    (placeholder,) = told.placeholders
+    assert (placeholder.client, placeholder.state, placeholder.links) == (
+        "merge@B",
+        "merged",
+        ["A"],
+    )
+    assert placeholder.filter == str(parse("p > 0 AND p < 9"))
 
 
 def test_a_status_stays_small() -> None:
