@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from byway.model import ANY, FALSE, TRUE, Filter, Value
+from byway.model.constraint_relations import intersect
 from byway.model.constraints import (
     ABSENT,
     ANY_BOOLEAN,
@@ -25,7 +26,6 @@ from byway.model.constraints import (
     NumberSet,
     StringPattern,
     StringSet,
-    intersect,
     none_of,
     number_range,
     one_of,

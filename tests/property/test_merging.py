@@ -173,4 +173,4 @@ def test_when_all_have_gone_nothing_is_left(config, steps):
         fed.do(0)
     fed.come_to_rest()
     assert fed.held == {}
-    assert len(fed.lone.broker.preserved) == 0
+    assert len(fed.lone.broker.placeholders) == 0

@@ -273,7 +273,7 @@ class Neighbourhood:
                 self.settle(link, 999)
             self.tick(1, None)
             assert validate(self.lone.broker) == []
-            if not len(self.lone.broker.preserved):
+            if not len(self.lone.broker.placeholders):
                 break
 
 
@@ -289,8 +289,8 @@ def test_a_neighbour_always_holds_what_covers_the_rest(config, before, steps):
     world.come_to_rest()
     broker = world.lone.broker
     if config.retire_batch:
-        assert len(broker.preserved) == 0
+        assert len(broker.placeholders) == 0
     for link in LINKS:
-        forwarded = {e.id for table in (broker.subscriptions, broker.preserved)
+        forwarded = {e.id for table in (broker.subscriptions, broker.placeholders)
                      for e in table.went_to(link)}  # fmt: skip
         assert forwarded == world.held[link].keys()

@@ -1,6 +1,6 @@
 """Random churn of ranges that adjoin, sets and alternatives, with merging and retirement both on:
-nothing is lost or doubled, the network comes to rest, and nothing is left but mergers that stand
-for several.
+nothing is lost or doubled, the network comes to rest, and nothing is left but merged filters that
+stand for several.
 
 `Ranges` lets frames interleave in every way; `TimedRanges` is the simulator's world, with time,
 queues and its own checkers.
@@ -45,12 +45,12 @@ REST_ROUNDS_MAX = 300
 """In each every broker that has something to do does it once."""
 SHARES = (0.0, 0.3, 0.9)
 NEVER_AT_REST = (26, 57)
-"""Seeds with which brokers once made and retired mergers in turn for ever."""
+"""Seeds with which brokers once made and retired merged filters in turn for ever."""
 
 
-def check_mergers(broker):
-    """Those that stand have two or more behind them, and none waits to be looked at."""
-    for entry in broker.preserved:
+def check_placeholders(broker):
+    """Each placeholder covers two or more subscriptions, and none waits to be looked after."""
+    for entry in broker.placeholders:
         [link] = entry.forwarded
         behind = [
             other
@@ -58,8 +58,8 @@ def check_mergers(broker):
             if other.origin.link != link and covers(entry.filter, other.filter)
         ]
         assert len(behind) > 1, (broker.name, entry, entry.filter)
-    if broker.policy.merging is not None:
-        state = broker.policy.merging.snapshot()
+    if broker.policy.observer is not None:
+        state = broker.policy.observer.snapshot()
         assert not state.changed
         assert not state.new
 
@@ -125,8 +125,8 @@ def churn(seed, happened, policies=ALL_POLICIES, faults=False):
     check_tables(world)
     check_nothing_is_left(world)
     for broker in world.net.brokers.values():
-        check_mergers(broker)
-        happened["merged"] += broker.policy.merging is not None and len(broker.preserved)
+        check_placeholders(broker)
+        happened["merged"] += broker.policy.observer is not None and len(broker.placeholders)
     happened["deliveries"] += sum(len(clients) for clients in world.must.values())
     leave(world)
 
@@ -139,12 +139,12 @@ def leave(world):
             world.net.unsubscribe(client, *names)
     world.calm_down()
     for name, broker in world.net.brokers.items():
-        assert len(broker.preserved) == len(broker.subscriptions) == 0
-        check_mergers(broker)
+        assert len(broker.placeholders) == len(broker.subscriptions) == 0
+        check_placeholders(broker)
         world.net.do(name, TimerFired(TIMER))
-        if broker.policy.merging is not None:
-            state = broker.policy.merging.snapshot()
-            assert (state.parts, state.in_vain, state.scores) == ([], [], [])
+        if broker.policy.observer is not None:
+            state = broker.policy.observer.snapshot()
+            assert (state.parts, state.unwanted, state.scores) == ([], [], [])
 
 
 class TimedRanges(Timed):
@@ -189,8 +189,8 @@ def timed(seed, happened, **options):
     assert report.tables_compared
     assert report.violations == ()
     for node in run.world.nodes.values():
-        check_mergers(node.broker)
-        happened["merged"] += len(node.broker.preserved)
+        check_placeholders(node.broker)
+        happened["merged"] += len(node.broker.placeholders)
         happened["retired"] += node.broker.counters.retired
     happened["deliveries"] += run.world.metrics().deliveries
 
@@ -219,11 +219,11 @@ def test_ranges_in_the_simulator(faults):
 
 
 @pytest.mark.parametrize("seed", [5796, 6076])
-def test_a_storm_with_mergers_ends(seed, monkeypatch):
+def test_a_storm_with_merged_filters_ends(seed, monkeypatch):
     monkeypatch.setattr("tests.sim.test_pruning.FILTERS", FILTERS + RANGES)
     run = Reviewed(seed, faults=True, storm=True)
     assert run.run().violations == ()
-    assert any(len(node.broker.preserved) for node in run.world.nodes.values())
+    assert any(len(node.broker.placeholders) for node in run.world.nodes.values())
 
 
 @pytest.mark.slow

@@ -141,7 +141,7 @@ class Churn(World):
             postponing = [
                 name
                 for name, broker in sorted(self.net.brokers.items())
-                if any(entry.ending.postponed for entry in broker.preserved)
+                if any(entry.placeholder.withdrawal is not None for entry in broker.placeholders)
             ]
             if not postponing:
                 return
@@ -277,7 +277,7 @@ def timed(seed, happened, kind=Timed, **options):
     assert report.tables_compared
     assert report.violations == ()
     brokers = [node.broker for node in run.world.nodes.values()]
-    assert not any(len(broker.preserved) for broker in brokers)
+    assert not any(len(broker.placeholders) for broker in brokers)
     happened["deliveries"] += run.world.metrics().deliveries
     happened["preserved"] += sum(broker.counters.preserved for broker in brokers)
     happened["retired"] += sum(broker.counters.retired for broker in brokers)

@@ -10,6 +10,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
 from byway.core.invariants import validate
 from byway.core.subscriptions import TIMER as COVERING_TIMER
+from byway.core.tables import PlaceholderKind, PlaceholderState
 from byway.model import conforms, parse
 from byway.model.filters import covers
 from byway.model.messages import Attached, Delivery, PublicationsConfirmed, Settled
@@ -229,7 +230,9 @@ def run(seed, happened, policies=POLICIES, faults=False, merging=False, length=1
     world.calm_down()
     brokers = world.net.brokers.values()
     happened["preserved"] += sum(b.counters.preserved for b in brokers)
-    happened["merged"] += sum(any(e.ending.merged for e in b.preserved) for b in brokers)
+    happened["merged"] += sum(
+        any(e.placeholder.kind is PlaceholderKind.MERGED for e in b.placeholders) for b in brokers
+    )
     check_deliveries(world, calm and not faults)
     check_tables(world)
     check_nothing_is_left(world)
@@ -328,7 +331,9 @@ def check_nothing_is_left(world):
         for link in broker.links.values():
             assert (link.unacknowledged, link.unconfirmed, link.finished_early) == (0, 0, 0)
             assert link.open
-        assert not [e for e in broker.preserved if not e.ending.merged or e.ending.retired]
+        assert not [
+            e for e in broker.placeholders if e.placeholder.state is not PlaceholderState.MERGED
+        ]
         for entries in (broker.advertisements, broker.subscriptions):
             for entry in entries:
                 waits = entry.awaiting, entry.following, entry.followers

@@ -301,7 +301,7 @@ class Broker(BrokerQueries):
             SYNC_TIMER.owner: lambda _: self.sync.on_timer(),
             TAKEOVER_TIMER.owner: lambda _: self._takeover.on_timer(),
             REACHABILITY_TIMER.owner: lambda _: self.reachability.on_timer(),
-            COVERING_TIMER.owner: lambda _: self._subscriptions.policy.woken(),
+            COVERING_TIMER.owner: lambda _: self._subscriptions.policy.on_timer(),
             RESTORE_TIMER.owner: lambda _: self.clients.on_grace_ended(),
             SESSION_TIMER.owner: self.clients.on_session_expired,
             RECHECK_TIMER.owner: lambda _: None,  # `_flush` goes on with it after every input
@@ -327,7 +327,7 @@ class Broker(BrokerQueries):
         self.recovery.on_started()
         self.reachability.on_started()
         self.clients.on_started()
-        self._subscriptions.policy.started()
+        self._subscriptions.policy.on_started()
         self._takeover.on_started()
         for link in self.context.ends:
             self.context.out.do(OpenLink(link))
@@ -340,7 +340,7 @@ class Broker(BrokerQueries):
             handler(event.timer.detail)
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
-        self._subscriptions.policy.loaded(event.queued)
+        self._subscriptions.policy.on_load_sampled(event.queued)
         for behaviour in self.behaviours.values():
             behaviour.on_load_sampled(event)
 

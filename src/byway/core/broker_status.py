@@ -192,9 +192,9 @@ class BrokerQueries:
         return self.context.subscriptions
 
     @property
-    def preserved(self) -> Table:
-        """Subscriptions that ended, and are kept for links that do not know it."""
-        return self.context.preserved
+    def placeholders(self) -> Table:
+        """Entries that are forwarded though nobody subscribes to them as they are."""
+        return self.context.placeholders
 
     @property
     def policy(self) -> Covering:

@@ -45,7 +45,7 @@ class Context:
         self.numbers = LinkNumbers()
         self.adverts = Table(self.numbers)
         self.subscriptions = Table(self.numbers)
-        self.preserved = Table()
+        self.placeholders = Table()
         """Subscriptions that ended, and stand for others on links that do not know it."""
         self.sent: Sent | None = None if config.covering == "none" else Sent()
         """Subscriptions of both tables that are forwarded anywhere; None where no policy looks for
@@ -61,8 +61,8 @@ class Context:
         self.unconfirmed = dict(sorted(self.unconfirmed.items()))  # as after `restore`
 
     def subscription(self, id: EntryId) -> Entry | None:
-        """The subscription with this id, live or preserved."""
-        return self.subscriptions.get(id) or self.preserved.get(id)
+        """The subscription or placeholder with this id."""
+        return self.subscriptions.get(id) or self.placeholders.get(id)
 
     def sent_to(self, entry: Entry, link: str) -> None:
         """Note that a subscription is forwarded to a link."""

@@ -17,7 +17,7 @@ def validate(broker: Broker) -> list[str]:
             _origins,
             _adverts,
             _subscriptions,
-            _preserved,
+            _placeholders,
             _antichain,
             _clients,
             _links,
@@ -74,33 +74,34 @@ def _subscriptions(broker: Broker) -> Iterator[str]:
 
 
 def _covering(broker: Broker, entry: Entry) -> list[Entry]:
-    tables = (broker.subscriptions, broker.preserved)
+    tables = (broker.subscriptions, broker.placeholders)
     return [e for table in tables for e in table.by_keys(table.index.covering(entry.filter))]
 
 
-def _preserved(broker: Broker) -> Iterator[str]:
-    """Each has ended, and stands for others on links where an advertisement may feed it."""
+def _placeholders(broker: Broker) -> Iterator[str]:
+    """Each placeholder is nobody's subscription, and is forwarded only where an advertisement may
+    feed it."""
     adverts = broker.advertisements
-    for entry in broker.preserved:
-        name = f"preserved subscription {_name(entry)}"
-        if entry.ending is None:
-            yield f"{name} has not ended"
+    for entry in broker.placeholders:
+        name = f"placeholder {_name(entry)}"
+        if entry.placeholder is None:
+            yield f"{name} is not marked as one"
         if broker.subscriptions.get(entry.id) is not None:
             yield f"{name} is in the table too"
         if not entry.forwarded:
-            yield f"{name} is preserved nowhere"
+            yield f"{name} is forwarded nowhere"
         keys = adverts.index.intersecting_advertisements(entry.filter)
         for link in sorted(entry.forwarded.difference(adverts.origins(keys))):
-            yield f"{name} is preserved at {link}, where nothing feeds it"
+            yield f"{name} is forwarded to {link}, where nothing feeds it"
 
 
 def _antichain(broker: Broker) -> Iterator[str]:
-    """Nothing is forwarded that another one forwarded there covers; a preserved one may, until it
-    is retired."""
+    """Nothing is forwarded that another one forwarded there covers; a placeholder may, until it is
+    retired."""
     if broker.context.config.covering in ("none", "lazy"):
         return
     table = broker.subscriptions
-    for entry in [*table, *broker.preserved]:
+    for entry in [*table, *broker.placeholders]:
         if not entry.forwarded:
             continue
         for wide in table.by_keys(table.index.covering(entry.filter)):
@@ -135,7 +136,7 @@ def _links(broker: Broker) -> Iterator[str]:
 
 def _indexes(broker: Broker) -> Iterator[str]:
     if broker.context.sent is not None:
-        sent = sum(bool(e.forwarded) for e in [*broker.subscriptions, *broker.preserved])
+        sent = sum(bool(e.forwarded) for e in [*broker.subscriptions, *broker.placeholders])
         if len(broker.context.sent) != sent:
             yield f"{sent} subscriptions are forwarded, but {len(broker.context.sent)} known to be"
     for kind, table in _tables(broker):

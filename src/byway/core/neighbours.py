@@ -149,12 +149,12 @@ class Neighbours:
         for entry in self._context.adverts:
             entry.forwarded = without_link(entry.forwarded, link)
             self._advertisements.answered(entry, link)
-        for entry in [*self._context.subscriptions, *self._context.preserved]:
+        for entry in [*self._context.subscriptions, *self._context.placeholders]:
             self._context.taken_from(entry, link)
             while link in entry.awaiting:
                 self._subscriptions.answered(entry, link)
-            if entry.ending is not None and not entry.forwarded:
-                self._context.preserved.remove(entry)
+            if entry.placeholder is not None and not entry.forwarded:
+                self._context.placeholders.remove(entry)
 
     # --- connections ---------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
-"""What stands for others in a broker's tables though nobody has subscribed to it as it is.
+"""The placeholders of a broker, for those who show them.
 
-That is preserved subscriptions, which ended, and mergers, which the broker made. It is looked at
-here for those who show it; what becomes of it is the covering policy's business.
+Placeholders are entries that are forwarded though nobody subscribes to them as they are: preserved
+ones, which were subscriptions, and merged ones, which the broker made. What becomes of them is the
+covering policy's business.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from collections import Counter
 from collections.abc import Iterable
 
 from byway.core.broker import Broker
-from byway.core.tables import Entry
+from byway.core.tables import Entry, PlaceholderKind
 from byway.model.trace_schema import TableKind
 from byway.trace import TraceBuffer
 
 
 def placeholders(broker: Broker) -> tuple[list[Entry], list[Entry]]:
-    """Preserved subscriptions, and mergers, each the oldest first."""
+    """Preserved and merged placeholders, each the oldest first."""
     preserved: list[Entry] = []
-    mergers: list[Entry] = []
-    for entry in broker.preserved:
-        (mergers if entry.ending is not None and entry.ending.merged else preserved).append(entry)
-    return preserved, mergers
+    merged: list[Entry] = []
+    for entry in broker.placeholders:
+        placeholder = entry.placeholder
+        is_merged = placeholder is not None and placeholder.kind is PlaceholderKind.MERGED
+        (merged if is_merged else preserved).append(entry)
+    return preserved, merged
 
 
 def by_link(entries: Iterable[Entry]) -> Counter[str]:
@@ -30,13 +33,13 @@ def by_link(entries: Iterable[Entry]) -> Counter[str]:
 
 
 def sample_placeholders(broker: Broker, trace: TraceBuffer, now_us: int) -> None:
-    """How many there are, and on which links, where the policy makes any."""
-    policy = broker.policy
-    made = (policy.statistics is not None, policy.merging is not None)
-    for kind, entries, is_made in zip(
-        (TableKind.PRESERVED, TableKind.MERGED), placeholders(broker), made, strict=True
+    """Trace how many placeholders there are of each kind the policy makes, and on which links."""
+    preserved, merged = placeholders(broker)
+    for kind, table, entries in (
+        (PlaceholderKind.PRESERVED, TableKind.PRESERVED, preserved),
+        (PlaceholderKind.MERGED, TableKind.MERGED, merged),
     ):
-        if is_made:
-            trace.table_sampled(now_us, kind, len(entries))
+        if kind in broker.policy.makes:
+            trace.table_sampled(now_us, table, len(entries))
             for link, count in sorted(by_link(entries).items()):
-                trace.table_sampled(now_us, kind, count, link)
+                trace.table_sampled(now_us, table, count, link)

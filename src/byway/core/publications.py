@@ -54,7 +54,7 @@ class Publications:
         self._deliveries = deliveries
         self._recovery = recovery
         self._statistics = policy.statistics
-        self._merging = policy.merging
+        self._observer = policy.observer
         self.seen = SeenPublications(context.config.publishers_max)
         self.received_hooks: list[Received] = []
         self.forwarded_hooks: list[Forwarded] = []
@@ -163,8 +163,8 @@ class Publications:
             context.counters.matched += 1
         elif link is not None:
             context.counters.pure_forwarders += 1
-        if self._merging is not None and link is not None and self._merging.observes():
-            self._merging.observed(context.bodies.attributes(message.body), link)
+        if self._observer is not None and link is not None and self._observer.observes():
+            self._observer.observe(context.bodies.attributes(message.body), link)
         if context.trace.enabled:
             self._trace_arrival(message, link, len(clients), len(links))
         for hook in self.received_hooks:

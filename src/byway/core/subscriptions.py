@@ -12,10 +12,17 @@ from typing import Final
 
 from byway.core.actions import SetTimer, Timer
 from byway.core.context import Context
-from byway.core.covering import POLICIES, Covering, Withdrawals
+from byway.core.covering import Covering, Withdrawals, make_policy
 from byway.core.recovery import Recovery
 from byway.core.table_sync import TableSync
-from byway.core.tables import Entry, Origin, Withdrawal
+from byway.core.tables import (
+    Entry,
+    Origin,
+    Placeholder,
+    PlaceholderKind,
+    PlaceholderState,
+    Withdrawal,
+)
 from byway.core.takeover import schedule_takeover
 from byway.model import Attributes, Filter
 from byway.model.errors import RemoteProtocolError
@@ -38,21 +45,21 @@ _NONE: Final[Withdrawals] = {}
 
 
 class Subscriptions:
-    """The subscription table's rules, and the moves of its covering policy."""
+    """The subscription table's rules, and the operations of its covering policy."""
 
     def __init__(self, context: Context, sync: TableSync, recovery: Recovery) -> None:
         self._context = context
         self._sync = sync
         self._recovery = recovery
-        self.policy: Covering = POLICIES[context.config.covering](self, context.config)
+        self.policy: Covering = make_policy(self, context.config)
 
     # --- from neighbours -----------------------------------------------------------------------
 
     def on_subscribe(self, link: str, message: Subscribe) -> None:
-        """A neighbour subscribes."""
+        """A neighbour forwards a subscription."""
         known = self._context.subscriptions.get(message.id)
         if known is None:
-            self._forget_preserved(message.id)
+            self._end_placeholder(message.id)
             self.begin(message.id, message.filter, Origin(link))
         elif known.origin.link == link:
             raise RemoteProtocolError(link, f"subscribes {message.id} again")
@@ -61,19 +68,20 @@ class Subscriptions:
             self._context.out.answer(link, message.id)
 
     def on_subscribe_many(self, link: str, message: SubscribeMany) -> None:
-        """A neighbour subscribes to several."""
+        """A neighbour forwards several subscriptions in one message."""
         for subscription in message.subscriptions:
             self.on_subscribe(link, subscription)
 
-    def _forget_preserved(self, id: EntryId) -> None:
-        """Ids are not used again; a neighbour that does so all the same gets what it asks for."""
-        entry = self._context.preserved.get(id)
+    def _end_placeholder(self, id: EntryId) -> None:
+        """End a placeholder with the id of a new subscription. Ids are not used again; a neighbour
+        that does so all the same gets what it asks for."""
+        entry = self._context.placeholders.get(id)
         if entry is not None:
             for link in sorted(entry.forwarded):
-                self.policy.left([entry], link, _NONE)
+                self.policy.on_withdrawn([entry], link, _NONE)
 
     def on_settled(self, link: str, message: SubscriptionsSettled) -> None:
-        """A neighbour answers."""
+        """A neighbour says that subscriptions are settled there, or have ended."""
         for id in message.ids:
             entry = self._context.subscription(id)
             if entry is None or link not in entry.awaiting:  # it may have ended meanwhile
@@ -82,18 +90,18 @@ class Subscriptions:
                 self.answered(entry, link)
 
     def on_unsubscribe(self, link: str, message: Unsubscribe) -> None:
-        """A neighbour takes back what it subscribed."""
-        endings = {
+        """A neighbour withdraws subscriptions."""
+        withdrawals = {
             id: Withdrawal(message.similarities, hints)
             for id, hints in zip(message.ids, message.hints, strict=False)
         }
-        self._take_back(link, message.ids, endings)
+        self._take_back(link, message.ids, withdrawals)
 
     def on_retire(self, link: str, message: Retire) -> None:
-        """A neighbour takes back what it had preserved."""
+        """A neighbour withdraws placeholders that it retires."""
         self._take_back(link, message.ids, dict.fromkeys(message.ids, Withdrawal(retired=True)))
 
-    def _take_back(self, link: str, ids: Sequence[EntryId], endings: Withdrawals) -> None:
+    def _take_back(self, link: str, ids: Sequence[EntryId], withdrawals: Withdrawals) -> None:
         entries = []
         for id in dict.fromkeys(ids):
             entry = self._context.subscriptions.get(id)
@@ -101,23 +109,23 @@ class Subscriptions:
                 entries.append(entry)
             else:
                 self._context.subscriptions.alternates.withdraw(id, link)
-        self.end(entries, endings)
+        self.end(entries, withdrawals)
 
     def taken_back(self, entries: Sequence[Entry]) -> None:
-        """A local client takes these back."""
-        self.end(entries, {entry.id: self.policy.ending(entry) for entry in entries})
+        """A local client unsubscribes."""
+        self.end(entries, {entry.id: self.policy.withdrawal_of(entry) for entry in entries})
 
     # --- coming and going ----------------------------------------------------------------------
 
     def begin(self, id: EntryId, filter: Filter, origin: Origin) -> None:
-        """A new subscription, from a neighbour or a local client."""
+        """Store a new subscription, from a neighbour or a local client, and forward it."""
         entry = self._context.subscriptions.add(id, filter, origin)
         links = [link for link in self._leads(filter) if link != origin.link]
-        self.policy.arrived(entry, links)
+        self.policy.on_subscribed(entry, links)
         self.settle(entry)
 
     def end(
-        self, entries: Sequence[Entry], endings: Withdrawals = _NONE, lost: bool = False
+        self, entries: Sequence[Entry], withdrawals: Withdrawals = _NONE, lost: bool = False
     ) -> None:
         """Forget entries, which have ended, or whose neighbour is `lost`; each neighbour gets one
         message for all that it was sent."""
@@ -127,8 +135,8 @@ class Subscriptions:
             if entry.origin.link is not None and not entry.settled:
                 context.out.answer(entry.origin.link, entry.id)
         for link in sorted(set().union(*(entry.forwarded for entry in entries))):
-            self.policy.left([e for e in entries if link in e.forwarded], link, endings)
-        self.policy.gone(entries)
+            self.policy.on_withdrawn([e for e in entries if link in e.forwarded], link, withdrawals)
+        self.policy.on_ended(entries)
         for entry in entries if context.subscriptions.alternates.links else ():
             if entry.id in context.subscriptions.alternates:
                 if lost:
@@ -138,20 +146,20 @@ class Subscriptions:
 
     def end_lost(self, entries: Sequence[Entry], lost: bool = False) -> None:
         """Forget entries that a neighbour no longer knows of, or whose neighbour is `lost`."""
-        self.end(entries, self.policy.lost(entries), lost)
+        self.end(entries, self.policy.on_lost(entries), lost)
 
     def promote_alternate(self, id: EntryId, filter: Filter) -> None:
         """Make another neighbour that announces an ended subscription its origin, if one does."""
         alternate = self._context.subscriptions.alternates.promote(id)
         if alternate is not None and self._context.subscriptions.get(id) is None:
-            self._forget_preserved(id)
+            self._end_placeholder(id)
             self.begin(id, filter, Origin(alternate[0]))
 
     def advertised(self, link: str, filter: Filter) -> None:
         """An advertisement came from `link`: subscriptions that it may feed go there."""
         table = self._context.subscriptions
         wanted = table.by_keys(table.index.intersecting(filter))
-        self.policy.concerned([e for e in wanted if e.origin.link != link], link)
+        self.policy.on_advertised([e for e in wanted if e.origin.link != link], link)
 
     def unadvertised(self, link: str, filter: Filter) -> None:
         """An advertisement from `link` is gone: what went there for it alone is taken back."""
@@ -159,9 +167,9 @@ class Subscriptions:
         touched = table.by_keys(table.index.intersecting(filter))
         idle = [e for e in touched if link in e.forwarded and not self.concerns(e, link)]
         if idle:
-            self.policy.left(idle, link, _NONE)
-        preserved = self._context.preserved
-        for entry in preserved.by_keys(preserved.index.intersecting(filter)):
+            self.policy.on_withdrawn(idle, link, _NONE)
+        placeholders = self._context.placeholders
+        for entry in placeholders.by_keys(placeholders.index.intersecting(filter)):
             if link in entry.forwarded and not self.concerns(entry, link):
                 self.withdraw([entry], link, None, _NONE)
 
@@ -204,7 +212,7 @@ class Subscriptions:
 
     def link_anew(self, link: str) -> None:
         """Answers that were outstanding there are lost: one is due for what was forwarded."""
-        for entry in [*self._context.subscriptions, *self._context.preserved]:
+        for entry in [*self._context.subscriptions, *self._context.placeholders]:
             if link in entry.awaiting:
                 if link in entry.forwarded:
                     entry.awaiting[link] = 1
@@ -212,7 +220,7 @@ class Subscriptions:
                     del entry.awaiting[link]
                     self.settle(entry)
 
-    # --- the moves of a policy -----------------------------------------------------------------
+    # --- the operations of a policy ------------------------------------------------------------
 
     def forward(self, entry: Entry, link: str) -> None:
         """Send a subscription over a link."""
@@ -227,7 +235,7 @@ class Subscriptions:
             quencher.followers.setdefault(link, []).append(entry)
 
     def withdraw(
-        self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Withdrawals
+        self, entries: Sequence[Entry], link: str, quencher: Entry | None, withdrawals: Withdrawals
     ) -> None:
         """Take subscriptions back; answers that are outstanding still come, if they were asked."""
         silent = self._sync.awaits_digest(link)
@@ -240,23 +248,24 @@ class Subscriptions:
             self._release_followers(entry, link)
             if silent and entry.awaiting.pop(link, 0) and self._context.subscriptions.holds(entry):
                 self.settle(entry)
-            if entry.ending is not None and not entry.forwarded:
-                self._context.preserved.remove(entry)
-        self._tell_ended(sorted(entries, key=_id), link, endings)
+            if entry.placeholder is not None and not entry.forwarded:
+                self._context.placeholders.remove(entry)
+        self._tell_ended(sorted(entries, key=_id), link, withdrawals)
 
-    def _tell_ended(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
-        """One message for those that were preserved, one for each kind of hints, one for the
+    def _tell_ended(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:
+        """Tell a neighbour: one message for placeholders, one for each kind of hints, one for the
         rest."""
         retired, plain = [], []
         hinted: dict[tuple[float, ...], list[tuple[EntryId, tuple[Hint, ...]]]] = {}
         for entry in entries:
-            ending = endings.get(entry.id)
-            onward = () if ending is None else self._onward(ending, link)
-            if ending.retired if ending is not None else entry.ending is not None:
+            withdrawal = withdrawals.get(entry.id)
+            was_placeholder = entry.placeholder is not None
+            onward = () if withdrawal is None else self._onward(withdrawal, link)
+            if withdrawal.retired if withdrawal is not None else was_placeholder:
                 retired.append(entry.id)
-                self._context.counters.retired += entry.ending is not None
-            elif ending is not None and onward:
-                hinted.setdefault(ending.similarities, []).append((entry.id, onward))
+                self._context.counters.retired += was_placeholder
+            elif withdrawal is not None and onward:
+                hinted.setdefault(withdrawal.similarities, []).append((entry.id, onward))
             else:
                 plain.append(entry.id)
         for part in in_parts(retired) if retired else ():
@@ -268,72 +277,73 @@ class Subscriptions:
         for part in in_parts(plain) if plain else ():
             self._sync.send(link, Unsubscribe(part))
 
-    def _onward(self, ending: Withdrawal, link: str) -> tuple[Hint, ...]:
+    def _onward(self, withdrawal: Withdrawal, link: str) -> tuple[Hint, ...]:
         """The hints about publishers behind a link, from one hop further on."""
         return tuple(
             Hint(hint.publisher, tuple(max(distance - 1, 0) for distance in hint.distances))
-            for hint in ending.hints
+            for hint in withdrawal.hints
             if self.feeds(hint.publisher, link)
         )
 
-    def preserve(self, entry: Entry, ending: Withdrawal) -> None:
-        """Keep one that has ended, for the links it is still forwarded to."""
-        if entry.ending is None:
+    def preserve(self, entry: Entry, placeholder: Placeholder) -> None:
+        """Keep a subscription that has ended, for the links it is still forwarded to."""
+        if entry.placeholder is None:
             entry.settled = True
             entry.following.clear()
-            self._context.preserved.adopt(entry)
-        entry.ending = ending
+            self._context.placeholders.adopt(entry)
+        entry.placeholder = placeholder
         self._context.counters.preserved += 1
 
     def entry(self, id: EntryId) -> Entry | None:
-        """The one of an id."""
+        """The entry with this id, a subscription or a placeholder."""
         return self._context.subscription(id)
 
-    def stand_in(self, id: EntryId, filter: Filter) -> Entry:
-        """A new entry that is nobody's."""
-        entry = self._context.preserved.add(id, filter, Origin())
-        entry.settled, entry.ending = True, Withdrawal(merged=True)
+    def add_merged(self, id: EntryId, filter: Filter) -> Entry:
+        """Store a new merged placeholder, which is forwarded nowhere yet."""
+        entry = self._context.placeholders.add(id, filter, Origin())
+        entry.settled, entry.placeholder = True, Placeholder(PlaceholderState.MERGED)
         return entry
 
     @property
-    def preserved_count(self) -> int:
-        """How many they are."""
-        return len(self._context.preserved)
+    def placeholder_count(self) -> int:
+        """Number of placeholders of both kinds."""
+        return len(self._context.placeholders)
 
-    def preserved(self) -> list[Entry]:
-        """All that are preserved."""
-        return list(self._context.preserved)
+    def placeholders(self) -> list[Entry]:
+        """All placeholders of both kinds, the oldest first."""
+        return list(self._context.placeholders)
 
     def covering(self, filter: Filter) -> list[Entry]:
-        """Entries that cover a filter."""
+        """Subscriptions that cover a filter."""
         table = self._context.subscriptions
         return table.by_keys(table.index.covering(filter))
 
     def covered_by(self, filter: Filter) -> list[Entry]:
-        """Entries that a filter covers."""
+        """Subscriptions that a filter covers."""
         table = self._context.subscriptions
         return table.by_keys(table.index.covered_by(filter))
 
     def sent_covering(self, filter: Filter) -> list[Entry]:
-        """Forwarded ones that cover a filter."""
+        """Subscriptions and placeholders forwarded to any link that cover a filter."""
         assert self._context.sent is not None
         return self._context.sent.covering(filter)
 
     def sent_covered_by(self, filter: Filter) -> list[Entry]:
-        """Forwarded ones that a filter covers."""
+        """Subscriptions and placeholders forwarded to any link that a filter covers."""
         assert self._context.sent is not None
         return self._context.sent.covered_by(filter)
 
     def wanted(self, attributes: Attributes, link: str) -> bool:
-        """Whether anybody here wants a publication that came from a link."""
+        """Whether any subscription here matches a publication that came from a link."""
         number = self._context.numbers.number(link)
         _, matched, _ = self._context.subscriptions.index.match_routes(attributes, number)
         return matched > 0
 
-    def mergers(self, attributes: Attributes) -> list[Entry]:
-        """Those that match a publication."""
-        found = self._context.preserved.by_keys(self._context.preserved.index.match(attributes))
-        return [entry for entry in found if entry.ending is not None and entry.ending.merged]
+    def merged_matching(self, attributes: Attributes) -> list[Entry]:
+        """Merged placeholders that match a publication."""
+        table = self._context.placeholders
+        found = ((e, e.placeholder) for e in table.by_keys(table.index.match(attributes)))
+        return [e for e, p in found if p is not None and p.kind is PlaceholderKind.MERGED]
 
     @property
     def broker(self) -> tuple[str, int]:
@@ -344,8 +354,8 @@ class Subscriptions:
         """Whether a publisher's advertisements came from a link."""
         return link in self._context.adverts.links_of(publisher)
 
-    def triggered(self, count: int) -> None:
-        """Count them."""
+    def count_triggered(self, count: int) -> None:
+        """Count subscriptions that were forwarded because another one went."""
         self._context.counters.triggered += count
 
     def wake(self, after_us: int) -> None:
@@ -358,7 +368,7 @@ class Subscriptions:
         return self._context.now_us
 
     def concerns(self, entry: Entry, link: str) -> bool:
-        """Whether an entry is wanted beyond a link."""
+        """Whether an advertisement that came from a link may feed an entry from elsewhere."""
         return entry.origin.link != link and link in self._leads(entry.filter)
 
 

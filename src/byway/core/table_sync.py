@@ -248,7 +248,7 @@ class TableSync:
                     adverts[message.id] = announcement, False
         subscriptions: Expected = {
             e.id: (Subscribe(e.id, e.filter), link not in e.awaiting)
-            for table in (context.subscriptions, context.preserved)
+            for table in (context.subscriptions, context.placeholders)
             for e in table.went_to(link)
         }
         return adverts, subscriptions, repeated

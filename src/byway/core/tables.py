@@ -7,6 +7,7 @@ leads to; what is sent because of it is decided elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Any
@@ -28,20 +29,60 @@ class Origin(msgspec.Struct, frozen=True):
     client: str = ""
 
 
-class Withdrawal(msgspec.Struct, frozen=True, array_like=True):
-    """How a subscription ended for good: its owner withdrew it."""
+class Withdrawal(msgspec.Struct, frozen=True):
+    """What came with the message that ended a subscription for good."""
 
     similarities: tuple[float, ...] = ()
     hints: tuple[Hint, ...] = ()
-    """From where on it may be preserved, as far as its home could tell."""
+    """From where on it may be preserved, as far as its home broker could tell."""
     retired: bool = False
-    """Whether it was preserved on the way here, and is not any more."""
-    postponed: bool = False
-    """Whether the decision to pass it on is postponed: the broker had too much to do."""
-    merged: bool = False
-    """Whether no client ever subscribed to it: the broker merged others into it."""
+    """Another broker had preserved it after its owner took it back, and retires it now."""
+
+
+class PlaceholderKind(Enum):
+    """What an entry was before it became a placeholder."""
+
+    PRESERVED = "preserved"
+    """A subscription that has ended; the links it was forwarded to do not know."""
+    MERGED = "merged"
+    """Nobody's subscription: the broker made it out of several."""
+
+
+class PlaceholderState(Enum):
+    """What becomes of a placeholder."""
+
+    PRESERVED = "preserved"
+    """It has ended, and is retired after a while."""
+    POSTPONED = "postponed"
+    """It has ended; whether it is preserved is decided when the broker has time."""
+    MERGED = "merged"
+    """It stands for the subscriptions it was merged from."""
+    MERGED_RETIRING = "merged, retiring"
+    """It was merged, and is retired now."""
+
+
+class Placeholder(msgspec.Struct, frozen=True):
+    """Why an entry is forwarded though nobody subscribes to it as it is."""
+
+    state: PlaceholderState
+    withdrawal: Withdrawal | None = None
+    """How a postponed one ended; nothing depends on it for the others."""
     since_us: int = 0
-    """When the broker began to preserve it."""
+    """When it was preserved."""
+
+    @property
+    def kind(self) -> PlaceholderKind:
+        """Whether it was a subscription, or is a merged filter."""
+        merged = self.state in (PlaceholderState.MERGED, PlaceholderState.MERGED_RETIRING)
+        return PlaceholderKind.MERGED if merged else PlaceholderKind.PRESERVED
+
+    @property
+    def is_retiring(self) -> bool:
+        """Whether retirement takes it back step by step. Of postponed ones that is so if another
+        broker retired them before."""
+        if self.state is PlaceholderState.POSTPONED:
+            return self.withdrawal is not None and self.withdrawal.retired
+        return self.state is not PlaceholderState.MERGED
 
 
 class Entry(msgspec.Struct, eq=False):
@@ -62,10 +103,10 @@ class Entry(msgspec.Struct, eq=False):
     settled: bool = False
     """Whether its origin was told so. It is told once."""
     announced: int = 1
-    """How often its origin announced it, and will withdraw it. More than once only if it was being
-    withdrawn when a broker on the way lost its state, and had it announced again."""
-    ending: Withdrawal | None = None
-    """Set for a preserved one: it has ended, but the links it was forwarded to do not know."""
+    """How often its origin announced it, and will take it back. More than once only if it was being
+    taken back when a broker on the way lost its state, and was told of it again."""
+    placeholder: Placeholder | None = None
+    """Set if nobody subscribes to it as it is; None: it is somebody's subscription."""
 
     def __repr__(self) -> str:
         origin = self.origin.link or f"client {self.origin.client}"
@@ -141,8 +182,8 @@ class Table:
     """Entries by id, and by content in a matching index.
 
     Keys of the index are given again when an entry has gone, so that nothing grows with churn.
-    Without numbers of links it cannot say which links matching entries came from: preserved ones
-    may be from neighbours that were removed.
+    Without numbers of links it does not tell where matching entries came from: placeholders may
+    be from neighbours that are none any more.
     """
 
     def __init__(self, numbers: LinkNumbers | None = None) -> None:

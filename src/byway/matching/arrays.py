@@ -52,7 +52,7 @@ class Arrays:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
+        """Bytes of all arrays together."""
         return self.directory.nbytes + sum(a.nbytes for a in self._arrays.values())
 
     def _enter(self, name: str) -> None:

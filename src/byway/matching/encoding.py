@@ -84,12 +84,12 @@ class Atoms:
             _ENCODERS[type(constraint)](self, attribute, constraint)
 
     def put(self, attribute: int, op: int, kind: int, num: float, res: int = 0) -> None:
-        """One atom."""
+        """Append one atom."""
         self.codes.append((attribute & 0xFFFFFFFF) | op << 32 | kind | res << 48)
         self.nums.append(num)
 
     def put_number(self, attribute: int, op: int, number: Number, shift: int = 0) -> None:
-        """An atom about a number; `shift` closes an open bound."""
+        """Append an atom about a number; `shift` closes an open bound."""
         if -_EXACT <= number <= _EXACT:
             self.put(attribute, op, _NUMBER, float(number), shift)
         else:
@@ -97,11 +97,11 @@ class Atoms:
             self.put(attribute, op, _NUMBER, nearest, rest + shift)
 
     def put_string(self, attribute: int, op: int, text: str) -> None:
-        """An atom about a string."""
+        """Append an atom about a string, which the vocabulary knows from now on."""
         self.put(attribute, op, _STRING, float(self.vocabulary.string(text)))
 
     def put_set(self, attribute: int, kind: int, members: list[tuple[float, int]]) -> None:
-        """An atom about a sorted set."""
+        """Append an atom about a set, whose members are sorted."""
         self.put(attribute, lay.IN, kind, 0.0, len(members))
         for num, res in members:
             self.set_nums.append(num)
@@ -260,7 +260,7 @@ class Codes:
         self.marks: list[int] = []
 
     def clear(self) -> None:
-        """Start anew."""
+        """Forget all publications, to encode others."""
         self.codes.clear()
         self.nums.clear()
         if self.texts:
@@ -321,7 +321,7 @@ class Codes:
         self.marks.extend([len(self.texts)] * (len(self.codes) - len(self.marks)))
 
     def parcel(self) -> Parcel:
-        """The one publication that was put in."""
+        """The only publication that was put in, for a kernel."""
         codes, nums, marks = self.arrays()
         if not self.texts:
             marks = array("q", bytes(8 * (len(codes) + 1)))

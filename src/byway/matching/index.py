@@ -1,7 +1,7 @@
 """MatchIndex: which stored filters match a publication, and how stored filters relate to another.
 
-This file owns the arrays: it makes room before a kernel needs it, keeps the filter objects beside
-them, and asks `byway.model` where a kernel cannot decide. One thread at a time may use an index.
+This file asks the kernels, keeps the filter objects beside the arrays (which `growth` makes room
+in), and asks `byway.model` where a kernel cannot decide. One thread at a time may use an index.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from byway.matching import layout as lay
 from byway.matching.answers import NO_KEYS, IndexStatistics, Keys, Links, Matches, Routes
-from byway.matching.arrays import Arrays
 from byway.matching.encoding import Atoms, Codes, Encoded, Parcel
+from byway.matching.growth import GrowingArrays
 from byway.matching.kernels import entry, relations, verdicts
 from byway.matching.layout import Array
 from byway.matching.vocabulary import SHARED, Vocabulary
@@ -46,10 +46,9 @@ class MatchIndex:
         self._vocabulary = vocabulary
         self._atoms = Atoms(vocabulary)
         self._atoms_most = 64  # of one conjunction
-        self._arrays = _new_arrays(vocabulary)
-        self._control = self._arrays["control"]
+        self._arrays = GrowingArrays(vocabulary)
+        self._control = self._arrays.control
         self._directory = self._arrays.directory
-        self._attributes: dict[str, int] = {}
         self._filters: list[Filter | None] = []  # by slot
         self._empty: set[int] = set()  # keys whose filter is FALSE
         self._open: set[int] = set()  # keys whose filter is ANY
@@ -65,15 +64,14 @@ class MatchIndex:
         self._address = int(self._directory.ctypes.data)
         self._answer_address = self._answer.buffer_info()[0]
         self._boxes = np.zeros(8, verdicts.BOX)
-        entry.prepare(self._directory)
 
     def _set_mask(self, words: int) -> None:
-        """Room for masks of 64 links a word."""
+        """Make room for masks of so many words of 64 links."""
         self._mask = np.zeros(words, np.uint64)
         self._answer[0], self._answer[1] = self._mask.ctypes.data, words
 
     def _set_out(self, rows: int) -> None:
-        """Room for keys."""
+        """Make room for so many keys in one answer."""
         self._out: Keys = np.zeros(rows, np.int64)
         self._answer[2], self._answer[3] = self._out.ctypes.data, rows
 
@@ -90,7 +88,7 @@ class MatchIndex:
             raise ValueError(f"link {link} is out of range: expected 0 to {LINKS_MAX - 1}")
         elif link >> 6 >= len(self._mask):
             self._set_mask((link >> 6) + 1)
-        self._reserve_keys()
+        self._reserve_key()
         slot = entry.open_key(self._directory, key, link)
         if slot < 0:
             raise DuplicateKeyError(key)
@@ -106,6 +104,28 @@ class MatchIndex:
         several = 1 if len(conjunctions) > 1 else 0
         for ordinal, conjunction in enumerate(conjunctions):
             self._insert(slot, conjunction, ordinal, several)
+
+    def _reserve_key(self) -> None:
+        """Make room for one more key, and for an answer with all keys."""
+        if self._arrays.reserve_key() and len(self._out) <= self._arrays.rows("slots"):
+            self._set_out(self._arrays.rows("slots"))
+
+    def _insert(self, slot: int, conjunction: Conjunction, ordinal: int, several: int) -> None:
+        atoms = self._atoms
+        atoms.fill(conjunction, self._arrays.attribute)
+        for field in atoms.extended:
+            self._arrays.extend(field)
+        count = len(atoms.codes)
+        members = len(atoms.set_nums)
+        self._atoms_most = max(self._atoms_most, count)
+        self._arrays.reserve(count, members, max(8, count + members))
+        codes, nums, set_nums, set_res = atoms.arrays()
+        number, unfinished, atom = entry.insert(
+            self._directory, slot, codes, nums, count, set_nums, set_res, ordinal, several
+        )
+        while unfinished:
+            self._arrays.grow_wanted()
+            unfinished, atom = entry.complete(self._directory, number, atom)
 
     def remove(self, key: int) -> None:
         """Forget a key. Raises `UnknownKeyError` when it is not there."""
@@ -135,7 +155,7 @@ class MatchIndex:
         """Bytes of the index's own arrays and tables, the filter objects and vocabulary apart."""
         return (
             self._arrays.nbytes + self._out.nbytes + self._boxes.nbytes + self._marks.nbytes
-            + sys.getsizeof(self._filters) + sys.getsizeof(self._attributes)
+            + sys.getsizeof(self._filters) + sys.getsizeof(self._arrays.attributes)
         )  # fmt: skip
 
     def statistics(self) -> IndexStatistics:
@@ -245,10 +265,10 @@ class MatchIndex:
         """Give a bounded number of conjunctions a better access predicate."""
         while rounds > 0 and self._control[lay.HOT]:
             rounds -= 1
-            self._reserve(self._atoms_most, 0, 64)
+            self._arrays.reserve(self._atoms_most, 0, 64)
             entry.rechoose(self._directory, _RECHOOSE)
             while self._control[lay.PENDING] >= 0:
-                self._grow_wanted()
+                self._arrays.grow_wanted()
                 entry.resume(self._directory)
 
     # --- relations ---------------------------------------------------------------------------
@@ -312,7 +332,7 @@ class MatchIndex:
         if mode in (relations.COVERED, relations.FEEDING) and not self._control[lay.RELATIONS]:
             self._switch_relations_on()
         atoms = self._atoms
-        attributes = self._attributes
+        attributes = self._arrays.attributes
         atoms.fill(conjunction, lambda name: attributes.get(name, -1))
         if len(atoms.codes) > len(self._boxes):
             self._boxes = np.zeros(2 * len(atoms.codes), verdicts.BOX)
@@ -370,153 +390,9 @@ class MatchIndex:
         """File every constraint in the relation sets; from now on they are kept up to date."""
         number, atom = 0, 0
         while number < self._control[lay.C_CONJUNCTIONS]:
-            self._reserve(0, 0, 8 * _RELATE)
+            self._arrays.reserve(0, 0, 8 * _RELATE)
             number, atom = entry.relate_all(self._directory, number, atom, _RELATE)
         self._control[lay.RELATIONS] = 1
-
-    # --- room --------------------------------------------------------------------------------
-
-    def _insert(self, slot: int, conjunction: Conjunction, ordinal: int, several: int) -> None:
-        atoms = self._atoms
-        atoms.fill(conjunction, self._attribute)
-        for field in atoms.extended:
-            self._extend(field)
-        count = len(atoms.codes)
-        members = len(atoms.set_nums)
-        self._atoms_most = max(self._atoms_most, count)
-        self._reserve(count, members, max(8, count + members))
-        codes, nums, set_nums, set_res = atoms.arrays()
-        number, unfinished, atom = entry.insert(
-            self._directory, slot, codes, nums, count, set_nums, set_res, ordinal, several
-        )
-        while unfinished:
-            self._grow_wanted()
-            unfinished, atom = entry.complete(self._directory, number, atom)
-
-    def _attribute(self, name: str) -> int:
-        """The attribute's number in this index, a new one if need be."""
-        attribute = self._attributes.get(name)
-        return self._new_attribute(name) if attribute is None else attribute
-
-    def _new_attribute(self, name: str) -> int:
-        arrays = self._arrays
-        attribute = self._attributes[name] = len(self._attributes)
-        number = self._vocabulary.name(name)
-        known = arrays.rows("local")
-        if number >= known:
-            arrays.grow("local", max(number + 1, known * 5 // 4), -1)
-        arrays["local"][number] = attribute
-        if attribute >= arrays.rows("where"):
-            size = max(attribute + 1, attribute * 3 // 2)
-            arrays.grow("where", size, -1)
-            arrays.grow("presence", size)
-            old = arrays.rows("fields")
-            arrays.grow("fields", size * lay.KINDS)
-            _clear_fields(arrays["fields"][old:])
-            arrays.grow("ordered", size * lay.KINDS * lay.ORDERED)
-            arrays.grow("samples", 2 * size)
-        self._control[lay.C_ATTRIBUTES] = attribute + 1
-        return attribute
-
-    def _extend(self, field: int) -> None:
-        """Room to count grid levels and text lengths of a field, and text bytes from now on."""
-        fields = self._arrays["fields"]
-        if fields[field]["ext"] >= 0:
-            return
-        row = int(self._control[lay.C_EXTS])
-        if row >= self._arrays.rows("ext"):
-            self._arrays.grow("ext", row + row // 2 + 2)
-            self._arrays.grow("masks", row + row // 2 + 2)
-        self._control[lay.C_EXTS] = row + 1
-        fields[field]["ext"] = row
-        if field % lay.KINDS == lay.STRING:
-            name = next(n for n, a in self._attributes.items() if a == field // lay.KINDS)
-            self._vocabulary.text_names.add(self._vocabulary.names[name])
-
-    def _reserve_keys(self) -> None:
-        """Room for one more key."""
-        arrays = self._arrays
-        used = int(self._control[lay.C_SLOTS])
-        if used >= arrays.rows("slots"):
-            arrays.grow("slots", used + used // 8 + 16)
-            if len(self._out) <= arrays.rows("slots"):
-                self._set_out(arrays.rows("slots"))
-        if 3 * (self._control[lay.LIVE_KEYS] + 1) > 2 * arrays.rows("keys"):
-            arrays.grow("keys", 2 * arrays.rows("keys"))
-            entry.rebuild_keys(self._directory)
-
-    def _reserve(self, atoms: int, members: int, filings: int) -> None:
-        """Room for one more conjunction of this size in everything but postings and fences."""
-        arrays = self._arrays
-        control = self._control.tolist()
-        used = control[lay.C_CONJUNCTIONS]
-        if used >= arrays.rows("conjunctions"):
-            size = used + used // 8 + 16
-            arrays.grow("conjunctions", size)
-            arrays.grow("conjunction_key", size)
-            if arrays.rows("hits") <= size:
-                arrays.grow("hits", size + 1)
-        for pool, name, more in (
-            (lay.POOL_ATOMS, "atoms", 3 * atoms),  # a block may be twice as large, and a copy
-            (lay.POOL_FILINGS, "filings", 2 * filings),
-            (lay.POOL_SETS, "sets", 2 * members),
-        ):
-            used = control[lay.USED + pool]
-            if used + more > arrays.rows(name):
-                arrays.grow(name, used + max(used // 8, more, 16))
-        more = 2 * filings + 8
-        used = control[lay.C_LISTS]
-        if used + more > arrays.rows("lists"):
-            arrays.grow("lists", used + used // 8 + more)
-        if 2 * (control[lay.HASHED_LISTS] + more) > arrays.rows("table"):
-            arrays.grow("table", _power_of_two(2 * (control[lay.HASHED_LISTS] + more)))
-            entry.rebuild_table(self._directory)
-        if control[lay.WANT_POSTS] or control[lay.WANT_FENCES]:
-            self._grow_wanted()
-
-    def _grow_wanted(self) -> None:
-        """Give the pools what a kernel asked for."""
-        for want, pool, names in (
-            (lay.WANT_POSTS, lay.POOL_POSTS, ("post_conjunction", "post_filing", "post_key")),
-            (lay.WANT_FENCES, lay.POOL_FENCES, ("fences",)),
-        ):
-            wanted = int(self._control[want])
-            if wanted:
-                used = int(self._control[lay.USED + pool])
-                for name in names:
-                    self._arrays.grow(name, used + max(wanted, used // 8, 64))
-                self._control[want] = 0
-
-
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
-
-
-def _clear_fields(fields: Array) -> None:
-    for name in ("any", "other", "chain", "unequal", "ext", "samples"):
-        fields[name] = -1
-
-
-def _new_arrays(vocabulary: Vocabulary) -> Arrays:
-    attributes = 4
-    rows = {"control": lay.CONTROLS, "free": lay.POOLS, "hot": 64}
-    rows |= dict.fromkeys(("doubts", "origins", "doubt_starts"), lay.DOUBTS_MAX + 1)
-    rows |= dict.fromkeys(("atoms", "filings", "fences", "slots", "keys", "hits"), 16)
-    rows |= dict.fromkeys(("conjunctions", "conjunction_key", "local"), 8)
-    rows |= dict.fromkeys(("post_conjunction", "post_filing", "post_key", "table"), 64)
-    rows |= {"lists": 24, "where": attributes, "presence": attributes, "samples": 2 * attributes}
-    rows |= {"fields": attributes * lay.KINDS, "ordered": attributes * lay.KINDS * lay.ORDERED}
-    arrays = Arrays(vocabulary, rows)
-    for counter in (
-        lay.FREE_CONJUNCTION, lay.FREE_SLOT, lay.FREE_LIST, lay.ALWAYS_LIST,
-        lay.PENDING, lay.CURSOR,
-    ):  # fmt: skip
-        arrays["control"][counter] = -1
-    _clear_fields(arrays["fields"])
-    arrays["table"].fill(-1)
-    arrays["local"].fill(-1)
-    arrays["where"].fill(-1)
-    return arrays
 
 
 def _may_feed(subscription: Conjunction, advertisement: Conjunction) -> bool:

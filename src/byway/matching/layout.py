@@ -66,7 +66,7 @@ GRID_LEVELS: Final = 64  # cell widths 4**-24 … 4**39
 GRID_LOWEST: Final = -24
 TEXT_KEY_MAX: Final = 63  # bytes of a prefix or suffix that make its list key
 SAMPLES: Final = 32  # recent values kept per field
-DOUBTS_MAX: Final = 256  # verified together
+DEFERRED_MAX: Final = 256  # verified together
 LEAF_MAX: Final = 256  # entries at which a leaf of an ordered set is split
 SIZE_CLASSES: Final = 104
 EXT_GRID, EXT_PREFIX, EXT_SUFFIX, EXT_GRAM = 0, 64, 128, 192
@@ -115,7 +115,7 @@ MOVED: Final = 27  # conjunctions given another access atom
 PENDING: Final = 28  # a conjunction whose filing waits for room, or -1
 CURSOR: Final = 29  # where the walk through the hottest list stands
 PASS: Final = 30  # MOVED when that walk began
-DOUBTS: Final = 31  # conjunctions put aside
+DEFERRED: Final = 31  # conjunctions put aside
 CONTROLS: Final = 32
 
 ATOM = np.dtype(
@@ -204,9 +204,9 @@ ARRAYS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
     "local": (np.dtype("i4"), 0),  # attribute by name id of the vocabulary, -1: unknown here
     "where": (np.dtype("i4"), 0),  # position of an attribute in the publication, -1: absent
     "hits": (np.dtype("i4"), 0),  # conjunctions that matched
-    "doubts": (np.dtype("i4"), 0),  # conjunctions to be verified
-    "origins": (np.dtype("i8"), 0),  # list << 1 | trusted, for each
-    "doubt_starts": (np.dtype("i4"), 0),
+    "deferred": (np.dtype("i4"), 0),  # conjunctions to be verified
+    "deferred_lists": (np.dtype("i8"), 0),  # list << 1 | trusted, for each
+    "deferred_starts": (np.dtype("i4"), 0),
     "hot": (np.dtype("i4"), 0),  # lists that wasted much
 }
 # The vocabulary's own directory follows them in a store's directory.

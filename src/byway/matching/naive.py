@@ -30,7 +30,7 @@ class NaiveIndex:
         self._filters[key] = (filter, link)
 
     def remove(self, key: int) -> None:
-        """Forget a key."""
+        """Forget a key. Raises `UnknownKeyError` when it is not there."""
         if self._filters.pop(key, None) is None:
             raise UnknownKeyError(key)
 
@@ -38,11 +38,11 @@ class NaiveIndex:
         return len(self._filters)
 
     def match(self, attributes: Attributes) -> list[int]:
-        """Keys whose filter matches."""
+        """Keys of the filters that match a publication."""
         return [k for k, (f, _) in self._filters.items() if f.matches(attributes)]
 
     def match_batch(self, publications: Sequence[Attributes]) -> list[list[int]]:
-        """`match` of each."""
+        """The answer of `match` for each publication."""
         return [self.match(p) for p in publications]
 
     def match_links(self, attributes: Attributes, exclude: int | None = None) -> tuple[int, bool]:

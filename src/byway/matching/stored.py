@@ -87,7 +87,7 @@ class IndexBuilder:
         self._index.match_batch(publications)
 
     def store(self, path: Path) -> None:
-        """Write the index to a file."""
+        """Write the index and its vocabulary to a file."""
         index, vocabulary = self._index, self._index._vocabulary
         arrays: dict[str, Array] = {name: index._arrays[name] for name in lay.ARRAYS}
         arrays |= {"text": vocabulary._text, "text_start": vocabulary._text_start}
@@ -110,7 +110,7 @@ def _aligned(size: int) -> int:
 
 
 class StoredIndex:
-    """An index in a file."""
+    """An index that is mapped from a file, and answers for many publications at once."""
 
     def __init__(self, path: Path) -> None:
         """Raises `StoredIndexError` if the file is no index that this version can read."""

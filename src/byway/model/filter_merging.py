@@ -1,4 +1,4 @@
-"""Merging: one filter in place of two, and what it lets through that neither asked for.
+"""Merging: one filter in place of two, and what it matches that neither asked for.
 
 A merge is *perfect* when it is known to accept exactly what the two accept. Otherwise its `volume`
 estimates the share of the merged filter's own publications that neither part wants: above 0, up to
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from byway.model.constraint_relations import intersect, subset
 from byway.model.constraints import (
     Absent,
     BoolSet,
@@ -24,8 +25,6 @@ from byway.model.constraints import (
     NumberRange,
     NumberSet,
     StringSet,
-    intersect,
-    subset,
 )
 from byway.model.filters import ANY, Conjunction, Filter
 from byway.model.unions import hull, union
@@ -41,7 +40,7 @@ _VOLUME_MIN: Final = 1e-9  # of a merge that is not known to be perfect
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """The merged filter, whether it is exact, and the share it lets through in vain."""
+    """The merged filter, whether it is exact, and the share of unwanted publications it matches."""
 
     filter: Filter
     perfect: bool
@@ -137,15 +136,18 @@ class _Pool:
             self.add(conjunction)
 
     def add(self, conjunction: Conjunction) -> None:
+        """Add a part, to be tried with all others."""
         self.unchecked += [(other, self.made) for other in self.parts]
         self.parts[self.made] = conjunction
         self.made += 1
 
     def take(self, step: _Step) -> None:
+        """Put the joined part of a step in place of its two."""
         del self.parts[step.first], self.parts[step.second]
         self.add(step.joined)
 
     def perfect_step(self) -> _Step | None:
+        """A pair that joins perfectly, if there is one that was not tried before."""
         while self.unchecked:
             i, j = self.unchecked.pop()
             if i in self.parts and j in self.parts:
@@ -155,9 +157,11 @@ class _Pool:
         return None
 
     def cheapest_step(self) -> _Step | None:
+        """The pair whose joined part adds the fewest unwanted publications."""
         return min(map(self.step, combinations(self.parts, 2)), key=_order, default=None)
 
     def step(self, pair: tuple[int, int]) -> _Step:
+        """What joining a pair gives and costs, worked out once."""
         known = self.steps.get(pair)
         if known is None:
             a, b = self.parts[pair[0]], self.parts[pair[1]]
@@ -199,6 +203,7 @@ def _perfect(a: Conjunction, b: Conjunction) -> Conjunction | None:
 
 
 def _hull(a: Conjunction, b: Conjunction) -> Conjunction:
+    """The tightest conjunction that two imply, attribute by attribute."""
     theirs = dict(b.terms)
     terms: dict[str, Constraint] = {}
     for name, mine in a.terms:

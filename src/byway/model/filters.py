@@ -4,10 +4,10 @@ A subscription reads a filter *open-world*: attributes it does not name may be a
 advertisement reads it *closed-world*: a publication conforms iff each of its attributes is named
 and satisfied; fewer attributes are fine, an extra one is not. The same `Filter` type serves both.
 
-Relations are exact for conjunctions up to the cases listed in `constraints`. For disjunctions,
-`covers` asks that each alternative of the covered filter lies inside one single alternative of the
-covering one (so `covers(x < 5 OR x >= 5, x < 9)` is False: safe, not exact). `intersects` and
-`conforms` add no doubt of their own.
+Relations are exact for conjunctions up to the cases listed in `constraint_relations`. For
+disjunctions, `covers` asks that each alternative of the covered filter lies inside one single
+alternative of the covering one (so `covers(x < 5 OR x >= 5, x < 9)` is False: safe, not exact).
+`intersects` and `conforms` add no doubt of their own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from byway.model.constraint_relations import intersect, is_long, overlaps, subset
 from byway.model.constraints import (
     SET_SIZE_MAX,
     Absent,
@@ -25,21 +26,20 @@ from byway.model.constraints import (
     NumberSet,
     StringSet,
     contains,
-    intersect,
-    is_long,
     one_of,
-    overlaps,
-    subset,
     within_bounds,
 )
 from byway.model.errors import FilterLimitError, InvalidValueError
 from byway.model.values import Attributes, Value
 
 ALTERNATIVES_MAX: Final = 64
-CANDIDATES_MAX: Final = 2 * ALTERNATIVES_MAX  # alternatives before covered ones are dropped
+"""Conjunctions in one filter."""
+CANDIDATES_MAX: Final = 2 * ALTERNATIVES_MAX
+"""Alternatives before covered ones are dropped."""
 TERMS_MAX: Final = 64
+"""Attributes in one conjunction."""
 FILTER_BYTES_MAX: Final = 65_536
-"""Of a filter as it travels: far below a frame, so that what a broker accepted it can always pass
+"""Encoded size of a filter: far below a frame, so that what a broker accepted it can always pass
 on, whatever is added on the way."""
 
 Terms = tuple[tuple[str, Constraint], ...]

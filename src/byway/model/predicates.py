@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from byway.model.constraints import Constraint, none_of, number_range, one_of, string_pattern
+from byway.model.constraints import (
+    Constraint,
+    equal_to,
+    none_of,
+    number_range,
+    one_of,
+    string_pattern,
+)
 from byway.model.errors import FilterError, shortened
 from byway.model.filters import CANDIDATES_MAX, Filter
 from byway.model.values import Kind, Number, Value, kind_of
@@ -32,14 +39,16 @@ _NEGATION: Final = {"=": "<>", "<>": "=", "!=": "=", "<": ">=", "<=": ">", ">": 
 
 
 def single(name: str, constraint: Constraint | None) -> Alternatives:
+    """The alternatives of one constraint on one attribute: none if it is empty."""
     return [] if constraint is None else [{name: constraint}]
 
 
 def compare(name: str, operator: str, value: Value, negated: bool) -> Alternatives:
+    """The alternatives of a comparison with a value, as in `price > 18`."""
     if negated:
         operator = _NEGATION[operator]
     if operator == "=":
-        return [{name: one_of((value,))}]
+        return [{name: equal_to(value)}]
     if operator in ("<>", "!="):
         return single(name, none_of((value,)))
     kind = kind_of(value)
@@ -57,6 +66,7 @@ def compare(name: str, operator: str, value: Value, negated: bool) -> Alternativ
 
 
 def membership(name: str, values: list[Value], negated: bool) -> Alternatives:
+    """The alternatives of `IN`, one for each kind of value in the list."""
     kinds: dict[Kind, list[Value]] = {}
     for value in values:
         kinds.setdefault(kind_of(value), []).append(value)
@@ -68,6 +78,7 @@ def membership(name: str, values: list[Value], negated: bool) -> Alternatives:
 
 
 def between(name: str, low: Value, high: Value, negated: bool) -> Alternatives:
+    """The alternatives of `BETWEEN`, whose bounds are of one kind."""
     if kind_of(low) is not kind_of(high):
         raise FilterError("two bounds of one kind for BETWEEN")
     if negated:
@@ -80,6 +91,7 @@ def between(name: str, low: Value, high: Value, negated: bool) -> Alternatives:
 
 
 def like_pattern(name: str, pattern: str, escape: str | None, negated: bool) -> Alternatives:
+    """The alternatives of `LIKE`, whose only wildcard is %."""
     prefix, suffix, part, exact = _reduce_like(pattern, escape)
     if exact is not None:
         return compare(name, "=", exact, negated)

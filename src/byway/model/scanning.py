@@ -16,10 +16,9 @@ from byway.model.errors import FilterLimitError, FilterSyntaxError
 from byway.model.values import INFINITY, INT_MAX, INT_MIN, Number, Value
 
 TEXT_LENGTH_MAX: Final = 16_384
-
-
+"""Characters of a filter text."""
 TOKENS_MAX: Final = 4_096
-
+"""Tokens of a filter text."""
 
 KEYWORDS: Final = frozenset(
     "AND OR NOT IN LIKE BETWEEN IS NULL EXISTS TRUE FALSE ESCAPE ANY INFINITY".split()
@@ -56,6 +55,7 @@ class Token(msgspec.Struct, frozen=True, gc=False):
 
 
 def check_unicode(text: str) -> None:
+    """Raise `FilterSyntaxError` at the first character that UTF-8 cannot carry."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -65,6 +65,8 @@ def check_unicode(text: str) -> None:
 
 
 def scan_tokens(text: str) -> list[Token]:
+    """The tokens of a text, the last of which is its end. Raises `FilterSyntaxError`, and
+    `FilterLimitError` when they are too many."""
     tokens: list[Token] = []
     position, end = 0, len(text)
     scan = SCANNER.match
@@ -106,6 +108,7 @@ def keyword_of(raw: str) -> str:
 
 
 def number_of(text: str, raw: str, start: int) -> Number:
+    """The number that a number token writes: a 64-bit integer or a finite float."""
     if not raw.lstrip("+-").isdigit():
         number = float(raw)
         if number in (INFINITY, -INFINITY):
@@ -117,6 +120,7 @@ def number_of(text: str, raw: str, start: int) -> Number:
 
 
 def unreadable(text: str, position: int) -> FilterSyntaxError:
+    """The error for a place where no token begins."""
     char = text[position]
     if char in "'\"":
         what = "string" if char == "'" else "quoted name"

@@ -6,22 +6,19 @@ is sent again from a new one. It cannot tell a gap: filtered streams skip number
 
 from __future__ import annotations
 
+from byway.model.generations import Generations
+
 Publisher = tuple[str, int]
 """A publisher and its incarnation."""
 
 
-class SeenPublications:
-    """Last sequences of at least half and at most all of `publishers_max` publishers.
+class SeenPublications(Generations[Publisher, int]):
+    """Last sequences of at least half and at most all of so many publishers.
 
-    Two generations: one that has not been heard of for a whole generation is forgotten.
+    A publisher that has not been heard of for a whole generation is forgotten.
     """
 
-    __slots__ = ("_half", "old", "young")
-
-    def __init__(self, publishers_max: int) -> None:
-        self._half = max(publishers_max // 2, 1)
-        self.young: dict[Publisher, int] = {}
-        self.old: dict[Publisher, int] = {}
+    __slots__ = ()
 
     def is_new(self, publisher: str, incarnation: int, sequence: int) -> bool:
         """Whether this is a later publication than any seen of the publisher; it is seen now."""
@@ -29,8 +26,8 @@ class SeenPublications:
         last = self.young.get(key)
         if last is None:
             last = self.old.get(key, 0)
-            if len(self.young) >= self._half:
-                self.old, self.young = self.young, {}
+            if len(self.young) >= self.half:
+                self.age()
             self.young[key] = last
         if sequence <= last:
             return False

@@ -97,6 +97,7 @@ class _Reader:
         self.products = 0
 
     def filter(self) -> Filter:
+        """The filter that all tokens together write."""
         stack: list[_Group] = []
         group = _Group(False, 0)
         negated = False
@@ -178,6 +179,7 @@ class _Reader:
         return [both for a in product for b in factor if (both := conjoin((a, b))) is not None]
 
     def unexpected(self, token: Token, expected: str) -> FilterSyntaxError:
+        """The error for a token that may not stand where it is."""
         found = "the end" if token.kind == "end" else shortened(repr(token.value))
         return FilterSyntaxError(self.text, token.position, expected, found)
 
@@ -254,6 +256,7 @@ class _Reader:
         )
 
     def like(self, name: str, negated: bool) -> Alternatives:
+        """A LIKE predicate, from its pattern on."""
         token = self.tokens[self.at]
         if token.kind != "value" or not isinstance(token.value, str):
             raise self.unexpected(token, "a quoted LIKE pattern")
@@ -279,6 +282,7 @@ class _Reader:
     # --- small pieces
 
     def value(self) -> Value:
+        """The value at the cursor; a number may have a sign."""
         token = self.tokens[self.at]
         self.at += 1
         if token.kind == "value":
@@ -294,6 +298,7 @@ class _Reader:
         raise self.unexpected(token, "a number, a quoted string, TRUE or FALSE")
 
     def value_list(self) -> list[Value]:
+        """The values in parentheses at the cursor, separated by commas."""
         self.take("(")
         values = [self.value()]
         while not self.skip(")"):
@@ -302,6 +307,7 @@ class _Reader:
         return values
 
     def skip(self, what: str) -> bool:
+        """Whether a keyword or mark is at the cursor; if so, step over it."""
         token = self.tokens[self.at]
         if token.kind == what or (token.kind == "mark" and token.value == what):
             self.at += 1
@@ -309,10 +315,12 @@ class _Reader:
         return False
 
     def take(self, what: str, expected: str | None = None) -> None:
+        """Step over a keyword or mark, which must be there."""
         if not self.skip(what):
             raise self.unexpected(self.tokens[self.at], expected or what)
 
     def take_name(self) -> str:
+        """The attribute name at the cursor, with or without parentheses."""
         bracket = self.skip("(")
         token = self.tokens[self.at]
         if token.kind != "name":
@@ -323,6 +331,7 @@ class _Reader:
         return self.check_name(token)
 
     def check_name(self, token: Token) -> str:
+        """The name of a token, if it is not too long."""
         name = str(token.value)
         if not 0 < len(name) <= NAME_LENGTH_MAX:
             raise FilterSyntaxError(

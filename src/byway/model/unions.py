@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from byway.model.constraint_relations import intersect, known_prefix, subset
 from byway.model.constraints import (
     EXISTS,
     KIND_OF,
@@ -21,14 +22,11 @@ from byway.model.constraints import (
     common_prefix,
     high_key,
     holds_of_kind,
-    intersect,
-    known_prefix,
     low_key,
     number_range,
     one_of,
     pattern_holds,
     string_pattern,
-    subset,
 )
 from byway.model.values import Kind, Number
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from byway._version import __version__
 from byway.core.broker_status import BrokerFacts
 from byway.core.placeholders import by_link, placeholders
-from byway.core.tables import Entry, Table
+from byway.core.tables import Entry, PlaceholderState, Table
 from byway.model.errors import shortened
 from byway.model.status import (
     BrokerLoad,
@@ -24,8 +24,8 @@ from byway.storage.set_aside import SetAsideFiles
 if TYPE_CHECKING:
     from byway.runtime.server import BrokerServer
 
-STAND_INS_MAX: Final = 200
-"""Preserved subscriptions and mergers that are listed."""
+PLACEHOLDERS_MAX: Final = 200
+"""Placeholders that are listed."""
 SET_ASIDE_MAX: Final = 100
 """Inputs that were set aside that are listed."""
 FILTER_LENGTH_MAX: Final = 1_000
@@ -61,7 +61,9 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         unsettled=unsettled,
         unsettled_entries=entries,
         held=facts.held_deliveries,
-        placeholders=[_stand_in(entry) for entry in islice(broker.preserved, STAND_INS_MAX)],
+        placeholders=[
+            _placeholder(entry) for entry in islice(broker.placeholders, PLACEHOLDERS_MAX)
+        ],
         set_aside=0 if aside is None else len(aside.waiting),
         inputs_set_aside=[] if aside is None else _set_aside(aside),
     )
@@ -82,13 +84,14 @@ def _set_aside(aside: SetAsideFiles) -> list[SetAsideStatus]:
     ]
 
 
-def _stand_in(entry: Entry) -> PlaceholderStatus:
-    ending = entry.ending
-    assert ending is not None
+def _placeholder(entry: Entry) -> PlaceholderStatus:
+    placeholder = entry.placeholder
+    assert placeholder is not None
+    postponed = placeholder.state is PlaceholderState.POSTPONED
     return PlaceholderStatus(
         client=entry.id.client,
         name=entry.id.name,
-        state="merged" if ending.merged else "postponed" if ending.postponed else "preserved",
+        state=placeholder.state.value if postponed else placeholder.kind.value,
         origin=entry.origin.link or "",
         links=sorted(entry.forwarded),
         filter=shortened(str(entry.filter), FILTER_LENGTH_MAX),

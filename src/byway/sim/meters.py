@@ -229,7 +229,7 @@ def _entries(node: Node) -> int:
 
 def _preserved(node: Node) -> int:
     assert node.broker is not None, f"{node.name} is down"
-    return len(node.broker.preserved)
+    return len(node.broker.placeholders)
 
 
 def _delays(tally: Tally) -> Delays:

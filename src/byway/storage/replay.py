@@ -104,15 +104,15 @@ class Replay:
         before, after = self.state.config.covering, config.covering
         if before in ("none", after):
             return
-        preserved, mergers = map(len, placeholders(broker))
+        preserved, merged = map(len, placeholders(broker))
         why, advice = "", "keep the setting, or begin in another directory"
         if before == "lazy" or after == "none":
             pass  # what is covered would never be withdrawn, or what was quenched never sent
         elif preserved and after not in PRESERVING:
             why = f" while {preserved} subscriptions are preserved"
             advice = f"let it retire them first, {advice}"
-        elif mergers:
-            why = f" while {mergers} mergers stand for others"
+        elif merged:
+            why = f" while it has {merged} merged placeholders"
         else:
             return
         reason = f"was made with covering = {before!r} and cannot go on with {after!r}{why}"

@@ -15,10 +15,11 @@ import json
 import shutil
 from pathlib import Path
 
-from byway.core.broker import Broker
 from byway.core.config import BrokerConfig
-from byway.core.inputs import ClientDetached, Started
 from byway.core.stand_ins import by_link, stand_ins
+
+from byway.core.broker import Broker
+from byway.core.inputs import ClientDetached, Started
 from byway.model import parse
 from byway.model.messages import (
     AdvertiseRequest,

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byway.model import Value
+from byway.model.constraint_relations import intersect, overlaps, subset
 from byway.model.constraints import (
     ABSENT,
     ANY_STRING,
@@ -15,10 +16,7 @@ from byway.model.constraints import (
     StringSet,
     contains,
     high_key,
-    intersect,
     low_key,
-    overlaps,
-    subset,
 )
 from byway.model.unions import hull, union
 from byway.model.values import canonical_number, number_key

@@ -6,7 +6,8 @@ from itertools import pairwise, product
 import pytest
 
 from byway.model import Value, merge, parse
-from byway.model.constraints import Constraint, contains, intersect, overlaps, subset
+from byway.model.constraint_relations import intersect, overlaps, subset
+from byway.model.constraints import Constraint, contains
 from byway.model.unions import hull, union
 
 BOUNDS = (-1, 0, 0.5, 2, 2**53, 2**53 + 1)

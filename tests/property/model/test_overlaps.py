@@ -5,16 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byway.model.constraints import (
-    Absent,
-    Constraint,
-    contains,
-    intersect,
-    none_of,
-    one_of,
-    overlaps,
-    subset,
-)
+from byway.model.constraint_relations import intersect, overlaps, subset
+from byway.model.constraints import Absent, Constraint, contains, none_of, one_of
 from tests.strategies import boundary_points, constraints
 
 

@@ -323,10 +323,10 @@ def test_what_one_of_many_equal_ones_costs_does_not_grow_with_their_square():
     for count in (50, 100):
         lone = fed("C")
         lone.receive("A", *[subscribe(f"s{number:03}", "p > 1") for number in range(count)])
-        policy = lone.broker._subscriptions
+        ops = lone.broker.policy.ops
         answers = []
-        policy.covering = counting(policy.covering, answers)
-        policy.covered_by = counting(policy.covered_by, answers)
+        ops.covering = counting(ops.covering, answers)
+        ops.covered_by = counting(ops.covered_by, answers)
         told = sent(lone.receive("A", gone("s000")), "C")
         assert told == [subscribe("s001", "p > 1"), gone("s000")]
         listed.append(sum(answers))

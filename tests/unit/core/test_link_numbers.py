@@ -6,7 +6,7 @@ from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import NeighbourAdded, NeighbourRemoved, Started
 from byway.core.invariants import validate
-from byway.core.tables import LinkNumbers
+from byway.core.tables import LinkNumbers, Placeholder, PlaceholderState
 from byway.matching.index import LINKS_MAX
 from byway.model import ANY
 from byway.model.messages import Disconnect, EntryId, Subscribe
@@ -97,11 +97,10 @@ def test_a_preserved_subscription_holds_no_number():
     entry = lone.broker.subscriptions.get(subscribe("wide").id)
     assert entry is not None
     assert "A" in entry.forwarded
-    moves = lone.broker.policy.moves
     lone.broker.subscriptions.remove(entry)
-    moves.preserve(entry, lone.broker.policy.ending(entry))
+    lone.broker.policy.ops.preserve(entry, Placeholder(PlaceholderState.PRESERVED))
     lone.handle(NeighbourRemoved("C"))
-    assert len(lone.broker.preserved) == 1
+    assert len(lone.broker.placeholders) == 1
     restored = Broker.restore(lone.broker.snapshot(), config)
     assert "C" not in restored.context.numbers.names
     assert restored.snapshot() == lone.broker.snapshot()

@@ -41,7 +41,7 @@ def sent(actions: list, link: str = "C") -> list:
 
 def quiet(lone: Lone) -> list:
     """What is sent in the next quiet step; what was sent before is settled."""
-    there = [e for e in [*lone.broker.subscriptions, *lone.broker.preserved] if e.awaiting]
+    there = [e for e in [*lone.broker.subscriptions, *lone.broker.placeholders] if e.awaiting]
     if there:
         lone.receive("C", SubscriptionsSettled(tuple(e.id for e in there)))
     lone.now_us += SECOND_US
@@ -50,7 +50,7 @@ def quiet(lone: Lone) -> list:
     return told
 
 
-def merger(number: int, wanted: str) -> Subscribe:
+def merged_as(number: int, wanted: str) -> Subscribe:
     return Subscribe(EntryId("merge@B", str(number), 1, number), parse(wanted))
 
 
@@ -72,22 +72,22 @@ LOW, MIDDLE, HIGH = (
 def test_two_neighbouring_ranges_become_one():
     lone = fed()
     assert sent(lone.receive("A", LOW, MIDDLE)) == [LOW, MIDDLE]
-    assert quiet(lone) == [merger(1, "s = 'X' AND p >= 0 AND p < 20"), gone("low", "middle")]
+    assert quiet(lone) == [merged_as(1, "s = 'X' AND p >= 0 AND p < 20"), gone("low", "middle")]
     assert quiet(lone) == []
 
 
-def test_what_comes_later_is_merged_with_the_merger():
+def test_what_comes_later_is_merged_with_the_merged_filter():
     lone = fed()
     lone.receive("A", LOW, HIGH)
     assert quiet(lone) == []  # there is a gap
     assert sent(lone.receive("A", MIDDLE)) == [MIDDLE]
-    whole = merger(1, "s = 'X' AND p >= 0 AND p < 30")
+    whole = merged_as(1, "s = 'X' AND p >= 0 AND p < 30")
     assert quiet(lone) == [whole, gone("high", "low", "middle")]
-    assert [e.id for e in lone.broker.preserved] == [whole.id]
+    assert [e.id for e in lone.broker.placeholders] == [whole.id]
     assert all("C" not in e.forwarded for e in lone.broker.subscriptions)
 
 
-def test_what_a_merger_covers_is_not_sent():
+def test_what_a_merged_filter_covers_is_not_sent():
     lone = fed()
     lone.receive("A", LOW, MIDDLE)
     quiet(lone)
@@ -97,7 +97,7 @@ def test_what_a_merger_covers_is_not_sent():
 def test_equal_but_for_a_set_of_values():
     lone = fed()
     lone.receive("A", subscribe("x", "s = 'X' AND p > 1"), subscribe("y", "s = 'Y' AND p > 1"))
-    assert quiet(lone) == [merger(1, "s IN ('X', 'Y') AND p > 1"), gone("x", "y")]
+    assert quiet(lone) == [merged_as(1, "s IN ('X', 'Y') AND p > 1"), gone("x", "y")]
 
 
 def test_filters_that_differ_twice_are_left_alone():
@@ -109,34 +109,34 @@ def test_filters_that_differ_twice_are_left_alone():
 def test_without_merging_nothing_is_merged():
     lone = fed(merging=False)
     lone.receive("A", LOW, MIDDLE)
-    assert not lone.broker.policy.merging
+    assert lone.broker.policy.observer is None
     assert sent(lone.handle(TimerFired(TIMER))) == []
 
 
-def test_a_part_that_ends_leaves_a_narrower_merger():
+def test_a_part_that_ends_leaves_a_narrower_merged_filter():
     lone = fed()
     lone.receive("A", LOW, MIDDLE, HIGH)
     quiet(lone)
     quiet(lone)
-    [whole] = [e.id.number for e in lone.broker.preserved]
+    [whole] = [e.id.number for e in lone.broker.placeholders]
     assert sent(lone.receive("A", gone("low"))) == []
     told = quiet(lone)
-    assert told == [merger(whole + 1, "s = 'X' AND p >= 10 AND p < 30"), retired(whole)]
+    assert told == [merged_as(whole + 1, "s = 'X' AND p >= 10 AND p < 30"), retired(whole)]
 
 
-def test_a_part_that_ends_in_the_middle_splits_the_merger():
+def test_a_part_that_ends_in_the_middle_splits_the_merged_filter():
     lone = fed()
     lone.receive("A", LOW, MIDDLE, HIGH)
     quiet(lone)
     quiet(lone)
-    [whole] = [e.id.number for e in lone.broker.preserved]
+    [whole] = [e.id.number for e in lone.broker.placeholders]
     assert sent(lone.receive("A", gone("middle"))) == []
     told = [message for _ in range(4) for message in quiet(lone)]
     assert told == [LOW, HIGH, retired(whole)]
-    assert len(lone.broker.preserved) == 0
+    assert len(lone.broker.placeholders) == 0
 
 
-def test_the_last_part_takes_the_merger_s_place():
+def test_the_last_part_takes_the_place_of_the_merged_filter():
     lone = fed()
     lone.receive("A", LOW, MIDDLE)
     quiet(lone)
@@ -151,10 +151,10 @@ def test_nothing_is_left_when_all_parts_end():
     quiet(lone)
     lone.receive("A", gone("low", "middle"))
     assert [message for _ in range(3) for message in quiet(lone)] == [retired(1)]
-    assert len(lone.broker.preserved) == 0
+    assert len(lone.broker.placeholders) == 0
 
 
-def test_a_broader_one_replaces_the_merger():
+def test_a_broader_one_replaces_the_merged_filter():
     lone = fed()
     lone.receive("A", LOW, MIDDLE)
     quiet(lone)
@@ -171,7 +171,7 @@ GAP = (
 def test_a_small_gap_is_bridged_within_the_budget():
     lone = fed(merging_false_positives=0.2)
     lone.receive("A", *GAP)
-    assert quiet(lone) == [merger(1, "s = 'X' AND p >= 0 AND p < 100"), gone("low", "high")]
+    assert quiet(lone) == [merged_as(1, "s = 'X' AND p >= 0 AND p < 100"), gone("low", "high")]
 
 
 def test_a_gap_is_not_bridged_beyond_the_budget():
@@ -180,7 +180,7 @@ def test_a_gap_is_not_bridged_beyond_the_budget():
     assert quiet(lone) == []
 
 
-def test_a_merger_that_lets_too_much_through_goes_and_does_not_come_back():
+def test_a_merged_filter_that_lets_too_much_through_goes_and_does_not_come_back():
     lone = fed(merging_false_positives=0.2)
     lone.receive("A", *GAP)
     quiet(lone)
@@ -198,7 +198,7 @@ def test_one_that_lets_little_through_stays():
     for number in range(2 * OBSERVED_EVERY * OBSERVED_MIN):
         lone.receive("C", publication(number + 1, s="X", p=50 if number % 80 < 8 else 5))
     assert quiet(lone) == []
-    assert len(lone.broker.preserved) == 1
+    assert len(lone.broker.placeholders) == 1
 
 
 def test_steps_are_bounded():
@@ -219,7 +219,7 @@ def test_it_goes_on_after_a_restart():
     assert twin.snapshot() == lone.broker.snapshot()
     for broker in (lone.broker, twin):
         broker.handle(2 * SECOND_US, TimerFired(TIMER))
-    assert [(e.id, e.filter, e.forwarded) for e in twin.preserved] == [
-        (e.id, e.filter, e.forwarded) for e in lone.broker.preserved
+    assert [(e.id, e.filter, e.forwarded) for e in twin.placeholders] == [
+        (e.id, e.filter, e.forwarded) for e in lone.broker.placeholders
     ]
-    assert [e.id.number for e in twin.preserved] == [2]
+    assert [e.id.number for e in twin.placeholders] == [2]

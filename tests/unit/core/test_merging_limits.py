@@ -28,7 +28,7 @@ from tests.unit.core.test_merging import (
     SECOND_US,
     fed,
     gone,
-    merger,
+    merged_as,
     quiet,
     retired,
     sent,
@@ -38,7 +38,7 @@ POLICIES = ("active", "lazy", "packing", "incremental", "selective")
 
 
 def forwarded(lone: Lone) -> list[str]:
-    entries = [*lone.broker.subscriptions, *lone.broker.preserved]
+    entries = [*lone.broker.subscriptions, *lone.broker.placeholders]
     return sorted(str(e.filter) for e in entries if "C" in e.forwarded)
 
 
@@ -78,28 +78,28 @@ def test_both_ends_merge_and_come_to_rest(covering, brokers):
         for number, text in enumerate(OVERLAPPING):
             net.subscribe(client, text, f"s{number}")
     assert steps_to_rest(net) < 20
-    assert all(len(net.brokers[broker].preserved) == 1 for broker in ends.values())
+    assert all(len(net.brokers[broker].placeholders) == 1 for broker in ends.values())
 
 
-def test_a_merger_stays_when_what_ends_came_from_where_it_went():
+def test_a_merged_filter_stays_when_what_ends_came_from_where_it_went():
     lone = fed()
     lone.receive("A", LOW, MIDDLE)
     quiet(lone)
     lone.receive("C", subscribe("of C", "s = 'X' AND p = 5"))
     quiet(lone)
     lone.receive("C", gone("of C"))
-    assert not lone.broker.policy.merging.has_work
+    assert not lone.broker.policy.observer.has_work
 
 
 def test_the_first_part_need_not_merge_with_any_other():
     lone = fed()
     lone.receive("A", *(subscribe(f"s{n}", text) for n, text in enumerate(OVERLAPPING)))
     quiet(lone)
-    [whole] = lone.broker.preserved
+    [whole] = lone.broker.placeholders
     lone.receive("A", subscribe("x", "p = 1"))
     lone.receive("A", gone("x"))
     assert [message for _ in range(4) for message in quiet(lone)] == []
-    assert list(lone.broker.preserved) == [whole]
+    assert list(lone.broker.placeholders) == [whole]
 
 
 def ticks(lone: Lone, count: int) -> tuple[list, list]:
@@ -114,19 +114,19 @@ def ticks(lone: Lone, count: int) -> tuple[list, list]:
 def test_without_retirement_there_is_merging():
     lone = fed(retire_batch=0)
     lone.receive("A", LOW, MIDDLE)
-    assert quiet(lone) == [merger(1, "s = 'X' AND p >= 0 AND p < 20"), gone("low", "middle")]
+    assert quiet(lone) == [merged_as(1, "s = 'X' AND p >= 0 AND p < 20"), gone("low", "middle")]
     quiet(lone)
     assert ticks(lone, 3) == ([], [])
 
 
 @pytest.mark.parametrize("covering", POLICIES)
-def test_without_retirement_a_merger_that_lost_a_part_goes_at_once(covering):
+def test_without_retirement_a_merged_filter_that_lost_a_part_goes_at_once(covering):
     lone = fed(covering=covering, retire_batch=0)
     lone.receive("A", LOW, HIGH)
     quiet(lone)
     lone.receive("A", MIDDLE)
     quiet(lone)
-    assert len(lone.broker.preserved) == 1
+    assert len(lone.broker.placeholders) == 1
     lone.receive("A", gone("middle"))
     assert quiet(lone)[-1] == retired(1)
     assert forwarded(lone) == sorted([str(LOW.filter), str(HIGH.filter)])
@@ -136,7 +136,7 @@ def test_without_retirement_a_merger_that_lost_a_part_goes_at_once(covering):
 
 @pytest.mark.parametrize("retire_batch", [0, 20])
 @pytest.mark.parametrize("covering", POLICIES)
-def test_further_on_nothing_stays_of_a_merger_that_went(covering, retire_batch):
+def test_further_on_nothing_stays_of_a_merged_filter_that_went(covering, retire_batch):
     config = BrokerConfig(covering=covering, merging=True, retire_batch=retire_batch)
     net = Net([("B0", "B1"), ("B1", "B2")], config)
     net.attach("publisher", "B2")
@@ -146,15 +146,15 @@ def test_further_on_nothing_stays_of_a_merger_that_went(covering, retire_batch):
     for number in range(3):
         net.subscribe("subscriber", f"p >= {number} AND p < {number + 1}", f"s{number}")
     steps_to_rest(net)
-    assert len(net.brokers["B0"].preserved) == 1
+    assert len(net.brokers["B0"].placeholders) == 1
     net.unsubscribe("subscriber", "s1")
     steps_to_rest(net)
     assert [len(broker.subscriptions) for broker in net.brokers.values()] == [2, 2, 2]
-    assert [len(broker.preserved) for broker in net.brokers.values()] == [0, 0, 0]
+    assert [len(broker.placeholders) for broker in net.brokers.values()] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("retire_batch", [0, 20])
-def test_when_merging_is_switched_off_mergers_go(retire_batch):
+def test_when_merging_is_switched_off_merged_filters_go(retire_batch):
     lone = fed()
     lone.receive("A", LOW, MIDDLE)
     quiet(lone)
@@ -164,12 +164,12 @@ def test_when_merging_is_switched_off_mergers_go(retire_batch):
     timers = [a for a in lone.handle(Started()) if isinstance(a, SetTimer) and a.timer == TIMER]
     assert len(timers) == 1
     ticks(lone, 3)
-    assert len(lone.broker.preserved) == 0
+    assert len(lone.broker.placeholders) == 0
     assert forwarded(lone) == sorted([str(LOW.filter), str(MIDDLE.filter)])
     assert ticks(lone, 3) == ([], [])
 
 
-def test_with_no_room_for_mergers_it_rests():
+def test_with_no_room_for_merged_filters_it_rests():
     lone = fed(preserved_max=0)
     lone.receive("A", LOW, MIDDLE)
     assert ticks(lone, 3) == ([], [])
@@ -183,22 +183,22 @@ def test_it_goes_on_when_there_is_room_again():
     assert ticks(lone, 1) == ([], [])
     lone.receive("A", gone("low", "middle"))
     told = [message for _ in range(3) for message in quiet(lone)]
-    assert told == [retired(1), merger(2, "s = 'Y' AND p >= 1 AND p < 3"), gone("y1", "y2")]
+    assert told == [retired(1), merged_as(2, "s = 'Y' AND p >= 1 AND p < 3"), gone("y1", "y2")]
 
 
-def test_what_follows_a_merger_follows_the_one_that_takes_its_place():
+def test_what_follows_a_merged_filter_follows_the_one_that_takes_its_place():
     lone = fed()
     lone.receive("A", LOW, HIGH)
     quiet(lone)
     lone.receive("A", MIDDLE)
-    quiet(lone)  # the merger is sent, and not settled at C
+    quiet(lone)  # the merged filter is sent, and not settled at C
     lone.receive("A", subscribe("x", "s = 'X' AND p = 15"))
     lone.receive("A", gone("low"))
     lone.now_us += SECOND_US
     actions = lone.handle(TimerFired(TIMER))
-    assert sent(actions) == [merger(2, "s = 'X' AND p >= 10 AND p < 30"), retired(1)]
+    assert sent(actions) == [merged_as(2, "s = 'X' AND p >= 10 AND p < 30"), retired(1)]
     assert sent(actions, "A") == []
-    [new] = lone.broker.preserved
+    [new] = lone.broker.placeholders
     told = SubscriptionsSettled((subscribe("x").id,))
     assert sent(lone.receive("C", SubscriptionsSettled((new.id,))), "A") == [told]
 
@@ -299,7 +299,7 @@ def test_what_is_not_known_to_cover_its_parts_does_not_stand_for_them():
     assert arrive(lone, *TWISTED) == sorted(TWISTED)
     lone.receive("A", gone("s0", "s1"))
     quiet(lone)
-    assert len(lone.broker.preserved) == 0
+    assert len(lone.broker.placeholders) == 0
 
 
 @pytest.mark.parametrize("count", [8, 9, 40])
@@ -325,7 +325,7 @@ def test_covered_ranges_between_do_not_matter():
     assert held == ["p >= 0 AND p < 2000"]
 
 
-def test_mergers_have_a_size():
+def test_merged_filters_have_a_size():
     long = "x" * 20_000
     lone = fed()
     filters = [Filter.of([{"s": equal_to(f"{n}{long}")}]) for n in range(4)]
@@ -442,22 +442,22 @@ def levels(count: int) -> tuple[list[tuple[float, float]], float]:
     return left + right, 2 * width + gap
 
 
-def test_the_budget_is_for_all_that_a_merger_stands_for():
+def test_the_budget_is_for_all_that_a_merged_filter_stands_for():
     lone = fed(merging_false_positives=0.2, retire_batch=100)
     parts, _ = levels(6)
     texts = [f"s = 'X' AND p >= {low!r} AND p < {high!r}" for low, high in parts]
     lone.receive("A", *(subscribe(f"s{n}", text) for n, text in enumerate(texts)))
     for _ in range(10):
         quiet(lone)
-    assert len(lone.broker.preserved) > 10
-    for merged in lone.broker.preserved:
+    assert len(lone.broker.placeholders) > 10
+    for merged in lone.broker.placeholders:
         [(_, whole), _] = merged.filter.conjunctions[0].terms
         inside = [(a, b) for a, b in parts if whole.low <= a and b <= whole.high]
         wanted = sum(b - a for a, b in inside)
         assert 1 - wanted / (whole.high - whole.low) < 0.2
 
 
-def test_what_a_merger_spends_is_kept_over_a_restart():
+def test_what_a_merged_filter_spends_is_kept_over_a_restart():
     lone = fed(merging_false_positives=0.2)
     lone.receive("A", *GAP)  # a tenth is in vain
     quiet(lone)
@@ -483,14 +483,14 @@ def test_a_gap_beside_a_dense_range_is_not_bridged():
     assert quiet(lone) == []
 
 
-def test_what_came_in_vain_speaks_against_similar_mergers():
+def test_what_came_in_vain_speaks_against_similar_merged_filters():
     lone = fed(merging_false_positives=0.2)
     lone.receive("A", *GAP)
     quiet(lone)
     publish(lone, 1, ([50] * OBSERVED_EVERY + [5] * OBSERVED_EVERY) * 20)
     for _ in range(6):
         quiet(lone)
-    assert len(lone.broker.preserved) == 0
+    assert len(lone.broker.placeholders) == 0
     lone.receive("A", gone("high"))
     lone.receive("A", subscribe("higher", "s = 'X' AND p >= 55 AND p < 99"))
     assert quiet(lone) == []
@@ -519,7 +519,7 @@ def test_samples_are_bounded():
     assert kept == [{"p": number} for number in range(SAMPLES_MAX, 2 * SAMPLES_MAX)]
 
 
-def test_a_merger_that_turns_bad_late_goes():
+def test_a_merged_filter_that_turns_bad_late_goes():
     lone = fed(merging_false_positives=0.2)
     lone.receive("A", *GAP)
     quiet(lone)
@@ -539,4 +539,4 @@ def test_what_was_refused_is_merged_when_the_gap_is_filled():
     for _ in range(6):
         quiet(lone)
     lone.receive("A", subscribe("filled", "s = 'X' AND p >= 45 AND p < 55"))
-    assert quiet(lone)[0] == merger(2, "s = 'X' AND p >= 0 AND p < 100")
+    assert quiet(lone)[0] == merged_as(2, "s = 'X' AND p >= 0 AND p < 100")

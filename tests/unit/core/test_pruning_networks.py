@@ -7,21 +7,12 @@ from itertools import pairwise
 import pytest
 
 from byway.core.broker_config import BrokerConfig
-from byway.core.inputs import (
-    FrameReceived,
-)
+from byway.core.inputs import FrameReceived
 from byway.core.invariants import validate
 from byway.core.subscriptions import TIMER
-from byway.model.messages import (
-    Batch,
-    Delivery,
-    EntryId,
-    Hint,
-    Publish,
-    Unsubscribe,
-)
+from byway.model.messages import Batch, Delivery, EntryId, Hint, Publish, Unsubscribe
 from tests.core_net import Net
-from tests.unit.core.test_pruning import few
+from tests.unit.core.pruning_scenes import few
 
 SIMILARITIES = (0.6, 0.9)
 SECOND_US = 1_000_000
@@ -57,9 +48,9 @@ class Watched(Net):
     def preserving(self) -> dict[str, str]:
         """Where subscriptions are preserved, by broker: for which links."""
         return {
-            name: " ".join(sorted(link for e in broker.preserved for link in e.forwarded))
+            name: " ".join(sorted(link for e in broker.placeholders for link in e.forwarded))
             for name, broker in sorted(self.brokers.items())
-            if len(broker.preserved)
+            if len(broker.placeholders)
         }
 
     def clients(self, **homes: str) -> None:

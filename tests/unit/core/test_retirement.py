@@ -8,7 +8,7 @@ from byway.core.inputs import NeighbourRemoved, Started
 from byway.core.invariants import validate
 from byway.model.messages import Subscribe, SubscriptionsSettled, SubscriptionsSynced
 from tests.lone_broker import Lone, entry, subscribe
-from tests.unit.core.test_pruning import (
+from tests.unit.core.pruning_scenes import (
     SECOND_US,
     S,
     done,
@@ -26,7 +26,7 @@ from tests.unit.core.test_pruning import (
 
 def settle_all(lone: Lone) -> None:
     """C answers all that it was asked."""
-    for e in [*lone.broker.subscriptions, *lone.broker.preserved]:
+    for e in [*lone.broker.subscriptions, *lone.broker.placeholders]:
         if "C" in e.awaiting:
             lone.receive("C", SubscriptionsSettled((e.id,) * e.awaiting["C"]))
 
@@ -66,7 +66,7 @@ def test_one_with_many_behind_it_does_not_keep_others():
         lone.receive("A", gone(f"w{second}", P=(0, 0)))
         settle_all(lone)
         tick(lone)
-        assert len(lone.broker.preserved) < 12
+        assert len(lone.broker.placeholders) < 12
     for _ in range(30):
         settle_all(lone)
         tick(lone)
@@ -85,7 +85,7 @@ def test_one_that_needs_all_the_room_for_long_shares_it():
         lone.receive("A", gone(f"w{second}", P=(0, 0)))
         tick(lone)
         assert "S" in preserved(lone)
-        assert len(lone.broker.preserved) < 8
+        assert len(lone.broker.placeholders) < 8
 
 
 def test_what_is_remembered_of_one_goes_with_it():
@@ -104,8 +104,8 @@ def test_what_is_remembered_of_one_goes_with_it():
         lone.receive("D", subscribe(f"b{number - 1}", f"p > 0 AND q = {number - 1}"))
         settle_all(lone)
     tick(lone)
-    assert len(lone.broker.preserved) == 1
-    assert len(policy.snapshot().active.retirement.places) == 1
+    assert len(lone.broker.placeholders) == 1
+    assert len(policy.snapshot().active.retirement.cursors) == 1
 
 
 def test_a_clock_that_was_set_back_does_not_stop_it():

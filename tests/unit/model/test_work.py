@@ -10,15 +10,13 @@ from collections.abc import Callable
 
 import pytest
 
+from byway.model.constraint_relations import intersect, overlaps, subset
 from byway.model.constraints import (
     Constraint,
     NumberRange,
     NumberSet,
     StringPattern,
     StringSet,
-    intersect,
-    overlaps,
-    subset,
 )
 
 MEMBERS = 1_000

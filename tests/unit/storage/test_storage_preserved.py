@@ -1,5 +1,5 @@
-"""Preserved subscriptions, statistics and mergers in a directory: what a restart gives back, and
-which policies may go on with it."""
+"""Preserved subscriptions, statistics and merged filters in a directory: what a restart gives back,
+and which policies may go on with it."""
 
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Input, LoadSampled, Started, TimerFired
 from byway.core.placeholders import by_link, placeholders
+from byway.core.tables import PlaceholderState
 from byway.model import parse
 from byway.model.addresses import Address, Neighbour
 from byway.model.errors import StorageError
@@ -143,20 +144,24 @@ def test_how_far_retiring_is_survives(kept):
     assert again.broker.counters.triggered == 1
 
 
+def states(lone):
+    return [entry.placeholder.state for entry in lone.broker.placeholders]
+
+
 def test_congestion_and_what_was_postponed_survive(kept):
     lone = kept()
     lone.begin("p > 0", "p > 5")
     lone.handle(LoadSampled(2_000))
     lone.ask("c0", UnsubscribeRequest(("s",)))
-    assert [e.ending.postponed for e in lone.broker.preserved] == [True]
+    assert states(lone) == [PlaceholderState.POSTPONED]
     again = kept()
     assert again.broker.snapshot() == lone.as_restored()
     again.handle(Started())
     again.wake()
-    assert [e.ending.postponed for e in again.broker.preserved] == [True]  # there is still no time
+    assert states(again) == [PlaceholderState.POSTPONED]  # there is still no time
     again.handle(LoadSampled(0))
     again.wake()
-    assert [e.ending.postponed for e in again.broker.preserved] == [False]
+    assert states(again) == [PlaceholderState.PRESERVED]
 
 
 def test_what_neighbours_retire_and_pack_is_replayed(kept):
@@ -171,7 +176,7 @@ def test_what_neighbours_retire_and_pack_is_replayed(kept):
     assert [e.id.name for e in lone.broker.subscriptions] == ["narrow"]
 
 
-def test_mergers_survive(kept):
+def test_merged_filters_survive(kept):
     config = BrokerConfig(covering="active", merging=True)
     lone = kept(config)
     lone.begin("q = 1 AND p > 0 AND p < 5", "q = 1 AND p >= 5 AND p < 9")
@@ -229,11 +234,11 @@ def test_what_is_preserved_needs_a_policy_that_knows_of_it(kept, after):
     assert kept().preserved() == {"A": 1}  # a refusal changes nothing
 
 
-def test_mergers_need_the_policy_that_made_them(kept):
+def test_merged_filters_need_the_policy_that_made_them(kept):
     config = BrokerConfig(covering="active", merging=True)
     lone = kept(config)
     lone.begin("q = 1 AND p > 0 AND p < 5", "q = 1 AND p >= 5 AND p < 9")
     lone.wake()
     other = msgspec.structs.replace(config, covering="packing")
-    with pytest.raises(StorageError, match="'packing' while 1 mergers stand for others"):
+    with pytest.raises(StorageError, match="'packing' while it has 1 merged placeholders"):
         kept(other)

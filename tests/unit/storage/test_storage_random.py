@@ -118,7 +118,7 @@ class DeadlyWorld(World):
     def stored(self, _):
         """One dies between two inputs, rather one that preserves something."""
         brokers = self.net.brokers
-        preserving = sorted(name for name in brokers if len(brokers[name].preserved))
+        preserving = sorted(name for name in brokers if len(brokers[name].placeholders))
         self.net.dead.append(self.rng.choice(preserving or sorted(brokers)))
 
 

@@ -1,8 +1,10 @@
 """Active covering: on each link only subscriptions that no other one there covers.
 
-A later, broader subscription has the narrower ones withdrawn; when it ends, what it stood for is
-forwarded before it is taken back. Of equal filters the one already forwarded stays, then the one
+A later, broader subscription has the narrower ones withdrawn; when it ends, what it quenched is
+forwarded before it is withdrawn. Of equal filters the one already forwarded stays, then the one
 with the smaller id goes (DESIGN §4, the quench rule with Δ = 1).
+
+In quiet times a timer has placeholders retired, after the policy's add-on has done its step.
 """
 
 from __future__ import annotations
@@ -13,48 +15,55 @@ from typing import Any
 import msgspec
 
 from byway.core.broker_config import BrokerConfig
-from byway.core.covering.merging import BATCH, Merging, MergingState
+from byway.core.covering.add_on import AddOn
 from byway.core.covering.policy import Covering, ForwardingOps, Withdrawals
 from byway.core.covering.retirement import Budget, Retirement, RetirementState
-from byway.core.tables import Entry, Withdrawal
+from byway.core.tables import Entry, Placeholder, PlaceholderState, Withdrawal
 from byway.model.filters import covers
 
 
 class Release(msgspec.Struct):
-    """What takes the place of one that goes."""
+    """What becomes of the subscriptions that one which goes had quenched on a link."""
 
     forwarded: list[Entry] = msgspec.field(default_factory=list)
-    """The maximal ones."""
+    """The maximal ones, which are sent."""
     quenched: list[tuple[Entry, Entry]] = msgspec.field(default_factory=list)
-    """The others, each with one that stands for it."""
+    """The others, each with one that quenches it from now on."""
 
 
 class ActiveState(msgspec.Struct, array_like=True):
-    """What survives a restart."""
+    """What of an `Active` survives a restart."""
 
     awake: bool
     retirement: RetirementState
-    merging: MergingState | None
+    add_on: Any
 
 
 class Active(Covering):
-    """Forwards the maximal ones."""
+    """Forwards the maximal subscriptions, and withdraws those that are no longer maximal."""
 
     name = "active"
     replaces = True
-    """Whether a broader one has narrower ones withdrawn."""
+    """Whether a broader subscription has narrower ones withdrawn."""
 
-    def __init__(self, moves: ForwardingOps, config: BrokerConfig) -> None:
-        super().__init__(moves, config)
+    def __init__(self, ops: ForwardingOps, config: BrokerConfig) -> None:
+        super().__init__(ops, config)
         self._awake = False
         self._retirement = Retirement(self)
-        self.merging = Merging(self) if config.merging else None
+        self._add_on = AddOn()
 
-    def arrived(self, entry: Entry, links: Sequence[str]) -> None:
-        """Quench it where another covers it; elsewhere it takes the place of what it covers."""
+    def extend(self, add_on: AddOn) -> None:
+        """Let an add-on work on what is forwarded. To be called before anything else."""
+        self._add_on = add_on
+        self.observer = add_on.observer
+        self.makes |= add_on.makes
+
+    def on_subscribed(self, entry: Entry, links: Sequence[str]) -> None:
+        """Quench the subscription where another covers it; elsewhere send it in place of those that
+        it covers."""
         if not links:
             return
-        wide = self._standing_for(entry)
+        wide = self._sent_covering(entry)
         forwarded = []
         for link in links:
             quencher = _quencher(wide, link)
@@ -66,124 +75,128 @@ class Active(Covering):
         if forwarded and self.replaces:
             self.replace_covered(entry, forwarded)
 
-    def concerned(self, entries: Sequence[Entry], link: str) -> None:
+    def on_advertised(self, entries: Sequence[Entry], link: str) -> None:
         """Send the maximal ones of those that nothing covers yet."""
         waiting = [entry for entry in entries if link not in entry.forwarded]
         self.carry_out(self.released(waiting, link), link)
 
-    def left(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
-        """What they stood for comes first, then they go; but for those that may stay, and do."""
-        self._let_go([e for e in entries if not self.may_stay(endings.get(e.id))], link, endings)
+    def on_withdrawn(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:
+        """Send what they quenched, then withdraw them; but preserve some of those that may be."""
+        self._withdraw_now(
+            [e for e in entries if not self.may_preserve(withdrawals.get(e.id))], link, withdrawals
+        )
         going: set[int] = set()
         gone: list[Entry] = []
         for entry in entries:
-            ending = endings.get(entry.id)
-            if ending is None or not self.may_stay(ending):
+            withdrawal = withdrawals.get(entry.id)
+            if withdrawal is None or not self.may_preserve(withdrawal):
                 continue
-            if self.has_room and self.postpones(entry, ending):
+            if self.has_room and self.postpones(entry, withdrawal):
                 continue
             going.add(id(entry))
-            release = self.released(self._behind([entry], link, going), link, going)
+            release = self.released(self._quenched_by([entry], link, going), link, going)
             burst = len(release.forwarded)
-            if self.has_room and self.stays(ending, link, burst):
+            if self.has_room and self.preserves(withdrawal, link, burst):
                 going.discard(id(entry))
-                self.moves.preserve(entry, self.retiring())
+                self.ops.preserve(entry, self.preserved_now())
                 self.stay_awake()
             else:
                 self.carry_out(release, link)
-                self.moves.triggered(burst)
+                self.ops.count_triggered(burst)
                 gone.append(entry)
-        self.withdraw(gone, link, endings)
+        self.withdraw(gone, link, withdrawals)
 
-    def may_stay(self, ending: Withdrawal | None) -> bool:
+    def may_preserve(self, withdrawal: Withdrawal | None) -> bool:
         """Whether one that ends like this may be preserved: here only what was preserved before it
         came here, so that the burst which that avoided does not come from here."""
-        return ending is not None and ending.retired and self.config.retire_batch > 0
+        return withdrawal is not None and withdrawal.retired and self.config.retire_batch > 0
 
-    def postpones(self, entry: Entry, ending: Withdrawal) -> bool:
-        """Whether it is decided later; if so, it is preserved until then."""
-        del entry, ending
+    def postpones(self, entry: Entry, withdrawal: Withdrawal) -> bool:
+        """Whether it is decided later if an entry is preserved; if so, it is a placeholder now."""
+        del entry, withdrawal
         return False
 
-    def stays(self, ending: Withdrawal, link: str, burst: int) -> bool:
-        """Whether it is preserved, because it would release so many on a link."""
-        del ending, link
-        return not self._retirement.allows(burst, self.moves.now_us)
+    def preserves(self, withdrawal: Withdrawal, link: str, burst: int) -> bool:
+        """Whether one that ends like this is preserved for a link, where it would release `burst`
+        others."""
+        del withdrawal, link
+        return not self._retirement.allows(burst, self.ops.now_us)
 
-    def retiring(self) -> Withdrawal:
-        """That of a preserved one, from now on."""
-        return Withdrawal(retired=True, since_us=self.moves.now_us)
+    def preserved_now(self) -> Placeholder:
+        """The state of one that is preserved from now on."""
+        return Placeholder(PlaceholderState.PRESERVED, since_us=self.ops.now_us)
 
-    def _let_go(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
+    def _withdraw_now(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:
         going = {id(entry) for entry in entries}
-        release = self.released(self._behind(entries, link, going), link, going)
+        release = self.released(self._quenched_by(entries, link, going), link, going)
         self.carry_out(release, link)
-        self.moves.triggered(len(release.forwarded))
-        self.withdraw(entries, link, endings)
+        self.ops.count_triggered(len(release.forwarded))
+        self.withdraw(entries, link, withdrawals)
 
-    # --- what stands behind others -------------------------------------------------------------
+    # --- who quenches whom ---------------------------------------------------------------------
 
-    def _standing_for(self, entry: Entry) -> list[Entry]:
-        """Forwarded ones that cover an entry."""
-        return [other for other in self.moves.sent_covering(entry.filter) if other is not entry]
+    def _sent_covering(self, entry: Entry) -> list[Entry]:
+        """Others, forwarded to any link, that cover an entry."""
+        return [other for other in self.ops.sent_covering(entry.filter) if other is not entry]
 
-    def _behind(self, entries: Sequence[Entry], link: str, going: set[int]) -> list[Entry]:
-        """What these cover, concerns the link, and is not forwarded there."""
-        behind: dict[int, Entry] = {}
+    def _quenched_by(self, entries: Sequence[Entry], link: str, going: set[int]) -> list[Entry]:
+        """Subscriptions that these cover, that concern the link and are not forwarded there; but
+        for those that are `going` too."""
+        quenched: dict[int, Entry] = {}
         for entry in entries:
-            for other in self.moves.covered_by(entry.filter):
+            for other in self.ops.covered_by(entry.filter):
                 if link not in other.forwarded:
-                    behind[id(other)] = other
-        waiting = (entry for key, entry in behind.items() if key not in going)
-        return [entry for entry in waiting if self.moves.concerns(entry, link)]
+                    quenched[id(other)] = other
+        waiting = (entry for key, entry in quenched.items() if key not in going)
+        return [entry for entry in waiting if self.ops.concerns(entry, link)]
 
     def release_of(self, entry: Entry, link: str) -> Release:
-        """What would take the place of one entry on a link."""
+        """What would become of those that one entry quenches on a link, if it went."""
         going = {id(entry)}
-        return self.released(self._behind([entry], link, going), link, going)
+        return self.released(self._quenched_by([entry], link, going), link, going)
 
     def forward(self, entry: Entry, link: str) -> None:
-        """Send a subscription over a link; it may be merged with others there later."""
-        self.moves.forward(entry, link)
-        if self.merging is not None:
-            self.merging.forwarded(entry, link)
+        """Send a subscription or a placeholder over a link, and tell the add-on."""
+        self.ops.forward(entry, link)
+        self._add_on.on_forwarded(entry, link)
 
     def _quench(self, entry: Entry, quencher: Entry, link: str) -> None:
-        self.moves.quench(entry, quencher, link)
-        if quencher.ending is not None:
+        self.ops.quench(entry, quencher, link)
+        if quencher.placeholder is not None:
             self._retirement.disturb(link, quencher, entry)
 
-    def withdraw(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
-        """Take back what has ended, but for what was withdrawn because something took its place."""
+    def withdraw(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:
+        """Withdraw what has ended, but for what was withdrawn already because something took its
+        place."""
         there = [entry for entry in entries if link in entry.forwarded]
         if there:
-            self.moves.withdraw(there, link, None, endings)
+            self.ops.withdraw(there, link, None, withdrawals)
 
     def replace_covered(self, entry: Entry, links: Sequence[str]) -> None:
-        """Withdraw what an entry that is forwarded there covers."""
-        narrow = [e for e in self.moves.sent_covered_by(entry.filter) if e is not entry]
+        """Withdraw what an entry covers that was forwarded to these links."""
+        narrow = [e for e in self.ops.sent_covered_by(entry.filter) if e is not entry]
         for link in links:
             replaced = [e for e in narrow if link in e.forwarded]
             if replaced:
-                self.moves.withdraw(replaced, link, entry, {})
+                self.ops.withdraw(replaced, link, entry, {})
 
     def released(
         self, entries: Sequence[Entry], link: str, going: frozenset[int] | set[int] = frozenset()
     ) -> Release:
-        """Each of these is quenched by another or to be forwarded; of those that are not quenched
-        only the maximal ones are. `going` do not quench any more. Asks once for each maximal one,
-        not for each: thousands may stand behind one that goes."""
+        """Share out entries in those that another one quenches and those that are to be forwarded,
+        which are the maximal ones of the rest. Those that are `going` quench nothing any more. Asks
+        the index once for each maximal one, not for each: one that goes may quench thousands."""
         release = Release()
         waiting = {id(entry): entry for entry in entries}
         while waiting:
             entry = self.broadest(next(iter(waiting.values())), waiting)
-            wide = [e for e in self._standing_for(entry) if id(e) not in going]
+            wide = [e for e in self._sent_covering(entry) if id(e) not in going]
             quencher = _quencher(wide, link)
             if quencher is None:
                 del waiting[id(entry)]
                 release.forwarded.append(entry)
                 quencher = entry
-            for other in self.moves.covered_by(entry.filter):
+            for other in self.ops.covered_by(entry.filter):
                 if waiting.pop(id(other), None) is not None:
                     release.quenched.append((other, quencher))
         return release
@@ -191,7 +204,7 @@ class Active(Covering):
     def broadest(self, entry: Entry, waiting: dict[int, Entry]) -> Entry:
         """One of those that wait which covers `entry` and which none that waits precedes."""
         while True:
-            covering = (e for e in self.moves.covering(entry.filter) if id(e) in waiting)
+            covering = (e for e in self.ops.covering(entry.filter) if id(e) in waiting)
             wide = [e for e in covering if e is not entry and _precedes(e, entry)]
             if not wide:
                 return entry
@@ -215,77 +228,64 @@ class Active(Covering):
 
     @property
     def has_room(self) -> bool:
-        """Whether another one may be kept that nobody wants as it is."""
-        return self.moves.preserved_count < self.config.preserved_max
+        """Whether there may be one more placeholder."""
+        return self.ops.placeholder_count < self.config.preserved_max
 
     def stay_awake(self) -> None:
-        """There is something to do in quiet times."""
+        """Have the timer fire, unless it is set or there is never any: there is something to do in
+        quiet times."""
         if not self._awake and self.config.retire_interval_us:
             self._awake = True
-            self.moves.wake(self.config.retire_interval_us)
+            self.ops.wake(self.config.retire_interval_us)
 
-    def started(self) -> None:
-        """Timers do not survive a restart, and mergers not that merging is switched off."""
+    def on_started(self) -> None:
+        """Set the timer again, which does not survive a restart."""
         self._awake = False
-        self._retirement.started(self.moves.now_us)
-        mergers = [e for e in self.moves.preserved() if e.ending is not None and e.ending.merged]
-        if self.merging is not None:
-            self.merging.started(mergers)
-        else:
-            for entry in mergers:
-                entry.ending = Withdrawal(retired=True, merged=True)
+        self._retirement.on_started(self.ops.now_us)
+        self._add_on.on_started()
         if self._has_work():
             self.stay_awake()
 
-    def woken(self) -> None:
-        """Merge and retire a little."""
+    def on_timer(self) -> None:
+        """Let the add-on do a step, then retire a few placeholders."""
         self._awake = False
         if self.is_quiet:
-            room = Budget(self._retirement.allowance(self.moves.now_us))
-            if self.merging is not None:
-                self.merging.step(room)
+            budget = Budget(self._retirement.allowance(self.ops.now_us))
+            self._add_on.step(budget)
             if self.config.retire_batch:
-                self._retirement.step(room)
-                self._retirement.left = max(room.forwards, 0)
-            else:
-                self._end_mergers()
+                self._retirement.step(budget)
+                self._retirement.left = max(budget.forwards, 0)
         if self._has_work():
             self.stay_awake()
 
-    def _end_mergers(self) -> None:
-        """Where nothing is retired, mergers that are to go do so at once."""
-        ending = [e for e in self.moves.preserved() if e.ending and e.ending.merged]
-        for entry in [e for e in ending if e.ending and e.ending.retired][:BATCH]:
-            for link in sorted(entry.forwarded):
-                self.left([entry], link, {})
-
     def _has_work(self) -> bool:
-        if self.merging is not None and self.merging.has_work:
+        if self._add_on.has_work:
             return True
-        endings = (entry.ending for entry in self.moves.preserved())
+        placeholders = (entry.placeholder for entry in self.ops.placeholders())
         return any(
-            e is not None
-            and (e.postponed or (e.retired and (e.merged or self.config.retire_batch)))
-            for e in endings
+            p is not None
+            and (
+                p.state is PlaceholderState.POSTPONED
+                or (p.is_retiring and self.config.retire_batch > 0)
+            )
+            for p in placeholders
         )
 
-    def gone(self, entries: Sequence[Entry]) -> None:
-        """Mergers may have lost a part."""
-        if self.merging is not None:
-            self.merging.gone(entries)
+    def on_ended(self, entries: Sequence[Entry]) -> None:
+        """Tell the add-on that subscriptions have ended."""
+        self._add_on.on_ended(entries)
 
     def snapshot(self) -> Any:
-        """How far it is."""
-        merging = None if self.merging is None else self.merging.snapshot()
-        return ActiveState(self._awake, self._retirement.snapshot(), merging)
+        """How far retirement and the add-on are."""
+        return ActiveState(self._awake, self._retirement.snapshot(), self._add_on.snapshot())
 
     def restore(self, state: Any) -> None:
-        """Go on."""
+        """Go on from what `snapshot` returned before a restart."""
         kept = msgspec.convert(state, ActiveState)
         self._awake = kept.awake
         self._retirement.restore(kept.retirement)
-        if self.merging is not None and kept.merging is not None:
-            self.merging.restore(kept.merging)
+        if kept.add_on is not None:
+            self._add_on.restore(kept.add_on)
 
 
 def _quencher(wide: Sequence[Entry], link: str) -> Entry | None:

@@ -1,4 +1,4 @@
-"""Incremental filter aggregation (document 003): a larger burst is stopped by less similarity."""
+"""Incremental filter aggregation (003): a larger burst is stopped by less similarity."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Incremental(Pruning):
 
     @property
     def similarities(self) -> tuple[float, ...]:
-        """Those of both sizes."""
+        """The similarities for larger and for smaller bursts, ascending."""
         return tuple(sorted({*self.config.incremental_similarities}))
 
-    def wanted(self, burst: int) -> float | None:
-        """A small burst is never stopped."""
+    def needed_similarity(self, burst: int) -> float | None:
+        """One of two similarities by the size of the burst; a small burst is never stopped."""
         some, many = self.config.incremental_bursts
         if burst < some:
             return None
         return self.config.incremental_similarities[burst > many]
 
     def is_harmless(self, rows: Sequence[Row]) -> bool:
-        """The brokers on the way count for themselves."""
+        """Never known at home: the brokers on the way count the burst for themselves."""
         del rows
         return False

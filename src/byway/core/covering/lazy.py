@@ -10,7 +10,7 @@ from byway.core.covering.active import Active
 
 
 class Lazy(Active):
-    """Forwards what nothing forwarded before covers."""
+    """Forwards a subscription unless one that was forwarded before covers it."""
 
     name = "lazy"
     replaces = False

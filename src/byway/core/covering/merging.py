@@ -1,11 +1,12 @@
 """Merging: on a link, one filter in the place of several that differ in a single attribute.
 
-Done in quiet times, a few at a time. The *merger* is an entry that is nobody's: it quenches its
-parts as any entry does that covers them, and is merged further like any other. A perfect one lets
-through just what its parts do. Another one may let through more, as far as the share that nobody
-wants stays within a budget: estimated from what publications are like when it is made, for all
-that it stands for and not only for the two that it joins, and counted on publications from then on.
-When a part ends, or too much comes in vain, it is made anew from what is left, or retired.
+An add-on of the policies that quench, at work in quiet times, a few filters at a time. A *merged*
+placeholder quenches its parts as any entry does that covers them, and is merged further like any
+other. A perfect one matches just what its parts match. Another one may match more, as far as the
+share of unwanted publications stays within a bound: estimated from what publications are like when
+it is made, for all that it was merged from and not only for the two last, and counted on
+publications from then on. When a part ends, or too much of what it matches is unwanted, it is made
+anew from what is left, or retired.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import count, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from byway.core.covering.add_on import AddOn
 from byway.core.covering.partners import Partners, PartnersState, may_merge
+from byway.core.covering.policy import PublicationObserver
 from byway.core.covering.retirement import Budget
 from byway.core.covering.samples import Samples
-from byway.core.tables import Entry, Withdrawal
+from byway.core.tables import Entry, Placeholder, PlaceholderKind, PlaceholderState
 from byway.model import Attributes, Filter, Value
 from byway.model.filter_merging import Merge, Share, even_share, merge, merge_exactly, share_of
 from byway.model.filters import FILTER_BYTES_MAX, covers
@@ -30,41 +33,41 @@ if TYPE_CHECKING:
     from byway.core.covering.active import Active
 
 PARTS_MAX: Final = 64
-"""Entries that may be joined in one merger. It may come to cover more."""
-BEHIND_MAX: Final = 256
-"""Entries behind a merger from which it is made anew; with more, it is retired."""
+"""Entries that one placeholder may be merged from. It may come to cover more."""
+REMERGED_MAX: Final = 256
+"""Entries that a placeholder is made anew from; if it quenches more, it is retired."""
 BATCH: Final = 20
-"""Mergers made in one step where nothing is ever retired."""
+"""Placeholders made, and taken back, in one step where nothing is ever retired."""
 NEW_MAX: Final = 65_536
-"""Forwarded entries that wait to be looked at; beyond, the oldest are not."""
+"""Forwarded entries that wait to be merged; beyond, the oldest are forgotten."""
 TRIES_MAX: Final = 256
 """Filters that one is tried with before it is left alone."""
 BYTES_MAX: Final = FILTER_BYTES_MAX
-"""Of a merger's filter, encoded."""
+"""Encoded size of a merged filter."""
 REFUSED_MAX: Final = 1_024
-"""Mergers that let too much through and are not made again; beyond, the oldest may be."""
+"""Filters that matched too much and are not made again; beyond, the oldest may be."""
 OBSERVED_EVERY: Final = 8
-"""Publications, of which one is looked at."""
+"""One publication of so many is looked at."""
 OBSERVED_MIN: Final = 20
-"""Publications that a merger must have let through to be judged."""
+"""Publications that a placeholder must have matched to be judged."""
 OBSERVED_MAX: Final = 80
-"""When it has let through so many, what was before counts half."""
+"""When a placeholder has matched so many, what was before counts half."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Score(msgspec.Struct, array_like=True):
-    """What a merger let through, of what was looked at lately."""
+    """How many publications a placeholder matched, of those that were looked at lately."""
 
     seen: float = 0.0
-    in_vain: float = 0.0
+    unwanted: float = 0.0
 
-    def count(self, in_vain: bool) -> None:
-        """One more."""
+    def count(self, unwanted: bool) -> None:
+        """Count one more publication that it matched."""
         if self.seen >= OBSERVED_MAX:
-            self.seen, self.in_vain = self.seen / 2, self.in_vain / 2
+            self.seen, self.unwanted = self.seen / 2, self.unwanted / 2
         self.seen += 1
-        self.in_vain += in_vain
+        self.unwanted += unwanted
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
@@ -72,14 +75,15 @@ class Part(msgspec.Struct, frozen=True, eq=False):
 
     filter: Filter
     weight: int = 1
-    """How many were joined in it."""
-    in_vain: float = 0.0
-    """The share of what it lets through that none of these wants."""
+    """How many filters it was merged from."""
+    unwanted: float = 0.0
+    """The share of what it matches that none of these matches."""
     entries: tuple[Entry, ...] = ()
+    """The entries in whose place it may be forwarded."""
 
 
 class MergingState(msgspec.Struct, array_like=True):
-    """What survives a restart."""
+    """What of a `Merging` survives a restart."""
 
     made: int
     observed: int
@@ -89,83 +93,126 @@ class MergingState(msgspec.Struct, array_like=True):
     parts: list[tuple[EntryId, int]]
     scores: list[tuple[EntryId, Score]]
     refused: list[Filter]
-    in_vain: list[tuple[EntryId, float]]
+    unwanted: list[tuple[EntryId, float]]
     samples: list[tuple[str, list[dict[str, Value]]]]
 
 
-class Merging:
-    """The mergers of one broker."""
+class MergedLeftovers(AddOn):
+    """Has the merged placeholders retired that a broker made before merging was switched off."""
 
     def __init__(self, policy: Active) -> None:
         self._policy = policy
-        self._budget = policy.config.merging_false_positives
+
+    def on_started(self) -> None:
+        """Have all merged placeholders retired."""
+        for entry in self._merged():
+            _retire(entry)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether some are retiring that `step` has to withdraw."""
+        return not self._policy.config.retire_batch and bool(self._retiring())
+
+    def step(self, budget: Budget) -> None:
+        """Withdraw a few that are retiring at once, where the policy retires nothing."""
+        del budget
+        if not self._policy.config.retire_batch:
+            for entry in self._retiring()[:BATCH]:
+                for link in sorted(entry.forwarded):
+                    self._policy.on_withdrawn([entry], link, {})
+
+    def _merged(self) -> list[Entry]:
+        """All merged placeholders, the oldest first."""
+        return [entry for entry in self._policy.ops.placeholders() if _is_merged(entry)]
+
+    def _retiring(self) -> list[Entry]:
+        return [entry for entry in self._merged() if _is_leaving(entry)]
+
+
+class Merging(MergedLeftovers):
+    """Makes the merged placeholders of one broker, and looks after them."""
+
+    makes = frozenset({PlaceholderKind.MERGED})
+
+    def __init__(self, policy: Active) -> None:
+        super().__init__(policy)
+        self._unwanted_max = policy.config.merging_false_positives
         self._made = 0
         self._observed = 0
         self._new: deque[tuple[EntryId, str]] = deque(maxlen=NEW_MAX)
-        """Forwarded and not looked at."""
+        """Entries that were forwarded over a link and not yet tried with others there."""
         self._changed: dict[EntryId, None] = {}
-        """Mergers that may have lost a part."""
+        """Placeholders that may have lost a part."""
         self._partners: Partners[EntryId] = Partners(
-            self._weight_of, PARTS_MAX, exact=not self._budget
+            self._weight_of, PARTS_MAX, exact=not self._unwanted_max
         )
         self._parts: dict[EntryId, int] = {}
-        """By merger, how many were joined in it,"""
-        self._in_vain: dict[EntryId, float] = {}
-        """and the share that none of them wants, if there is any."""
+        """By placeholder, how many filters it was merged from."""
+        self._unwanted: dict[EntryId, float] = {}
+        """By placeholder, the estimated share that none of its parts matches, if there is any."""
         self._samples = Samples()
         self._scores: dict[EntryId, Score] = {}
         self._refused: dict[Filter, None] = {}
 
-    def started(self, mergers: Sequence[Entry]) -> None:
-        """The broker begins; those that stand keep their numbers."""
-        self._made = max(self._made, *(entry.id.number for entry in mergers), 0)
+    def on_started(self) -> None:
+        """Number new placeholders after those that stand."""
+        self._made = max(self._made, *(entry.id.number for entry in self._merged()), 0)
 
     # --- what happens --------------------------------------------------------------------------
 
     @property
+    def observer(self) -> PublicationObserver:
+        """It looks at publications itself."""
+        return self
+
+    @property
     def has_work(self) -> bool:
-        """Whether something is to be looked at that can be."""
+        """Whether placeholders have to be looked after, or entries may be merged."""
+        return self._is_due or super().has_work
+
+    @property
+    def _is_due(self) -> bool:
         return bool(self._changed or (self._new and self._policy.has_room))
 
-    def forwarded(self, entry: Entry, link: str) -> None:
-        """An entry was sent over a link."""
+    def on_forwarded(self, entry: Entry, link: str) -> None:
+        """Remember an entry that was sent over a link, to merge it in the next quiet step."""
         if may_merge(entry.filter):
             self._new.append((entry.id, link))
             if self._policy.has_room:
                 self._policy.stay_awake()
 
-    def gone(self, entries: Sequence[Entry]) -> None:
-        """Entries ended: mergers that stood for them are looked at. On the link that an entry came
-        from no merger stands for it."""
-        if self.has_work:
+    def on_ended(self, entries: Sequence[Entry]) -> None:
+        """Remember placeholders that quenched entries which have ended. On the link that an entry
+        came from, none does."""
+        if self._is_due:
             self._policy.stay_awake()
         for entry in entries if self._parts else ():
-            for wide in self._policy.moves.sent_covering(entry.filter):
-                if _is_merger(wide) and wide.forwarded - {entry.origin.link}:
+            for wide in self._policy.ops.sent_covering(entry.filter):
+                if _is_merged(wide) and wide.forwarded - {entry.origin.link}:
                     self._changed[wide.id] = None
                     self._policy.stay_awake()
 
     def observes(self) -> bool:
-        """Whether this publication is one to look at."""
+        """Whether the publication at hand is one to look at; to be asked once for each."""
         self._observed += 1
-        return self._budget > 0 and self._observed % OBSERVED_EVERY == 0
+        return self._unwanted_max > 0 and self._observed % OBSERVED_EVERY == 0
 
-    def observed(self, attributes: Attributes, link: str) -> None:
-        """A publication came over a link: count what mergers let through in vain."""
+    def observe(self, attributes: Attributes, link: str) -> None:
+        """Count a publication that came over a link for the placeholders that match it."""
         self._samples.record(link, attributes)
-        moves = self._policy.moves
-        mergers = [e for e in moves.mergers(attributes) if _is_there(e, link)]
-        if not mergers:
+        ops = self._policy.ops
+        matching = [e for e in ops.merged_matching(attributes) if _may_merge_at(e, link)]
+        if not matching:
             return
-        in_vain = not moves.wanted(attributes, link)
-        for entry in mergers:
+        unwanted = not ops.wanted(attributes, link)
+        for entry in matching:
             score = self._scores.setdefault(entry.id, Score())
-            score.count(in_vain)
-            if score.seen >= OBSERVED_MIN and score.in_vain > self._budget * score.seen:
+            score.count(unwanted)
+            if score.seen >= OBSERVED_MIN and score.unwanted > self._unwanted_max * score.seen:
                 self._refuse(entry)
 
     def _refuse(self, entry: Entry) -> None:
-        """Too much comes in vain: it goes, and is not made again."""
+        """Have a placeholder that matches too much go, and do not make it again."""
         if entry.filter not in self._refused:
             if len(self._refused) >= REFUSED_MAX:
                 del self._refused[next(iter(self._refused))]
@@ -175,61 +222,65 @@ class Merging:
 
     # --- in quiet times ------------------------------------------------------------------------
 
-    def step(self, room: Budget) -> None:
-        """Look after mergers that changed, then merge what is new, as far as there is room."""
-        if not self._policy.config.retire_batch:
-            room = Budget(BATCH)
-        while room and self._changed:
+    def step(self, budget: Budget) -> None:
+        """Look after placeholders that changed, then merge what is new, as far as the budget
+        goes."""
+        self._merge_within(budget if self._policy.config.retire_batch else Budget(BATCH))
+        super().step(budget)
+
+    def _merge_within(self, budget: Budget) -> None:
+        ops = self._policy.ops
+        while budget and self._changed:
             id = next(iter(self._changed))
             del self._changed[id]
-            merger = self._policy.moves.entry(id)
-            if merger is not None and not _is_leaving(merger):
-                self._look_after(merger, room)
-        while room and self._new and self._policy.has_room:
+            merged = ops.entry(id)
+            if merged is not None and not _is_leaving(merged):
+                self._look_after(merged, budget)
+        while budget and self._new and self._policy.has_room:
             id, link = self._new.popleft()
-            entry = self._policy.moves.entry(id)
-            if entry is not None and _is_there(entry, link):
-                self._merge(entry, link, room)
+            entry = ops.entry(id)
+            if entry is not None and _may_merge_at(entry, link):
+                self._merge(entry, link, budget)
         self._forget_gone()
 
-    def _merge(self, entry: Entry, link: str, room: Budget) -> None:
-        """Merge it with all that it can be merged with, or remember it."""
+    def _merge(self, entry: Entry, link: str, budget: Budget) -> None:
+        """Merge an entry with all that it can be merged with, or remember it for others."""
         grown = self._part(entry)
         while True:
             near = self._partners.near(grown.filter, link, grown.weight)
-            known = (self._policy.moves.entry(id) for id in near)
+            known = (self._policy.ops.entry(id) for id in near)
             others = (self._part(e) for e in known if e is not None and e not in grown.entries)
-            best = self._best(grown, others, link, PARTS_MAX, room)
+            best = self._best(grown, others, link, PARTS_MAX, budget)
             if best is None:
                 break
             _, grown = best
         if len(grown.entries) > 1:
             self._replace(grown, link)
-            room.forwards -= 1
+            budget.forwards -= 1
         else:
             self._partners.add(entry.id, entry.filter, link)
 
     def _part(self, entry: Entry) -> Part:
-        weight, in_vain = self._parts.get(entry.id, 1), self._in_vain.get(entry.id, 0.0)
-        return Part(entry.filter, weight, in_vain, (entry,))
+        weight, unwanted = self._parts.get(entry.id, 1), self._unwanted.get(entry.id, 0.0)
+        return Part(entry.filter, weight, unwanted, (entry,))
 
     def _weight_of(self, id: EntryId, link: str) -> int | None:
-        entry = self._policy.moves.entry(id)
-        return self._parts.get(id, 1) if entry is not None and _is_there(entry, link) else None
+        entry = self._policy.ops.entry(id)
+        return self._parts.get(id, 1) if entry is not None and _may_merge_at(entry, link) else None
 
     def _filter_of(self, id: EntryId) -> Filter | None:
-        entry = self._policy.moves.entry(id)
+        entry = self._policy.ops.entry(id)
         return None if entry is None else entry.filter
 
     def _best(
-        self, part: Part, others: Iterable[Part], link: str, most: int, room: Budget
+        self, part: Part, others: Iterable[Part], link: str, most: int, budget: Budget
     ) -> tuple[Part, Part] | None:
-        """Which of the others to merge a part with, and what becomes of it: one with which it lets
-        through no more than before, else the one that adds least in vain."""
+        """Which of the others to merge a part with, and the part they become: one with which it
+        matches no more than before, else the one that adds the smallest unwanted share."""
         best: tuple[float, Part, Part] | None = None
-        room.examined -= len(part.filter.conjunctions)
+        budget.examined -= len(part.filter.conjunctions)
         for other in islice(others, TRIES_MAX):
-            room.examined -= len(part.filter.conjunctions)
+            budget.examined -= len(part.filter.conjunctions)
             found = self._joined(part, other, link, most)
             if found is not None and (best is None or found[0] < best[0]):
                 best = (found[0], other, found[1])
@@ -238,90 +289,95 @@ class Merging:
         return None if best is None else best[1:]
 
     def _joined(self, a: Part, b: Part, link: str, most: int) -> tuple[float, Part] | None:
-        """What may stand for both, and the share that it adds; None: nothing may, or one does."""
+        """The part that two become, and the unwanted share that it adds; None: they may not be
+        merged, or one of them covers the other."""
         if a.weight + b.weight > most:
             return None
         share: Share = even_share
         exactly = merge_exactly(a.filter, b.filter)
         if exactly is not None:
             found = Merge(exactly, True, 0.0)
-        elif self._budget and _is_one(a, b):
+        elif self._unwanted_max and _is_one(a, b):
             share = self._samples.share(link, a.filter, b.filter)
             found = merge(a.filter, b.filter, share)
         else:
             return None
-        if found.filter in (a.filter, b.filter) or not _stands_for(found.filter, a, b):
+        if found.filter in (a.filter, b.filter) or not _may_replace(found.filter, a, b):
             return None
-        before = max(a.in_vain, b.in_vain)
-        if a.in_vain != b.in_vain and _is_one(a, b):  # else the larger share is an upper bound
-            parts = [(share_of(p.filter, found.filter, share), p.in_vain) for p in (a, b)]
+        before = max(a.unwanted, b.unwanted)
+        if a.unwanted != b.unwanted and _is_one(a, b):  # else the larger share is an upper bound
+            parts = [(share_of(p.filter, found.filter, share), p.unwanted) for p in (a, b)]
             whole = sum(of for of, _ in parts)
             before = min(before, sum(of * v for of, v in parts) / whole) if whole else before
-        in_vain = found.volume + (1.0 - found.volume) * before
-        if in_vain > self._budget or (in_vain and found.filter in self._refused):
+        unwanted = found.volume + (1.0 - found.volume) * before
+        if unwanted > self._unwanted_max or (unwanted and found.filter in self._refused):
             return None
-        return found.volume, Part(found.filter, a.weight + b.weight, in_vain, a.entries + b.entries)
+        return found.volume, Part(
+            found.filter, a.weight + b.weight, unwanted, a.entries + b.entries
+        )
 
     def _replace(self, part: Part, link: str) -> Entry:
-        """Forward a merger, and withdraw what it stands for."""
+        """Forward a new placeholder, and withdraw what it covers."""
         self._made += 1
-        broker, incarnation = self._policy.moves.broker
+        broker, incarnation = self._policy.ops.broker
         id = EntryId(f"merge@{broker}", str(self._made), incarnation, self._made)
-        merger = self._policy.moves.stand_in(id, part.filter)
+        merged = self._policy.ops.add_merged(id, part.filter)
         self._note(id, part)
-        self._policy.forward(merger, link)
-        self._policy.replace_covered(merger, [link])
-        return merger
+        self._policy.forward(merged, link)
+        self._policy.replace_covered(merged, [link])
+        return merged
 
     def _note(self, id: EntryId, part: Part) -> None:
-        """What a merger stands for; what it let through is counted from now on."""
+        """Remember what a placeholder was merged from; what it matches is counted anew."""
         self._forget(id)
         self._parts[id] = part.weight
-        if part.in_vain:
-            self._in_vain[id] = part.in_vain
+        if part.unwanted:
+            self._unwanted[id] = part.unwanted
 
     def _forget(self, id: EntryId) -> None:
-        for known in (self._parts, self._in_vain, self._scores):
+        for known in (self._parts, self._unwanted, self._scores):
             known.pop(id, None)
 
     def _forget_gone(self) -> None:
-        """What is known of mergers that are no more."""
-        for id in [id for id in self._parts if self._policy.moves.entry(id) is None]:
+        """Forget what is known of placeholders that are withdrawn everywhere."""
+        for id in [id for id in self._parts if self._policy.ops.entry(id) is None]:
             self._forget(id)
 
-    def _look_after(self, entry: Entry, room: Budget) -> None:
-        """Make a merger anew from what it stands for now, or have it retired."""
+    def _look_after(self, entry: Entry, budget: Budget) -> None:
+        """Make a placeholder anew from what it quenches now, or have it retired."""
         policy = self._policy
         for link in sorted(entry.forwarded):
             release = policy.release_of(entry, link)
-            room.examined -= 1 + len(release.forwarded)
-            whole = self._merged_all(release.forwarded, link, room)
+            budget.examined -= 1 + len(release.forwarded)
+            whole = self._merged_all(release.forwarded, link, budget)
             if whole is not None and covers(whole.filter, entry.filter):
                 self._note(entry.id, whole)
                 self._new.append((entry.id, link))  # with fewer parts it may be merged again
             elif whole is not None:
-                room.forwards -= 1
-                merger = self._replace(whole, link)
-                policy.moves.withdraw([entry], link, merger, {})
-                release.forwarded = []  # the merger stands for them
-                release.quenched = [(e, q) for e, q in release.quenched if q.ending is not None]
+                budget.forwards -= 1
+                merged = self._replace(whole, link)
+                policy.ops.withdraw([entry], link, merged, {})
+                release.forwarded = []  # the new placeholder quenches them
+                release.quenched = [
+                    (e, q) for e, q in release.quenched if q.placeholder is not None
+                ]
                 policy.carry_out(release, link)
             elif policy.config.retire_batch:
-                entry.ending = Withdrawal(retired=True, merged=True)
+                _retire(entry)
                 self._forget(entry.id)
             else:
-                policy.left([entry], link, {})
+                policy.on_withdrawn([entry], link, {})
 
-    def _merged_all(self, entries: Sequence[Entry], link: str, room: Budget) -> Part | None:
-        """One filter in place of all, if that may be. Whatever merges is merged; in the end one
-        must cover the rest."""
-        if not 1 < len(entries) <= BEHIND_MAX:
+    def _merged_all(self, entries: Sequence[Entry], link: str, budget: Budget) -> Part | None:
+        """One part in place of all entries, if that may be. Whatever merges is merged; in the end
+        one must cover the rest."""
+        if not 1 < len(entries) <= REMERGED_MAX:
             return None
         merged: dict[int, Part] = {}
         partners: Partners[int] = Partners(
             lambda number, _: merged[number].weight if number in merged else None,
-            BEHIND_MAX,
-            exact=not self._budget,
+            REMERGED_MAX,
+            exact=not self._unwanted_max,
         )
         waiting = [Part(e.filter, entries=(e,)) for e in reversed(entries)]
         for number in count():
@@ -329,7 +385,7 @@ class Merging:
                 break
             part = waiting.pop()
             near = (merged[n] for n in partners.near(part.filter, link, part.weight))
-            best = self._best(part, near, link, BEHIND_MAX, room)
+            best = self._best(part, near, link, REMERGED_MAX, budget)
             if best is None:
                 merged[number] = part
                 partners.add(number, part.filter, link)
@@ -342,7 +398,7 @@ class Merging:
     # --- restarts ------------------------------------------------------------------------------
 
     def snapshot(self) -> MergingState:
-        """Everything."""
+        """What is known of placeholders and of publications, and what is left to do."""
         return MergingState(
             self._made,
             self._observed,
@@ -352,47 +408,59 @@ class Merging:
             list(self._parts.items()),
             list(self._scores.items()),
             list(self._refused),
-            list(self._in_vain.items()),
+            list(self._unwanted.items()),
             self._samples.snapshot(),
         )
 
-    def restore(self, state: MergingState) -> None:
-        """Go on."""
-        self._made, self._observed = state.made, state.observed
-        self._new.extend(state.new)
-        self._changed = dict.fromkeys(state.changed)
-        self._parts, self._in_vain = dict(state.parts), dict(state.in_vain)
-        self._partners.restore(state.partners, self._filter_of)
-        self._scores, self._refused = dict(state.scores), dict.fromkeys(state.refused)
-        self._samples.restore(state.samples)
+    def restore(self, state: Any) -> None:
+        """Go on from what `snapshot` returned before a restart."""
+        kept = msgspec.convert(state, MergingState)
+        self._made, self._observed = kept.made, kept.observed
+        self._new.extend(kept.new)
+        self._changed = dict.fromkeys(kept.changed)
+        self._parts, self._unwanted = dict(kept.parts), dict(kept.unwanted)
+        self._partners.restore(kept.partners, self._filter_of)
+        self._scores, self._refused = dict(kept.scores), dict.fromkeys(kept.refused)
+        self._samples.restore(kept.samples)
 
 
-def _is_merger(entry: Entry) -> bool:
-    return entry.ending is not None and entry.ending.merged
+def add_on_for(policy: Active) -> AddOn:
+    """Merging, or what deals with merged placeholders where merging is switched off."""
+    return Merging(policy) if policy.config.merging else MergedLeftovers(policy)
+
+
+def _is_merged(entry: Entry) -> bool:
+    return entry.placeholder is not None and entry.placeholder.kind is PlaceholderKind.MERGED
 
 
 def _is_leaving(entry: Entry) -> bool:
-    """A preserved one, or a merger that is retired: neither is merged any more."""
-    return entry.ending is not None and (entry.ending.retired or not entry.ending.merged)
+    """Whether it is a preserved placeholder or a retiring one: neither is merged any more."""
+    placeholder = entry.placeholder
+    return placeholder is not None and placeholder.state is not PlaceholderState.MERGED
 
 
-def _is_there(entry: Entry, link: str) -> bool:
+def _may_merge_at(entry: Entry, link: str) -> bool:
+    """Whether an entry is forwarded to the link, to stay there."""
     return link in entry.forwarded and not _is_leaving(entry)
 
 
+def _retire(entry: Entry) -> None:
+    entry.placeholder = Placeholder(PlaceholderState.MERGED_RETIRING)
+
+
 def _is_one(*parts: Part) -> bool:
-    """Whether all are without OR."""
+    """Whether all parts are filters without OR."""
     return all(len(part.filter.conjunctions) == 1 for part in parts)
 
 
-def _stands_for(filter: Filter, *parts: Part) -> bool:
-    """Whether it may be sent in their place: it covers each, as far as can be told, and fits in a
-    frame with many others."""
+def _may_replace(filter: Filter, *parts: Part) -> bool:
+    """Whether a filter may be sent in place of parts: it covers each, as far as can be told, and
+    fits in a frame with many others."""
     return len(_encode(filter)) <= BYTES_MAX and all(covers(filter, p.filter) for p in parts)
 
 
 def _covering_all(parts: Sequence[Part]) -> Part | None:
-    """The one that covers all others, and stands for what they stood for."""
+    """The part that covers all others, if there is one."""
     for part in parts:
         if all(covers(part.filter, other.filter) for other in parts):
             return part

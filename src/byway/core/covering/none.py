@@ -9,21 +9,27 @@ from byway.core.tables import Entry
 
 
 class NoCovering(Covering):
-    """Forwards all."""
+    """Forwards every subscription to every link that it concerns."""
 
     name = "none"
 
-    def arrived(self, entry: Entry, links: Sequence[str]) -> None:
-        """Send it everywhere."""
+    def on_subscribed(self, entry: Entry, links: Sequence[str]) -> None:
+        """Send the subscription to all these links."""
         for link in links:
-            self.moves.forward(entry, link)
+            self.ops.forward(entry, link)
 
-    def concerned(self, entries: Sequence[Entry], link: str) -> None:
-        """Send what was not sent yet."""
+    def on_advertised(self, entries: Sequence[Entry], link: str) -> None:
+        """Send what was not sent over the link yet."""
         for entry in entries:
             if link not in entry.forwarded:
-                self.moves.forward(entry, link)
+                self.ops.forward(entry, link)
 
-    def left(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
-        """Nothing stood behind them."""
-        self.moves.withdraw(entries, link, None, endings)
+    def on_withdrawn(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:
+        """Withdraw them; they quenched nothing."""
+        self.ops.withdraw(entries, link, None, withdrawals)
+
+    def on_started(self) -> None:
+        """Do nothing: nothing can have been left to do."""
+
+    def on_timer(self) -> None:
+        """Nothing is left to do; no timer is ever set."""

@@ -1,7 +1,7 @@
 """Packing: active covering, with subscriptions that go out together in one message.
 
 What an unsubscription releases is one message a link instead of thousands. The receiver still has
-to look at each.
+to handle each subscription in it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from byway.core.covering.active import Active
 from byway.model.messages import Message, Subscribe, SubscribeMany
 
 PACK_MAX: Final = 1_024
+"""Subscriptions in one message."""
 PACK_BYTES_MAX: Final = 262_144
-"""Subscriptions in one message, and their size: it must fit a frame."""
+"""Their encoded size together: the message must fit a frame."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Packing(Active):
-    """Forwards the maximal ones, in packs."""
+    """Forwards the maximal subscriptions, several in one message."""
 
     name = "packing"
     packs = True
 
 
 def packed(messages: Iterable[Message]) -> Iterator[Message]:
-    """The messages, with runs of subscriptions packed."""
+    """The messages in their order, with consecutive subscriptions packed into one."""
     pack: list[Subscribe] = []
     size = 0
     for message in messages:

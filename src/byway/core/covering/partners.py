@@ -60,7 +60,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class PartnersState(msgspec.Struct, Generic[K], array_like=True):
-    """What survives a restart."""
+    """What of a `Partners` survives a restart."""
 
     known: list[tuple[K, str]]
     tidied_from: int
@@ -92,18 +92,18 @@ class Partners(Generic[K]):
         self._most = most
         self._exact = exact
         self._known: dict[tuple[K, str], int] = {}
-        """When it was added; the latest last."""
+        """By key and link, the number under which a filter was added last; the latest last."""
         self._added = 0
         self._places: dict[Place, list[Shown[K]]] = {}
-        """The latest last."""
+        """Filters by place, the latest last."""
         self._spans: dict[Place, list[Shown[K]]] = {}
-        """Ascending by where they begin."""
+        """Filters whose constraint is a range, by place, ascending by where it begins."""
         self.shown = 0
-        """In how many places filters are, all together."""
+        """Number of entries in all places together."""
         self._tidied_from = TIDIED_MIN
 
     def add(self, key: K, filter: Filter, link: str) -> None:
-        """Remember a filter, as the latest."""
+        """Remember a filter of a link, as the latest."""
         if not may_merge(filter):
             return
         self._known.pop((key, link), None)
@@ -214,12 +214,12 @@ class Partners(Generic[K]):
         self.shown = sum(map(len, self._places.values())) + sum(map(len, self._spans.values()))
 
     def snapshot(self) -> PartnersState[K]:
-        """Which ones are known, the latest last."""
+        """The filters that are known, by key and link, the latest last."""
         there = [at for at in self._known if self._weight_of(*at) is not None]
         return PartnersState(there, self._tidied_from)
 
     def restore(self, state: PartnersState[K], filter_of: Callable[[K], Filter | None]) -> None:
-        """Go on."""
+        """Go on from what `snapshot` returned; `filter_of` finds the filter of a key, if any."""
         for key, link in state.known:
             filter = filter_of(key)
             if filter is not None:
@@ -254,12 +254,12 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def _groups_of(others: bytes) -> tuple[bytes, ...]:
-    """Where one with these other alternatives is known,"""
+    """The groups in which a filter with these other alternatives is known."""
     return (others, _ANY_OTHERS) if others else (_ALONE,)
 
 
 def _groups_for(others: bytes) -> tuple[bytes, ...]:
-    """and where its partners are."""
+    """The groups in which partners of a filter with these other alternatives are found."""
     return (_ALONE, others, _ANY_OTHERS) if others else (_ALONE, _ANY_OTHERS)
 
 
@@ -303,7 +303,7 @@ def _size(constraint: Constraint) -> int:
 
 
 def _shown_as(constraint: Constraint, exact: bool) -> list[Any]:
-    """What a constraint is known by, besides where it begins and ends,"""
+    """The forms by which a constraint is known, besides where it begins and ends."""
     if isinstance(constraint, StringPattern):
         ends = [(constraint.low, constraint.low_open), (constraint.high, constraint.high_open)]
         holes = [*(text for text, is_open in ends if is_open), *constraint.excluded]
@@ -312,7 +312,7 @@ def _shown_as(constraint: Constraint, exact: bool) -> list[Any]:
 
 
 def _sought_as(constraint: Constraint, exact: bool) -> list[Any]:
-    """and what its partners are."""
+    """The forms by which partners of a constraint are found."""
     if isinstance(constraint, (NumberRange, NumberSet)):
         return ["numbers"]
     if isinstance(constraint, StringPattern):

@@ -1,83 +1,83 @@
-"""What a covering policy is asked, and the moves it may make.
+"""The interface of a covering policy, and the operations it may use.
 
-A subscription *concerns* a link if an advertisement that came from there may feed it. There it is
-either forwarded, or quenched: another that covers it is forwarded in its stead. Which of the two is
-the policy's business; that nothing is neither, and that additions precede withdrawals, are its
-duties. Nothing is recorded about who quenches whom: the index can tell.
+A subscription *concerns* a link if an advertisement that came from there may feed it. On such a
+link it is either forwarded, or quenched: another subscription that covers it is forwarded in its
+place. The policy decides which of the two; it has to see to it that every subscription is one of
+them, and that additions precede withdrawals. Nothing is recorded about who quenches whom: the index
+can tell.
 
-A subscription that ends may be *preserved* on a link: what is beyond is not told, and it goes on
-standing for others there.
+An entry that is forwarded though nobody subscribes to it as it is, is a *placeholder*. There are
+two kinds. A *preserved* one is a subscription that has ended, which the broker keeps for some links
+without telling them; a *merged* one was made by the broker out of several subscriptions.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from byway.core.broker_config import BrokerConfig
 from byway.core.covering.statistics import Statistics
-from byway.core.tables import Entry, Withdrawal
+from byway.core.tables import Entry, Placeholder, PlaceholderKind, Withdrawal
 from byway.model import Attributes, Filter
 from byway.model.messages import EntryId
 
-if TYPE_CHECKING:
-    from byway.core.covering.merging import Merging
-
 Withdrawals = Mapping[EntryId, Withdrawal]
-"""How those ended that have ended for good, by id."""
+"""By id, how subscriptions were withdrawn that have ended for good."""
 
 
 class ForwardingOps(Protocol):
-    """What a policy may do, and ask."""
+    """What a policy may do with subscriptions, and ask about them."""
 
     def forward(self, entry: Entry, link: str) -> None:
         """Send a subscription over a link."""
 
     def quench(self, entry: Entry, quencher: Entry, link: str) -> None:
-        """Do not send it: `quencher`, which is forwarded there, covers it."""
+        """Do not send a subscription: `quencher`, which is forwarded there, covers it."""
 
     def withdraw(
-        self, entries: Sequence[Entry], link: str, quencher: Entry | None, endings: Withdrawals
+        self, entries: Sequence[Entry], link: str, quencher: Entry | None, withdrawals: Withdrawals
     ) -> None:
         """Take back subscriptions that were sent over a link. They end or no longer concern the
-        link, or `quencher` stands for them now."""
+        link, or `quencher` covers them there now."""
 
-    def preserve(self, entry: Entry, ending: Withdrawal) -> None:
-        """Keep one that has ended, for the links it is still forwarded to."""
+    def preserve(self, entry: Entry, placeholder: Placeholder) -> None:
+        """Keep a subscription that has ended, for the links it is still forwarded to."""
 
     def entry(self, id: EntryId) -> Entry | None:
-        """The one of an id, preserved or not."""
+        """The entry with this id, a subscription or a placeholder."""
 
-    def stand_in(self, id: EntryId, filter: Filter) -> Entry:
-        """A new entry that is nobody's: a merger."""
+    def add_merged(self, id: EntryId, filter: Filter) -> Entry:
+        """Store a new merged placeholder, which is forwarded nowhere yet."""
 
     @property
-    def preserved_count(self) -> int:
-        """How many they are."""
+    def placeholder_count(self) -> int:
+        """Number of placeholders of both kinds."""
 
-    def preserved(self) -> list[Entry]:
-        """All that are preserved, mergers too, the oldest first."""
+    def placeholders(self) -> list[Entry]:
+        """All placeholders of both kinds, the oldest first."""
 
     def covering(self, filter: Filter) -> list[Entry]:
-        """Entries of the table that cover a filter, the filter's own too if it is stored."""
+        """Subscriptions that cover a filter, the filter's own too if it is stored."""
 
     def covered_by(self, filter: Filter) -> list[Entry]:
-        """Entries of the table that a filter covers, its own too if it is stored."""
+        """Subscriptions that a filter covers, its own too if it is stored."""
 
     def sent_covering(self, filter: Filter) -> list[Entry]:
-        """The same of those that are forwarded anywhere, preserved or not: few."""
+        """Subscriptions and placeholders forwarded to any link that cover a filter: few."""
 
     def sent_covered_by(self, filter: Filter) -> list[Entry]:
-        """The same of those that are forwarded anywhere, preserved or not."""
+        """Subscriptions and placeholders forwarded to any link that a filter covers."""
 
     def concerns(self, entry: Entry, link: str) -> bool:
         """Whether an entry concerns a link."""
 
     def wanted(self, attributes: Attributes, link: str) -> bool:
-        """Whether anybody here wants a publication that came from a link."""
+        """Whether any subscription here matches a publication that came from a link."""
 
-    def mergers(self, attributes: Attributes) -> list[Entry]:
-        """Those that match a publication."""
+    def merged_matching(self, attributes: Attributes) -> list[Entry]:
+        """Merged placeholders that match a publication."""
 
     @property
     def broker(self) -> tuple[str, int]:
@@ -86,72 +86,89 @@ class ForwardingOps(Protocol):
     def feeds(self, publisher: str, link: str) -> bool:
         """Whether a publisher's advertisements came from a link."""
 
-    def triggered(self, count: int) -> None:
-        """So many were forwarded because another one went."""
+    def count_triggered(self, count: int) -> None:
+        """Count subscriptions that were forwarded because another one went."""
 
     def wake(self, after_us: int) -> None:
-        """Have `woken` called after a time."""
+        """Have `Covering.on_timer` called after a time."""
 
     @property
     def now_us(self) -> int:
         """The time of the input that is handled."""
 
 
-class Covering:
-    """One policy of one broker."""
+class PublicationObserver(Protocol):
+    """What looks at a sample of the publications that come over links."""
+
+    def observes(self) -> bool:
+        """Whether the publication at hand is in the sample; to be asked once for each."""
+
+    def observe(self, attributes: Attributes, link: str) -> None:
+        """Look at a publication that came over a link."""
+
+
+class Covering(ABC):
+    """The covering policy of one broker: which subscriptions are forwarded over which link."""
 
     name: str
     packs: bool = False
     """Whether subscriptions that go out together travel in one message."""
+    makes: frozenset[PlaceholderKind] = frozenset()
+    """The kinds of placeholders that are made here of the policy's own accord."""
     statistics: Statistics | None = None
     """What local subscriptions received; None: it is not collected."""
-    merging: Merging | None = None
-    """Looks at publications too, if there is any merging; None: there is not."""
+    observer: PublicationObserver | None = None
+    """Looks at publications; None: nothing does."""
 
-    def __init__(self, moves: ForwardingOps, config: BrokerConfig) -> None:
-        self.moves = moves
+    def __init__(self, ops: ForwardingOps, config: BrokerConfig) -> None:
+        self.ops = ops
         self.config = config
 
-    def arrived(self, entry: Entry, links: Sequence[str]) -> None:
-        """A new entry is in the table; it concerns these links."""
-        raise NotImplementedError
+    @abstractmethod
+    def on_subscribed(self, entry: Entry, links: Sequence[str]) -> None:
+        """A new subscription is in the table; it concerns these links."""
 
-    def concerned(self, entries: Sequence[Entry], link: str) -> None:
-        """An advertisement came from `link`; these entries concern it, maybe not for the first
-        time."""
-        raise NotImplementedError
+    @abstractmethod
+    def on_advertised(self, entries: Sequence[Entry], link: str) -> None:
+        """An advertisement came from `link`; these subscriptions concern it, maybe not for the
+        first time."""
 
-    def left(self, entries: Sequence[Entry], link: str, endings: Withdrawals) -> None:
+    @abstractmethod
+    def on_withdrawn(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:
         """These were forwarded to `link` and must be withdrawn there. They have ended, and are no
-        longer in the table, or no longer concern the link. Those with an ending may be preserved
+        longer in the table, or no longer concern the link. Those with a withdrawal may be preserved
         instead."""
-        raise NotImplementedError
 
-    def ending(self, entry: Entry) -> Withdrawal:
-        """A local client takes back a subscription: what is known about how it may end."""
+    def withdrawal_of(self, entry: Entry) -> Withdrawal:
+        """What to tell other brokers when a local client takes back this subscription."""
         del entry
         return Withdrawal()
 
-    def lost(self, entries: Sequence[Entry]) -> Withdrawals:
-        """A neighbour no longer knows of these, or is gone: what is known about how they end."""
+    def on_lost(self, entries: Sequence[Entry]) -> Withdrawals:
+        """A neighbour no longer knows of these, or is gone: how they are withdrawn."""
         del entries
         return {}
 
-    def gone(self, entries: Sequence[Entry]) -> None:
-        """These have ended, wherever they were forwarded to."""
+    def on_ended(self, entries: Sequence[Entry]) -> None:
+        """These have ended and were withdrawn, wherever they had been forwarded to."""
+        del entries
 
-    def loaded(self, queued: int) -> None:
-        """So many messages wait in the broker's input queue."""
+    def on_load_sampled(self, queued: int) -> None:
+        """`queued` messages wait in the broker's input queue."""
+        del queued
 
-    def started(self) -> None:
+    @abstractmethod
+    def on_started(self) -> None:
         """The broker begins, or goes on after a restart."""
 
-    def woken(self) -> None:
-        """It asked for it."""
+    @abstractmethod
+    def on_timer(self) -> None:
+        """The timer set by `ForwardingOps.wake` fired."""
 
     def snapshot(self) -> Any:
         """What must survive a restart, as msgpack can carry it."""
         return None
 
     def restore(self, state: Any) -> None:
-        """Take back what `snapshot` gave."""
+        """Go on from what `snapshot` returned before a restart."""
+        del state

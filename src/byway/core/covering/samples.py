@@ -1,8 +1,9 @@
-"""Samples: publications that came lately over each link, for estimates of what a merger lets in.
+"""Samples: publications that came lately over each link, to estimate what a merged filter matches.
 
-What lies between two filters is hardly ever seen before a merger bridges it: nobody asks for it. So
-the gap between two ranges is taken to be as dense as its two sides are on average, or as dense as
-it was seen to be, whichever is more. Where too little was seen, values are taken to spread evenly.
+What lies between two filters is hardly ever seen before a merged one bridges it: nobody asks for
+it. So the gap between two ranges is taken to be as dense as its two sides are on average, or as
+dense as it was seen to be, whichever is more. Where too little was seen, values are taken to spread
+evenly.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from byway.model.filter_merging import Share, even_share
 from byway.model.filters import Conjunction
 
 SAMPLES_MAX: Final = 256
-"""Publications kept for a link."""
+"""Publications kept for each link."""
 LINKS_MAX: Final = 64
-"""Links; beyond, the one known longest is forgotten."""
+"""Links with samples; beyond, the one known longest is forgotten."""
 ATTRIBUTES_MAX: Final = 32
+"""Publications with more attributes are not kept."""
 LENGTH_MAX: Final = 256
-"""Publications with more attributes or longer strings are not kept."""
+"""Publications with longer strings are not kept."""
 KINDS_MAX: Final = 64
-"""Kinds of filters whose values are kept at hand."""
+"""Attributes of filters whose sampled values are kept at hand."""
 SEEN_MIN: Final = 20
-"""Publications that two filters must have let through for their shares to be told from them."""
+"""Publications that two filters must have matched for shares to be estimated from these."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -39,10 +41,10 @@ class Samples:
     def __init__(self) -> None:
         self._kept: dict[str, deque[dict[str, Value]]] = {}
         self._values: dict[tuple[str, str, bytes], list[Value]] = {}
-        """Worked out of `_kept`, until another one comes."""
+        """Values of attributes in `_kept`, until another publication comes."""
 
     def record(self, link: str, attributes: Attributes) -> None:
-        """A publication came over a link."""
+        """Keep a publication that came over a link, unless it is too large."""
         if len(attributes) > ATTRIBUTES_MAX:
             return
         if any(isinstance(v, str) and len(v) > LENGTH_MAX for v in attributes.values()):
@@ -53,7 +55,7 @@ class Samples:
             del self._kept[next(iter(self._kept))]
 
     def share(self, link: str, f: Filter, g: Filter) -> Share:
-        """How publications of a link share out between two filters and what lies between them."""
+        """How publications of a link are shared between two filters and what lies between them."""
         mine, theirs = f.conjunctions[0], g.conjunctions[0]
         named = dict(theirs.terms)
         differing = [(name, c) for name, c in mine.terms if named.get(name) != c]
@@ -67,7 +69,7 @@ class Samples:
         return _share_of(name, a, b, self._values_of(link, name, rest))
 
     def _values_of(self, link: str, name: str, rest: Conjunction) -> list[Value]:
-        """What an attribute was in publications that satisfy the rest."""
+        """The values of an attribute in publications that satisfy the rest of a filter."""
         key = (link, name, _encode(rest))
         if key not in self._values:
             if len(self._values) >= KINDS_MAX:
@@ -77,11 +79,11 @@ class Samples:
         return self._values[key]
 
     def snapshot(self) -> list[tuple[str, list[dict[str, Value]]]]:
-        """Everything."""
+        """The publications of each link, the oldest first."""
         return [(link, list(kept)) for link, kept in self._kept.items()]
 
     def restore(self, state: list[tuple[str, list[dict[str, Value]]]]) -> None:
-        """Go on."""
+        """Go on from what `snapshot` returned before a restart."""
         self._kept = {link: deque(kept, SAMPLES_MAX) for link, kept in state}
 
 

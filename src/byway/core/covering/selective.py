@@ -1,4 +1,4 @@
-"""Selective filter aggregation (document 004): the home broker decides whether to prune at all."""
+"""Selective filter aggregation (004): the home broker decides whether to prune at all."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from byway.core.covering.statistics import Row
 
 
 class Selective(Pruning):
-    """One similarity; the header's `count` tells whether others are many."""
+    """Uses one similarity; the `count` of publications' headers tells whether others are many."""
 
     name = "selective"
 
     @property
     def similarities(self) -> tuple[float, ...]:
-        """The one."""
+        """The configured similarity alone."""
         return (self.config.selective_similarity,)
 
-    def wanted(self, burst: int) -> float | None:
-        """Whatever the burst."""
+    def needed_similarity(self, burst: int) -> float | None:
+        """The configured similarity, whatever the burst."""
         del burst
         return self.config.selective_similarity
 
     def is_harmless(self, rows: Sequence[Row]) -> bool:
-        """It never met many others."""
+        """Whether no publication it received was wanted by many others."""
         return max((count for _, _, count, _ in rows), default=0) < self.config.selective_count_min

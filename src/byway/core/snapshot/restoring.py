@@ -15,11 +15,20 @@ from byway.core.snapshot.state import (
     BrokerState,
     ClientState,
     LinkState,
+    PlaceholderFields,
     TableState,
     TableSyncState,
     WindowState,
 )
-from byway.core.tables import Entry, LinkNumbers, Table, with_link
+from byway.core.tables import (
+    Entry,
+    LinkNumbers,
+    Placeholder,
+    PlaceholderState,
+    Table,
+    Withdrawal,
+    with_link,
+)
 from byway.model.messages import CONTROL, DATA, EntryId, Message
 
 if TYPE_CHECKING:
@@ -32,12 +41,12 @@ def restore(state: BrokerState, broker: Broker) -> None:
     context.numbers = LinkNumbers(state.link_numbers)
     context.adverts = _restore_table(state.adverts, context.numbers)
     context.subscriptions = _restore_table(state.subscriptions, context.numbers)
-    context.preserved = _restore_table(state.preserved, None, context.subscriptions)
+    context.placeholders = _restore_table(state.placeholders, None, context.subscriptions)
     for name in context.numbers.names:
         if name and name not in broker.context.ends:  # as older versions left them
             context.numbers.release(name)
     if context.sent is not None:
-        for entry in (*context.subscriptions, *context.preserved):
+        for entry in (*context.subscriptions, *context.placeholders):
             context.sent.update(entry)
     policy, kept = state.covering
     if policy == broker.policy.name and kept is not None:
@@ -87,12 +96,25 @@ def _restore_table(
         entry.awaiting = stored.awaiting
         entry.following = stored.following
         entry.settled, entry.announced = stored.settled, stored.announced
-        entry.ending = stored.ending
+        entry.placeholder = _restore_placeholder(stored.placeholder)
     _restore_followers(state, table, table if followers is None else followers)
     table.free = state.free
     table.alternates.links = dict(state.alternate_origins)
     table.alternates.pending_takeover = dict(state.pending_takeover)
     return table
+
+
+def _restore_placeholder(stored: PlaceholderFields | None) -> Placeholder | None:
+    if stored is None:
+        return None
+    if stored.postponed:
+        withdrawal = Withdrawal(stored.similarities, stored.hints, stored.retiring)
+        return Placeholder(PlaceholderState.POSTPONED, withdrawal, stored.since_us)
+    if not stored.merged:
+        return Placeholder(PlaceholderState.PRESERVED, since_us=stored.since_us)
+    retiring = PlaceholderState.MERGED_RETIRING
+    state = retiring if stored.retiring else PlaceholderState.MERGED
+    return Placeholder(state, since_us=stored.since_us)
 
 
 def _restore_followers(state: TableState, table: Table, followers: Table) -> None:

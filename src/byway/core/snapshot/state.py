@@ -12,10 +12,10 @@ import msgspec
 
 from byway.core.snapshot import older_layouts
 from byway.core.sync_state import Missing, SyncState
-from byway.core.tables import Origin, Withdrawal
+from byway.core.tables import Origin
 from byway.model import Filter
 from byway.model.errors import SnapshotError
-from byway.model.messages import Delivery, EntryId, Message
+from byway.model.messages import Delivery, EntryId, Hint, Message
 
 VERSION: Final = 5
 
@@ -59,6 +59,17 @@ class InFlightState(msgspec.Struct, array_like=True):
     """Numbers of these in the list of all."""
 
 
+class PlaceholderFields(msgspec.Struct, array_like=True):
+    """What a `Placeholder` knows; its state as the flags that snapshots have always had."""
+
+    similarities: tuple[float, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    retiring: bool = False
+    postponed: bool = False
+    merged: bool = False
+    since_us: int = 0
+
+
 class EntryState(msgspec.Struct, array_like=True):
     """What an `Entry` knows; those that follow it by id."""
 
@@ -72,7 +83,7 @@ class EntryState(msgspec.Struct, array_like=True):
     followers: dict[str, list[EntryId]]
     settled: bool
     announced: int
-    ending: Withdrawal | None = None
+    placeholder: PlaceholderFields | None = None
 
 
 class TableState(msgspec.Struct, array_like=True):
@@ -133,7 +144,7 @@ class BrokerState(msgspec.Struct, array_like=True):
     links: list[LinkState]
     adverts: TableState
     subscriptions: TableState
-    preserved: TableState
+    placeholders: TableState
     covering: tuple[str, Any]
     """The policy's name, and what it keeps."""
     clients: list[ClientState]

@@ -14,6 +14,7 @@ from byway.core.snapshot.state import (
     EntryState,
     InFlightState,
     LinkState,
+    PlaceholderFields,
     ReachabilityState,
     TableState,
     TableSyncState,
@@ -21,7 +22,14 @@ from byway.core.snapshot.state import (
     encode,
 )
 from byway.core.table_sync import TableSync
-from byway.core.tables import Entry, Table
+from byway.core.tables import (
+    Entry,
+    Placeholder,
+    PlaceholderKind,
+    PlaceholderState,
+    Table,
+    Withdrawal,
+)
 
 if TYPE_CHECKING:
     from byway.core.broker import Broker
@@ -43,7 +51,7 @@ def take(broker: Broker) -> bytes:
         ],
         adverts=_table(context.adverts, context.adverts),
         subscriptions=_table(context.subscriptions, context.subscriptions),
-        preserved=_table(context.preserved, context.subscriptions),
+        placeholders=_table(context.placeholders, context.subscriptions),
         covering=(broker.policy.name, broker.policy.snapshot()),
         clients=[_client(client, numbers) for client in broker.clients.sessions.values()],
         in_flight=[_in_flight(p, numbers, broker) for p in pendings],
@@ -142,7 +150,21 @@ def _entry(entry: Entry, table: Table) -> EntryState:
         },
         settled=entry.settled,
         announced=entry.announced,
-        ending=entry.ending,
+        placeholder=_placeholder(entry.placeholder),
+    )
+
+
+def _placeholder(placeholder: Placeholder | None) -> PlaceholderFields | None:
+    if placeholder is None:
+        return None
+    withdrawal = placeholder.withdrawal or Withdrawal()
+    return PlaceholderFields(
+        similarities=withdrawal.similarities,
+        hints=withdrawal.hints,
+        retiring=placeholder.is_retiring,
+        postponed=placeholder.state is PlaceholderState.POSTPONED,
+        merged=placeholder.kind is PlaceholderKind.MERGED,
+        since_us=placeholder.since_us,
     )
 
 

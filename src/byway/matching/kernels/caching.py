@@ -171,10 +171,10 @@ class _Kept(FunctionCache):
 
 
 class _Unkept(NullCache):
-    """Keeps nothing."""
+    """A cache that keeps nothing."""
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Say that this was in vain."""
+        """Say once that a kernel was compiled and cannot be kept."""
         del signature, compiled
         _say_not_kept("; ".join(f"{base}: {reason}" for base, reason in PLACE.refused))
 

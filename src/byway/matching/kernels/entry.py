@@ -19,19 +19,19 @@ def prepare(directory):
 
 @kernel
 def rebuild_table(directory):
-    """After the list table has grown."""
+    """Fill the list table again after it has grown."""
     lists.rebuild_table(as_store(directory))
 
 
 @kernel
 def rebuild_keys(directory):
-    """After the key table has grown."""
+    """Fill the key table again after it has grown."""
     updates.rebuild_keys(as_store(directory))
 
 
 @kernel
 def find_slot(directory, key):
-    """The slot of a key, or -1."""
+    """The slot of a key, or -1 if it is not stored."""
     return updates.find_slot(as_store(directory), key)
 
 
@@ -58,7 +58,7 @@ def complete(directory, number, atom):
 
 @kernel
 def remove(directory, key):
-    """Remove a key; its slot, or -1."""
+    """Remove a key with its conjunctions; its slot, or -1 if it was not stored."""
     return updates.remove(as_store(directory), key)
 
 

@@ -7,9 +7,16 @@ import math
 import numpy as np
 
 from byway.matching.kernels.caching import kernel
-from byway.matching.kernels.lists import bits, drop_list, find_list, new_list, pull, push
+from byway.matching.kernels.lists import (
+    append_posting,
+    drop_list,
+    find_list,
+    float_bits,
+    new_list,
+    remove_posting,
+)
 from byway.matching.kernels.ordered import ordered_insert, ordered_remove
-from byway.matching.kernels.pools import give_block, take_block
+from byway.matching.kernels.pools import free_block, take_block
 from byway.matching.kernels.selectivity import is_first_of_attribute, is_pair
 from byway.matching.kernels.texts import gram_at, text_hash
 from byway.matching.layout import (
@@ -82,6 +89,7 @@ def grid_level(low, high):
 
 @kernel
 def grid_cell(num, level):
+    """The cell of a level of the grid in which a number lies."""
     return math.floor(num / math.ldexp(1.0, 2 * (level + GRID_LOWEST)))
 
 
@@ -155,13 +163,16 @@ def access_filings(st, start, count, i):
 
 @kernel
 def field_of(atom):
+    """The field that an atom is filed under: its attribute and kind, or EVERY."""
     if atom.op == EXISTS or atom.op == ABSENT:
         return np.int64(atom.attr) * KINDS + EVERY
     return np.int64(atom.attr) * KINDS + atom.kind
 
 
 @kernel
-def hashed_push(st, field, tag, payload, res, conjunction, mark):
+def push_hashed(st, field, tag, payload, res, conjunction, mark):
+    """Append a posting to the list with a hash key, which is made if need be; the list, and the
+    position or -1."""
     list_id = find_list(st, field, tag, payload, res)
     if list_id < 0:
         list_id = new_list(st, field, tag, payload, res)
@@ -171,7 +182,7 @@ def hashed_push(st, field, tag, payload, res, conjunction, mark):
             st.fields[field].any = list_id
         elif tag == T_OTHER:
             st.fields[field].other = list_id
-    return np.int64(list_id), push(st, list_id, conjunction, mark)
+    return np.int64(list_id), append_posting(st, list_id, conjunction, mark)
 
 
 @kernel
@@ -202,8 +213,8 @@ def file_one(st, conjunction, k):
         if list_id < 0:
             list_id = new_list(st, -1, T_ALWAYS, 0, 0)
             st.control[ALWAYS_LIST] = list_id
-        pos = push(st, list_id, conjunction, mark)
-        return done(st, c, k, list_id, pos)
+        pos = append_posting(st, list_id, conjunction, mark)
+        return note_filing(st, c, k, list_id, pos)
     atom = st.atoms[c.start + c.access]
     field = field_of(atom)
     tag = access_tag(st, c.start, c.count, c.access)
@@ -216,12 +227,12 @@ def file_one(st, conjunction, k):
     column = -1
     if tag == T_EQ and atom.op == IN:
         m = st.sets[np.int64(atom.num) + k]
-        payload, res = bits(m.num), np.int64(m.res)
+        payload, res = float_bits(m.num), np.int64(m.res)
     elif tag == T_EQ or tag == T_NE:
-        payload, res = bits(atom.num), np.int64(atom.res)
+        payload, res = float_bits(atom.num), np.int64(atom.res)
     elif tag == T_GRID:
         level = grid_level(atom.num, st.atoms[c.start + c.access + 1].num)
-        payload, res = bits(grid_cell(atom.num, level) + k), np.int64(level)
+        payload, res = float_bits(grid_cell(atom.num, level) + k), np.int64(level)
         column = EXT_GRID + level
     elif tag == T_PREFIX or tag == T_SUFFIX or tag == T_GRAM:
         s = np.int64(atom.num)
@@ -234,8 +245,8 @@ def file_one(st, conjunction, k):
         else:
             payload, column = rarest_gram(st, field, start, end), EXT_GRAM + min(end - start, 3)
         res = length if tag != T_GRAM else np.int64(0)
-    list_id, pos = hashed_push(st, field, tag, payload, res, conjunction, mark)
-    if not done(st, c, k, list_id, pos):
+    list_id, pos = push_hashed(st, field, tag, payload, res, conjunction, mark)
+    if not note_filing(st, c, k, list_id, pos):
         return False
     if column >= 0:
         count_ext(st, field, column, 1)
@@ -244,7 +255,8 @@ def file_one(st, conjunction, k):
 
 
 @kernel
-def done(st, c, k, list_id, pos):
+def note_filing(st, c, k, list_id, pos):
+    """Write down where filing k of a conjunction stands; False when there was no room for it."""
     if pos < 0:
         return False
     place = st.filings[c.filing + k]
@@ -255,11 +267,11 @@ def done(st, c, k, list_id, pos):
 
 @kernel
 def unfile_one(st, conjunction, k):
-    """Undo filing k."""
+    """Take filing k of a conjunction out of its list; an emptied list goes."""
     c = st.conjunctions[conjunction]
     place = st.filings[c.filing + k]
     if c.access < 0:
-        pull(st, st.control[ALWAYS_LIST], place.pos)
+        remove_posting(st, st.control[ALWAYS_LIST], place.pos)
         return
     atom = st.atoms[c.start + c.access]
     field = field_of(atom)
@@ -270,7 +282,7 @@ def unfile_one(st, conjunction, k):
         return
     list_id = np.int64(place.list)
     one = st.lists[list_id]
-    pull(st, list_id, place.pos)
+    remove_posting(st, list_id, place.pos)
     if tag == T_GRID:
         count_ext(st, field, EXT_GRID + np.int64(one.res), -1)
     elif tag == T_PREFIX:
@@ -291,6 +303,8 @@ def unfile_one(st, conjunction, k):
 
 @kernel
 def begin_filing(st, conjunction, access):
+    """Choose the access atom of a conjunction, and reserve its filings; `complete_access` makes
+    them."""
     c = st.conjunctions[conjunction]
     c.access = access
     c.filings = access_filings(st, c.start, c.count, access)
@@ -313,14 +327,16 @@ def complete_access(st, conjunction):
 
 @kernel
 def unfile(st, conjunction):
+    """Take a conjunction out of all lists of its access atom."""
     c = st.conjunctions[conjunction]
     for k in range(c.filings):
         unfile_one(st, conjunction, k)
-    give_block(st, POOL_FILINGS, c.filing, np.int64(c.filings))
+    free_block(st, POOL_FILINGS, c.filing, np.int64(c.filings))
 
 
 @kernel
 def relation_tag(atom):
+    """Tag of the relation set that holds a constraint with this first atom."""
     op = atom.op
     if op == EQ:
         return T_REL_EQ

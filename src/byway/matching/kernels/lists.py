@@ -27,13 +27,14 @@ from byway.matching.layout import (
 
 
 @kernel
-def bits(x):
+def float_bits(x):
     """The bits of a float, with one zero."""
     return np.float64(x + 0.0).view(np.int64)
 
 
 @kernel
-def mix(field, tag, payload, res):
+def list_hash(field, tag, payload, res):
+    """The hash of a list's key."""
     h = np.uint64(payload) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(29)
     h += np.uint64(field) * np.uint64(0xBF58476D1CE4E5B9) + np.uint64(tag * 65537 + res)
@@ -44,10 +45,10 @@ def mix(field, tag, payload, res):
 
 @kernel
 def find_list(st, field, tag, payload, res):
-    """The list with this key, or -1."""
+    """The list with this field, tag, payload and rounding, or -1."""
     table = st.table
     last = np.uint64(len(table) - 1)
-    h = mix(field, tag, payload, res)
+    h = list_hash(field, tag, payload, res)
     mark = np.int64(h >> np.uint64(33))
     i = h & last
     while True:
@@ -63,9 +64,10 @@ def find_list(st, field, tag, payload, res):
 
 @kernel
 def table_insert(st, list_id):
+    """Enter a list in the hash table, which has room for it."""
     one = st.lists[list_id]
     last = np.uint64(len(st.table) - 1)
-    h = mix(one.field, one.tag, one.payload, one.res)
+    h = list_hash(one.field, one.tag, one.payload, one.res)
     i = h & last
     while st.table[i] != -1:
         i = (i + np.uint64(1)) & last
@@ -78,7 +80,7 @@ def table_remove(st, list_id):
     table = st.table
     last = np.uint64(len(table) - 1)
     one = st.lists[list_id]
-    i = mix(one.field, one.tag, one.payload, one.res) & last
+    i = list_hash(one.field, one.tag, one.payload, one.res) & last
     while (table[i] & 0xFFFFFFFF) != list_id or table[i] == -1:
         i = (i + np.uint64(1)) & last
     hole = i
@@ -88,7 +90,7 @@ def table_remove(st, list_id):
         if entry == -1:
             break
         other = st.lists[entry & 0xFFFFFFFF]
-        home = mix(other.field, other.tag, other.payload, other.res) & last
+        home = list_hash(other.field, other.tag, other.payload, other.res) & last
         if ((i - home) & last) >= ((i - hole) & last):
             table[hole] = entry
             hole = i
@@ -137,6 +139,7 @@ def new_list(st, field, tag, payload, res):
 
 @kernel
 def chain_list(st, list_id):
+    """Put a list first in the chain of its field's lists."""
     one = st.lists[list_id]
     field = st.fields[one.field]
     if one.tag == T_NE:
@@ -152,6 +155,7 @@ def chain_list(st, list_id):
 
 @kernel
 def unchain_list(st, list_id):
+    """Take a list out of the chain of its field's lists."""
     one = st.lists[list_id]
     if one.prev >= 0:
         st.lists[one.prev].next = one.next
@@ -183,6 +187,7 @@ def drop_list(st, list_id):
 
 @kernel
 def free_posts(st, start, room):
+    """Give back the block of a list's postings."""
     if room > 0:
         c = size_class(room)
         st.post_conjunction[start] = st.free[POOL_POSTS, c]
@@ -215,7 +220,7 @@ def move_list(st, list_id, room):
 
 
 @kernel
-def push(st, list_id, conjunction, filing):
+def append_posting(st, list_id, conjunction, filing):
     """Append a posting; its position, or -1 when the pool has no room (nothing is changed)."""
     one = st.lists[list_id]
     if one.size == one.room and not move_list(st, list_id, more_room(np.int64(one.room))):
@@ -228,7 +233,7 @@ def push(st, list_id, conjunction, filing):
 
 
 @kernel
-def pull(st, list_id, pos):
+def remove_posting(st, list_id, pos):
     """Remove the posting at `pos`: the last one takes its place."""
     one = st.lists[list_id]
     end = one.size - 1

@@ -12,9 +12,9 @@ import numpy as np
 
 from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.filing import grid_cell
-from byway.matching.kernels.lists import bits, find_list
-from byway.matching.kernels.ordered import FIRST, LAST, leaf_of, number_order, place_in
-from byway.matching.kernels.selectivity import kind_at, member, observe
+from byway.matching.kernels.lists import find_list, float_bits
+from byway.matching.kernels.ordered import FIRST, LAST, find_leaf, number_order, position_in_leaf
+from byway.matching.kernels.selectivity import is_member, kind_at, observe
 from byway.matching.kernels.texts import FNV_BASIS, FNV_PRIME, gram_at, text_holds
 from byway.matching.layout import (
     ABSENT,
@@ -22,8 +22,8 @@ from byway.matching.layout import (
     ANY,
     C_SLOTS,
     CANDIDATES,
-    DOUBTS,
-    DOUBTS_MAX,
+    DEFERRED,
+    DEFERRED_MAX,
     EPOCH,
     EQ,
     EVERY,
@@ -60,6 +60,7 @@ CACHED = 32768  # keys
 
 @kernel
 def res_at(codes, i):
+    """The lost rounding of the i-th value of a publication."""
     return ((codes[i] >> 40) & 0xFFFF) - 32768
 
 
@@ -93,19 +94,19 @@ def verify(st, atoms, where, start, count, skip, codes, nums, texts, marks):
             lost = ((code >> 40) & 0xFFFF) - 32768
             if (num > atom.num) | ((num == atom.num) & (lost > atom.res)):
                 return False
-        elif not holds_rare(st, atom, num, w, codes, texts, marks):
+        elif not rare_operator_holds(st, atom, num, w, codes, texts, marks):
             return False
     return True
 
 
 @kernel
-def holds_rare(st, atom, num, w, codes, texts, marks):
+def rare_operator_holds(st, atom, num, w, codes, texts, marks):
     """The operators that a typical filter has few of; the kinds agree."""
     op = atom.op
     if op == NE:
         return num != atom.num or res_at(codes, w) != atom.res
     if op == IN:
-        return member(st, atom, num, res_at(codes, w))
+        return is_member(st, atom, num, res_at(codes, w))
     if op == ANY:
         return True
     return text_holds(st, atom, texts, marks[w], marks[w + 1])
@@ -115,12 +116,12 @@ def holds_rare(st, atom, num, w, codes, texts, marks):
 def visit(st, list_id, first, last, trusted, codes, nums, texts, marks, found):
     """Look at entries first … last of a list; `trusted`: the list vouches for the access atom.
 
-    What a posting's mark decides is decided here; the rest is put aside for `settle`.
+    What a posting's mark decides is decided here; the rest is put aside for `verify_deferred`.
     """
     start = np.int64(st.lists[list_id].start)
     posts, marked = st.post_conjunction, st.post_filing
-    hits, where, doubts, origins = st.hits, st.where, st.doubts, st.origins
-    waiting = st.control[DOUBTS]
+    hits, where, deferred, deferred_lists = st.hits, st.where, st.deferred, st.deferred_lists
+    waiting = st.control[DEFERRED]
     refused = 0
     for p in range(start + first, start + last):
         mark = marked[p]
@@ -132,14 +133,14 @@ def visit(st, list_id, first, last, trusted, codes, nums, texts, marks, found):
         elif mark & GUARD and where[mark & FILING_MASK] < 0:
             refused += 1
             continue
-        doubts[waiting] = posts[p]
-        origins[waiting] = list_id << 1 | trusted
+        deferred[waiting] = posts[p]
+        deferred_lists[waiting] = list_id << 1 | trusted
         waiting += 1
-        if waiting == DOUBTS_MAX:
-            st.control[DOUBTS] = waiting
-            found = settle(st, codes, nums, texts, marks, found)
+        if waiting == DEFERRED_MAX:
+            st.control[DEFERRED] = waiting
+            found = verify_deferred(st, codes, nums, texts, marks, found)
             waiting = 0
-    st.control[DOUBTS] = waiting
+    st.control[DEFERRED] = waiting
     st.control[CANDIDATES] += last - first
     if refused > 0:
         note_waste(st, list_id, refused)
@@ -147,15 +148,15 @@ def visit(st, list_id, first, last, trusted, codes, nums, texts, marks, found):
 
 
 @kernel
-def settle(st, codes, nums, texts, marks, found):
+def verify_deferred(st, codes, nums, texts, marks, found):
     """Verify what was put aside. First the records are only touched, so that memory answers many
     at once; a mispredicted branch would make it answer one by one."""
-    n = st.control[DOUBTS]
-    st.control[DOUBTS] = 0
-    doubts, origins, starts = st.doubts, st.origins, st.doubt_starts
+    n = st.control[DEFERRED]
+    st.control[DEFERRED] = 0
+    deferred, deferred_lists, starts = st.deferred, st.deferred_lists, st.deferred_starts
     conjunctions, atoms, where, hits = st.conjunctions, st.atoms, st.where, st.hits
     for i in range(n):
-        starts[i] = conjunctions[doubts[i]].start
+        starts[i] = conjunctions[deferred[i]].start
     touched = 0
     for i in range(n):
         touched += atoms[starts[i]].op
@@ -163,11 +164,11 @@ def settle(st, codes, nums, texts, marks, found):
     epoch = np.int32(st.control[EPOCH])
     refused = 0
     for i in range(n):
-        if i > 0 and refused > 0 and origins[i] != origins[i - 1]:
-            note_waste(st, origins[i - 1] >> 1, refused)
+        if i > 0 and refused > 0 and deferred_lists[i] != deferred_lists[i - 1]:
+            note_waste(st, deferred_lists[i - 1] >> 1, refused)
             refused = 0
-        c = conjunctions[np.uint64(doubts[i])]
-        skip = c.start + c.access if origins[i] & 1 else -1
+        c = conjunctions[np.uint64(deferred[i])]
+        skip = c.start + c.access if deferred_lists[i] & 1 else -1
         if not verify(st, atoms, where, c.start, c.count, skip, codes, nums, texts, marks):
             refused += 1
             continue
@@ -176,10 +177,10 @@ def settle(st, codes, nums, texts, marks, found):
             if slot.stamp == epoch:
                 continue
             slot.stamp = epoch
-        hits[found] = doubts[i]
+        hits[found] = deferred[i]
         found += 1
     if refused > 0:
-        note_waste(st, origins[n - 1] >> 1, refused)
+        note_waste(st, deferred_lists[n - 1] >> 1, refused)
     return found
 
 
@@ -196,7 +197,7 @@ def note_waste(st, list_id, refused):
 
 @kernel
 def visit_all(st, list_id, trusted, codes, nums, texts, marks, found):
-    """`visit` of a whole list."""
+    """Look at all entries of a list, as `visit` does."""
     size = np.int64(st.lists[list_id].size)
     return visit(st, list_id, np.int64(0), size, trusted, codes, nums, texts, marks, found)
 
@@ -210,27 +211,27 @@ def visit_bounds(st, field, num, codes, nums, texts, marks, found):
     key = number_order(num)
     above = st.ordered[field * ORDERED]
     if above.size > 0:
-        at = leaf_of(st, above, False, key, LAST)
+        at = find_leaf(st, above, False, key, LAST)
         for i in range(at + 1):
             list_id = np.int64(st.fences[above.start + i].list)
             leaf = st.lists[list_id]
             sure = end = np.int64(leaf.size)
             if st.post_key[leaf.start + sure - 1] >= key:
-                sure = place_in(st, leaf, False, key, FIRST)
-                end = place_in(st, leaf, False, key, LAST)
+                sure = position_in_leaf(st, leaf, False, key, FIRST)
+                end = position_in_leaf(st, leaf, False, key, LAST)
             found = visit(st, list_id, np.int64(0), sure, True, codes, nums, texts, marks, found)
             if end > sure:
                 found = visit(st, list_id, sure, end, False, codes, nums, texts, marks, found)
     below = st.ordered[field * ORDERED + T_LT - T_GT]
     if below.size > 0:
-        at = leaf_of(st, below, False, key, FIRST)
+        at = find_leaf(st, below, False, key, FIRST)
         for i in range(at, below.size):
             list_id = np.int64(st.fences[below.start + i].list)
             leaf = st.lists[list_id]
             sure = begin = np.int64(0)
             if st.post_key[leaf.start] <= key:
-                begin = place_in(st, leaf, False, key, FIRST)
-                sure = place_in(st, leaf, False, key, LAST)
+                begin = position_in_leaf(st, leaf, False, key, FIRST)
+                sure = position_in_leaf(st, leaf, False, key, LAST)
             size = np.int64(leaf.size)
             if sure > begin:
                 found = visit(st, list_id, begin, sure, False, codes, nums, texts, marks, found)
@@ -247,7 +248,7 @@ def visit_number(st, field, num, res, codes, nums, texts, marks, found):
         mask = st.masks[ext, EXT_GRID]
         for level in range(GRID_LEVELS):
             if (mask >> np.uint64(level)) & np.uint64(1):
-                list_id = find_list(st, field, T_GRID, bits(grid_cell(num, level)), level)
+                list_id = find_list(st, field, T_GRID, float_bits(grid_cell(num, level)), level)
                 if list_id >= 0:
                     found = visit_all(st, list_id, False, codes, nums, texts, marks, found)
     return found
@@ -291,7 +292,7 @@ def visit_text(st, field, at, end, codes, nums, texts, marks, found):
 def visit_unequal(st, field, num, res, codes, nums, texts, marks, found):
     """All lists of `<> value` but the one of this value."""
     list_id = np.int64(st.fields[field].unequal)
-    payload = bits(num)
+    payload = float_bits(num)
     while list_id >= 0:
         one = st.lists[list_id]
         following = np.int64(one.next)
@@ -335,7 +336,7 @@ def match_one(st, codes, nums, texts, marks):
         num = nums[i]
         res = res_at(codes, i)
         if f.points > 0:
-            list_id = find_list(st, field, T_EQ, bits(num), res)
+            list_id = find_list(st, field, T_EQ, float_bits(num), res)
             if list_id >= 0:
                 found = visit_all(st, list_id, True, codes, nums, texts, marks, found)
         if kind == STRING:
@@ -348,7 +349,7 @@ def match_one(st, codes, nums, texts, marks):
             found = visit_all(st, np.int64(f.other), False, codes, nums, texts, marks, found)
         if f.unequal >= 0:
             found = visit_unequal(st, field, num, res, codes, nums, texts, marks, found)
-    found = settle(st, codes, nums, texts, marks, found)
+    found = verify_deferred(st, codes, nums, texts, marks, found)
     for i in range(n):
         name = codes[i] & 0xFFFFFFFF
         if name < known and st.local[name] >= 0:
@@ -359,6 +360,7 @@ def match_one(st, codes, nums, texts, marks):
 
 @kernel
 def next_epoch(st):
+    """Begin another query: stamps of earlier ones no longer count."""
     st.control[EPOCH] += 1
     if st.control[EPOCH] >= 2147483647:
         st.control[EPOCH] = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from byway.matching.kernels.caching import kernel
-from byway.matching.kernels.lists import drop_list, move_list, new_list, push
+from byway.matching.kernels.lists import append_posting, drop_list, move_list, new_list
 from byway.matching.kernels.pools import block_size, size_class
 from byway.matching.layout import (
     C_LISTS,
@@ -66,12 +66,13 @@ def compare_texts(text, a, a_end, b, b_end):
 
 @kernel
 def text_before(st, a, b):
+    """Whether string a of the vocabulary comes before string b."""
     start = st.text_start
     return compare_texts(st.text, start[a], start[a + 1], start[b], start[b + 1]) < 0
 
 
 @kernel(forceinline=True)
-def before(st, is_text, key_a, conjunction_a, key_b, conjunction_b):
+def comes_before(st, is_text, key_a, conjunction_a, key_b, conjunction_b):
     """Whether (key, conjunction) a comes before b."""
     if key_a == key_b:
         return conjunction_a < conjunction_b
@@ -81,13 +82,13 @@ def before(st, is_text, key_a, conjunction_a, key_b, conjunction_b):
 
 
 @kernel
-def leaf_of(st, one, is_text, key, conjunction):
+def find_leaf(st, one, is_text, key, conjunction):
     """Index of the fence of the leaf in which (key, conjunction) belongs."""
     low, high = 0, np.int64(one.size)
     while low < high:
         middle = (low + high) >> 1
         fence = st.fences[one.start + middle]
-        if before(st, is_text, key, conjunction, fence.key, fence.conjunction):
+        if comes_before(st, is_text, key, conjunction, fence.key, fence.conjunction):
             high = middle
         else:
             low = middle + 1
@@ -95,13 +96,13 @@ def leaf_of(st, one, is_text, key, conjunction):
 
 
 @kernel
-def place_in(st, leaf, is_text, key, conjunction):
+def position_in_leaf(st, leaf, is_text, key, conjunction):
     """How many entries of a leaf come before (key, conjunction)."""
     low, high = 0, np.int64(leaf.size)
     while low < high:
         middle = (low + high) >> 1
         p = leaf.start + middle
-        if before(st, is_text, st.post_key[p], st.post_conjunction[p], key, conjunction):
+        if comes_before(st, is_text, st.post_key[p], st.post_conjunction[p], key, conjunction):
             low = middle + 1
         else:
             high = middle
@@ -134,6 +135,7 @@ def grow_fences(st, one):
 
 @kernel
 def free_fences(st, one):
+    """Give back the block of an ordered set's fences."""
     if one.room > 0:
         c = size_class(one.room)
         st.fences[one.start].list = st.free[POOL_FENCES, c]
@@ -142,6 +144,7 @@ def free_fences(st, one):
 
 @kernel
 def insert_fence(st, one, at, key, conjunction, list_id):
+    """Insert a fence before the one at an index; there is room."""
     for i in range(one.size, at, -1):
         st.fences[one.start + i] = st.fences[one.start + i - 1]
     fence = st.fences[one.start + at]
@@ -161,11 +164,11 @@ def ordered_insert(st, field, tag, num, conjunction, filing):
         if not grow_fences(st, one):
             return False
         insert_fence(st, one, 0, key, conjunction, new_list(st, field, tag, 0, 0))
-    at = leaf_of(st, one, is_text, key, conjunction)
+    at = find_leaf(st, one, is_text, key, conjunction)
     list_id = np.int64(st.fences[one.start + at].list)
     leaf = st.lists[list_id]
-    place = place_in(st, leaf, is_text, key, conjunction)
-    if push(st, list_id, conjunction, filing) < 0:
+    place = position_in_leaf(st, leaf, is_text, key, conjunction)
+    if append_posting(st, list_id, conjunction, filing) < 0:
         return False
     for p in range(leaf.start + leaf.size - 1, leaf.start + place, -1):
         st.post_conjunction[p] = st.post_conjunction[p - 1]
@@ -197,7 +200,7 @@ def split_leaf(st, one, field, tag, at):
     upper = np.int64(new_list(st, field, tag, 0, 0))
     leaf = st.lists[list_id]
     for p in range(leaf.start + half, leaf.start + leaf.size):
-        pos = push(st, upper, st.post_conjunction[p], st.post_filing[p])
+        pos = append_posting(st, upper, st.post_conjunction[p], st.post_filing[p])
         st.post_key[st.lists[upper].start + pos] = st.post_key[p]
     leaf.size = half
     move_list(st, list_id, room)
@@ -211,10 +214,10 @@ def ordered_remove(st, field, tag, num, conjunction):
     one = st.ordered[field * ORDERED + tag - T_GT]
     is_text = is_text_set(field, tag)
     key = order_key(field, tag, num)
-    at = leaf_of(st, one, is_text, key, conjunction)
+    at = find_leaf(st, one, is_text, key, conjunction)
     list_id = np.int64(st.fences[one.start + at].list)
     leaf = st.lists[list_id]
-    place = place_in(st, leaf, is_text, key, conjunction)
+    place = position_in_leaf(st, leaf, is_text, key, conjunction)
     for p in range(leaf.start + place, leaf.start + leaf.size - 1):
         st.post_conjunction[p] = st.post_conjunction[p + 1]
         st.post_filing[p] = st.post_filing[p + 1]

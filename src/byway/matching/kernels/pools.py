@@ -65,7 +65,8 @@ def take_block(st, pool, size):
 
 
 @kernel
-def give_block(st, pool, start, size):
+def free_block(st, pool, start, size):
+    """Give back a block that `take_block` returned for this size."""
     if size == 0:
         return
     c = size_class(size)
@@ -80,7 +81,7 @@ def give_block(st, pool, start, size):
 
 @kernel
 def clear_free(st):
-    """No free blocks yet."""
+    """Begin with no free blocks in any pool."""
     for pool in range(st.free.shape[0]):
         for c in range(SIZE_CLASSES):
             st.free[pool, c] = -1

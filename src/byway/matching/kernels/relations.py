@@ -10,9 +10,16 @@ import numpy as np
 
 from byway.matching.kernels.caching import kernel
 from byway.matching.kernels.filing import grid_cell
-from byway.matching.kernels.lists import bits, find_list
+from byway.matching.kernels.lists import find_list, float_bits
 from byway.matching.kernels.match import next_epoch, note_waste
-from byway.matching.kernels.ordered import FIRST, before, is_text_set, leaf_of, order_key, place_in
+from byway.matching.kernels.ordered import (
+    FIRST,
+    comes_before,
+    find_leaf,
+    is_text_set,
+    order_key,
+    position_in_leaf,
+)
 from byway.matching.kernels.texts import FNV_BASIS, FNV_PRIME, gram_at, starts_with
 from byway.matching.kernels.verdicts import (
     ASK,
@@ -95,6 +102,7 @@ def judge(st, conjunction, mode, boxes, total, found):
 
 @kernel
 def judge_list(st, list_id, mode, boxes, total, found):
+    """Judge all entries of a list; those that are refused count as its waste."""
     one = st.lists[list_id]
     earlier = found
     for p in range(one.start, one.start + one.size):
@@ -106,6 +114,7 @@ def judge_list(st, list_id, mode, boxes, total, found):
 
 @kernel
 def judge_chain(st, list_id, mode, boxes, total, found):
+    """Judge all entries of a list and of those chained behind it."""
     while list_id >= 0:
         found = judge_list(st, list_id, mode, boxes, total, found)
         list_id = np.int64(st.lists[list_id].next)
@@ -114,6 +123,7 @@ def judge_chain(st, list_id, mode, boxes, total, found):
 
 @kernel
 def judge_key(st, field, tag, payload, res, mode, boxes, total, found):
+    """Judge the list with a hash key, if there is one."""
     list_id = find_list(st, field, tag, payload, res)
     if list_id >= 0:
         found = judge_list(st, list_id, mode, boxes, total, found)
@@ -127,23 +137,23 @@ def probe_box(st, box, nums, codes, mode, boxes, total, found):
     f = st.fields[field]
     if f.points > 0 and (box.shape == POINT or box.shape == SET):
         found = judge_key(
-            st, field, T_EQ, bits(box.low), np.int64(box.low_res), mode, boxes, total, found
+            st, field, T_EQ, float_bits(box.low), np.int64(box.low_res), mode, boxes, total, found
         )
     if box.kind == STRING:
         found = probe_texts(st, field, box, nums, codes, mode, boxes, total, found)
     else:
         if box.low > -np.inf:
-            found = walk(st, field, T_GT, False, 0.0, True, box.low, False,
-                         mode, boxes, total, found, False)  # fmt: skip
+            found = walk_set(st, field, T_GT, False, 0.0, True, box.low, False,
+                             mode, boxes, total, found, False)  # fmt: skip
         if box.high < np.inf:
-            found = walk(st, field, T_LT, True, box.high, False, 0.0, False,
-                         mode, boxes, total, found, False)  # fmt: skip
+            found = walk_set(st, field, T_LT, True, box.high, False, 0.0, False,
+                             mode, boxes, total, found, False)  # fmt: skip
         if f.ext >= 0 and abs(box.low) < 1e300:
             mask = st.masks[f.ext, EXT_GRID]
             for level in range(GRID_LEVELS):
                 if (mask >> np.uint64(level)) & np.uint64(1):
                     found = judge_key(
-                        st, field, T_GRID, bits(grid_cell(box.low, level)), level,
+                        st, field, T_GRID, float_bits(grid_cell(box.low, level)), level,
                         mode, boxes, total, found,
                     )  # fmt: skip
     if f.any >= 0:
@@ -175,6 +185,7 @@ def probe_texts(st, field, box, nums, codes, mode, boxes, total, found):
 
 @kernel
 def probe_text(st, field, s, as_prefix, as_suffix, mode, boxes, total, found):
+    """Judge prefix, suffix and part lists whose text is in string s of the vocabulary."""
     ext = st.fields[field].ext
     at, end = st.text_start[s], st.text_start[s + 1]
     if as_prefix:
@@ -206,7 +217,7 @@ def probe_text(st, field, s, as_prefix, as_suffix, mode, boxes, total, found):
 
 
 @kernel
-def by_access(st, boxes, total, nums, codes, mode):
+def search_access_lists(st, boxes, total, nums, codes, mode):
     """COVERING and FED: every conjunction stands under one access atom, so look there."""
     found = 0
     if st.control[ALWAYS_LIST] >= 0:
@@ -235,7 +246,7 @@ def by_access(st, boxes, total, nums, codes, mode):
 
 
 @kernel
-def bounds_of(st, box, codes, nums):
+def bounds_of_box(st, box, codes, nums):
     """(has low, low, has high, high, high is a prefix) in the order of the field's sets."""
     if box.kind != STRING:
         return box.low > -np.inf, box.low, box.high < np.inf, box.high, False
@@ -248,18 +259,18 @@ def bounds_of(st, box, codes, nums):
 
 
 @kernel
-def beyond(st, is_text, key, high, is_prefix):
+def is_beyond(st, is_text, key, high, is_prefix):
     """Whether a key lies after the upper end of the query."""
     if is_prefix:
         start = st.text_start
         if starts_with(st.text, start[key], start[key + 1], st.text, start[high], start[high + 1]):
             return False
-    return before(st, is_text, high, 0, key, 0)
+    return comes_before(st, is_text, high, 0, key, 0)
 
 
 @kernel
-def walk(st, field, tag, use_low, low, use_high, high, is_prefix,
-         mode, boxes, total, found, count_only):  # fmt: skip
+def walk_set(st, field, tag, use_low, low, use_high, high, is_prefix,
+             mode, boxes, total, found, count_only):  # fmt: skip
     """Judge (or roughly count) what an ordered set holds between two keys; ends included."""
     one = st.ordered[field * ORDERED + tag - T_GT]
     if one.size == 0:
@@ -267,20 +278,20 @@ def walk(st, field, tag, use_low, low, use_high, high, is_prefix,
     is_text = is_text_set(field, tag)
     low_key = order_key(field, tag, low)
     high_key = order_key(field, tag, high)
-    first = leaf_of(st, one, is_text, low_key, FIRST) if use_low else np.int64(0)
+    first = find_leaf(st, one, is_text, low_key, FIRST) if use_low else np.int64(0)
     for i in range(first, one.size):
         fence = st.fences[one.start + i]
-        if use_high and i > first and beyond(st, is_text, fence.key, high_key, is_prefix):
+        if use_high and i > first and is_beyond(st, is_text, fence.key, high_key, is_prefix):
             break
         leaf = st.lists[fence.list]
         begin = np.int64(0)
         if use_low and i == first:
-            begin = place_in(st, leaf, is_text, low_key, FIRST)
+            begin = position_in_leaf(st, leaf, is_text, low_key, FIRST)
         if count_only and (i != first or not use_high):
             found += leaf.size - begin
             continue
         for p in range(leaf.start + begin, leaf.start + leaf.size):
-            if use_high and beyond(st, is_text, st.post_key[p], high_key, is_prefix):
+            if use_high and is_beyond(st, is_text, st.post_key[p], high_key, is_prefix):
                 break
             if count_only:
                 found += 1
@@ -293,21 +304,21 @@ def walk(st, field, tag, use_low, low, use_high, high, is_prefix,
 @kernel
 def walk_field(st, field, box, codes, nums, mode, boxes, total, found, count_only):
     """All constraints of a field that may be inside (COVERED) or meet (FEEDING) the box."""
-    has_low, low, has_high, high, is_prefix = bounds_of(st, box, codes, nums)
-    found = walk(st, field, T_REL_EQ, has_low, low, has_high, high, is_prefix,
-                 mode, boxes, total, found, count_only)  # fmt: skip
+    has_low, low, has_high, high, is_prefix = bounds_of_box(st, box, codes, nums)
+    found = walk_set(st, field, T_REL_EQ, has_low, low, has_high, high, is_prefix,
+                     mode, boxes, total, found, count_only)  # fmt: skip
     if mode == COVERED and box.shape == POINT:
         return found
     # ranges inside the box start in it; ranges that meet it start anywhere before its end (strings
     # under a prefix are not ordered by where they end, so all of them are looked at)
-    found = walk(st, field, T_REL_LOW, has_low and mode == COVERED, low,
-                 has_high and (box.kind != STRING or mode == COVERED), high, is_prefix,
-                 mode, boxes, total, found, count_only)  # fmt: skip
+    found = walk_set(st, field, T_REL_LOW, has_low and mode == COVERED, low,
+                     has_high and (box.kind != STRING or mode == COVERED), high, is_prefix,
+                     mode, boxes, total, found, count_only)  # fmt: skip
     if mode == FEEDING or not has_low:
-        found = walk(st, field, T_REL_HIGH, has_low, low, has_high and mode == COVERED, high,
-                     is_prefix, mode, boxes, total, found, count_only)  # fmt: skip
-    return walk(st, field, T_REL_LOOSE, False, 0.0, False, 0.0, False,
-                mode, boxes, total, found, count_only)  # fmt: skip
+        found = walk_set(st, field, T_REL_HIGH, has_low, low, has_high and mode == COVERED, high,
+                         is_prefix, mode, boxes, total, found, count_only)  # fmt: skip
+    return walk_set(st, field, T_REL_LOOSE, False, 0.0, False, 0.0, False,
+                    mode, boxes, total, found, count_only)  # fmt: skip
 
 
 @kernel
@@ -315,8 +326,8 @@ def walk_attribute(st, box, codes, nums, mode, boxes, total, found, count_only):
     """All constraints of an attribute that may be inside or meet the box."""
     attribute = np.int64(box.attr)
     if box.kind == BOX_ABSENT or box.kind == BOX_EXISTS or mode == FEEDING:
-        found = walk(st, attribute * KINDS + EVERY, T_REL_LOOSE, False, 0.0, False, 0.0, False,
-                     mode, boxes, total, found, count_only)  # fmt: skip
+        found = walk_set(st, attribute * KINDS + EVERY, T_REL_LOOSE, False, 0.0, False, 0.0, False,
+                         mode, boxes, total, found, count_only)  # fmt: skip
     if box.kind == BOX_ABSENT:
         return found
     if box.kind == BOX_EXISTS:
@@ -329,7 +340,7 @@ def walk_attribute(st, box, codes, nums, mode, boxes, total, found, count_only):
 
 
 @kernel
-def by_relation(st, boxes, n_boxes, total, codes, nums, mode):
+def search_relation_sets(st, boxes, n_boxes, total, codes, nums, mode):
     """COVERED and FEEDING: what is looked for constrains each attribute of the query, so look at
     the attribute with the fewest candidates."""
     best, least = -1, np.int64(1) << 60
@@ -364,9 +375,11 @@ def relate_query(st, mode, codes, nums, count, set_nums, set_res, boxes):
         if box.kind != BOX_ABSENT:
             wanted += 1
     if mode == COVERING or mode == FED:
-        found = by_access(st, boxes, n, nums, codes, mode)
+        found = search_access_lists(st, boxes, n, nums, codes, mode)
     else:
-        found = by_relation(st, boxes, n, n if mode == COVERED else wanted, codes, nums, mode)
+        found = search_relation_sets(
+            st, boxes, n, n if mode == COVERED else wanted, codes, nums, mode
+        )
     for w in range(n):
         if boxes[w].attr >= 0:
             st.where[boxes[w].attr] = -1

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from byway.matching.kernels.caching import kernel
-from byway.matching.kernels.lists import mix
+from byway.matching.kernels.lists import list_hash
 from byway.matching.layout import (
     ABSENT,
     ANY,
@@ -53,13 +53,13 @@ def holds(st, atom, num, res):
     if op == LE:
         return num < atom.num or (num == atom.num and res <= atom.res)
     if op == IN:
-        return member(st, atom, num, res)
+        return is_member(st, atom, num, res)
     return True
 
 
 @kernel
-def member(st, atom, num, res):
-    """Binary search in the atom's set."""
+def is_member(st, atom, num, res):
+    """Whether the set of an IN atom has a number; a binary search."""
     low = np.int64(atom.num)
     high = low + atom.res
     end = high
@@ -75,6 +75,7 @@ def member(st, atom, num, res):
 
 @kernel
 def is_first_of_attribute(st, c, i):
+    """Whether atom i is the first of a conjunction about its attribute."""
     return i == 0 or st.atoms[c.start + i - 1].attr != st.atoms[c.start + i].attr
 
 
@@ -90,7 +91,7 @@ def is_pair(st, start, count, i):
 
 
 @kernel
-def chance(st, index, count_pair):
+def selectivity_of(st, index, count_pair):
     """Estimated share of publications that satisfy an atom (with its upper half, if paired)."""
     atom = st.atoms[index]
     presence = st.presence[atom.attr]
@@ -148,7 +149,7 @@ def sample(st, field, num, observed):
         st.control[C_SAMPLED] += 1
     place = np.int64(f.seen) % SAMPLES
     if not observed and f.seen >= SAMPLES:
-        place = np.int64(mix(0, 0, np.int64(f.seen), 0) % np.uint64(f.seen))
+        place = np.int64(list_hash(0, 0, np.int64(f.seen), 0) % np.uint64(f.seen))
     if place < SAMPLES:
         values = st.samples[f.samples]
         n = min(np.int64(f.seen), SAMPLES)
@@ -173,14 +174,14 @@ def choose_access(st, conjunction):
         atom = st.atoms[c.start + i]
         if atom.op == ABSENT:
             continue
-        share = chance(st, c.start + i, is_pair(st, c.start, c.count, i))
+        share = selectivity_of(st, c.start + i, is_pair(st, c.start, c.count, i))
         if share < best_chance:
             best, best_chance = i, share
     return best, best_chance
 
 
 @kernel
-def arrange(st, conjunction):
+def sort_atoms(st, conjunction):
     """Sort a conjunction's atoms, attribute by attribute, most selective first, ABSENT last.
 
     Returns the access atom: the first, or -1. The pool has room for a copy behind its end.
@@ -197,7 +198,7 @@ def arrange(st, conjunction):
             groups += 1
             shares[i] = 2.0
             if st.atoms[c.start + i].op != ABSENT:
-                shares[i] = chance(st, c.start + i, is_pair(st, c.start, count, i))
+                shares[i] = selectivity_of(st, c.start + i, is_pair(st, c.start, count, i))
     spare = st.control[USED + POOL_ATOMS]
     placed = 0
     for _ in range(groups):
@@ -218,6 +219,7 @@ def arrange(st, conjunction):
 
 @kernel
 def kind_at(codes, i):
+    """The kind of the i-th value of a publication."""
     return (codes[i] >> 32) & 0xFF
 
 

@@ -18,7 +18,7 @@ from byway.matching import layout as lay
 
 
 class StoreType(types.Type):
-    """The numba type of a store."""
+    """The numba type of a store as kernels see it."""
 
     def __init__(self) -> None:
         super().__init__(name="BywayStore")
@@ -29,7 +29,7 @@ STORE = StoreType()
 
 @register_model(StoreType)
 class StoreModel(models.PrimitiveModel):
-    """The address of the directory."""
+    """How numba represents a store: as the address of its directory."""
 
     def __init__(self, manager, fe_type):
         super().__init__(manager, fe_type, ir.IntType(64))
@@ -57,7 +57,7 @@ def store_at(typingctx, address):
 
 
 @intrinsic
-def word(typingctx, store, index):
+def directory_word(typingctx, store, index):
     """Entry `index` of the directory."""
 
     def codegen(context, builder, signature, args):
@@ -68,7 +68,7 @@ def word(typingctx, store, index):
 
 
 @intrinsic
-def word_at(typingctx, address, index):
+def directory_word_at(typingctx, address, index):
     """Entry `index` of a directory at an address (the vocabulary's)."""
 
     def codegen(context, builder, signature, args):
@@ -80,6 +80,8 @@ def word_at(typingctx, address, index):
 
 @intrinsic
 def pointer(typingctx, address):
+    """An address as a pointer that `carray` takes."""
+
     def codegen(context, builder, signature, args):
         return builder.inttoptr(args[0], cgutils.voidptr_t)
 
@@ -93,7 +95,9 @@ def _define(name: str, index: int, dtype: np.dtype, width: int) -> None:
         def get(store):
             def implementation(store):
                 return nb.carray(
-                    pointer(word(store, 2 * index)), (word(store, 2 * index + 1), width), dtype
+                    pointer(directory_word(store, 2 * index)),
+                    (directory_word(store, 2 * index + 1), width),
+                    dtype,
                 )
 
             return implementation
@@ -104,7 +108,9 @@ def _define(name: str, index: int, dtype: np.dtype, width: int) -> None:
         def get(store):
             def implementation(store):
                 return nb.carray(
-                    pointer(word(store, 2 * index)), (word(store, 2 * index + 1),), dtype
+                    pointer(directory_word(store, 2 * index)),
+                    (directory_word(store, 2 * index + 1),),
+                    dtype,
                 )
 
             return implementation
@@ -114,9 +120,11 @@ def _define_shared(name: str, index: int, dtype: np.dtype, entry: int) -> None:
     @overload_attribute(StoreType, name, inline="never")
     def get(store):
         def implementation(store):
-            shared = word(store, 2 * index)
+            shared = directory_word(store, 2 * index)
             return nb.carray(
-                pointer(word_at(shared, 2 * entry)), (word_at(shared, 2 * entry + 1),), dtype
+                pointer(directory_word_at(shared, 2 * entry)),
+                (directory_word_at(shared, 2 * entry + 1),),
+                dtype,
             )
 
         return implementation

@@ -24,6 +24,7 @@ SHORT = 4096
 
 @kernel
 def text_hash(text, start, end, backwards):
+    """FNV-1a hash of bytes, from the first on or from the last."""
     h = FNV_BASIS
     for i in range(end - start):
         byte = text[end - 1 - i] if backwards else text[start + i]
@@ -33,6 +34,7 @@ def text_hash(text, start, end, backwards):
 
 @kernel
 def gram_at(text, at, width):
+    """Up to three bytes and their number as one integer, the payload of part lists."""
     gram = np.int64(width) << 24
     for i in range(width):
         gram |= np.int64(text[at + i]) << (8 * i)
@@ -41,6 +43,7 @@ def gram_at(text, at, width):
 
 @kernel
 def starts_with(value, at, end, text, start, stop):
+    """Whether bytes of a value begin with bytes of a text."""
     if end - at < stop - start:
         return False
     for i in range(stop - start):
@@ -50,7 +53,7 @@ def starts_with(value, at, end, text, start, stop):
 
 
 @kernel
-def has_part(value, at, end, text, start, stop):
+def contains_text(value, at, end, text, start, stop):
     """Substring search, linear in the worst case (Knuth, Morris and Pratt)."""
     m = stop - start
     if m == 0:
@@ -109,9 +112,9 @@ def text_holds(st, atom, texts, at, end):
         found = first >= at and starts_with(texts, first, end, st.text, start, stop)
         return found == (op == SUFFIX)
     if op == CONTAINS:
-        return has_part(texts, at, end, st.text, start, stop)
+        return contains_text(texts, at, end, st.text, start, stop)
     if op == NOT_CONTAINS:
-        return not has_part(texts, at, end, st.text, start, stop)
+        return not contains_text(texts, at, end, st.text, start, stop)
     order = compare_with(texts, at, end, st.text, start, stop)
     if op == TEXT_GE:
         return order >= 0

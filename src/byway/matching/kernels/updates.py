@@ -13,14 +13,14 @@ from byway.matching.kernels.filing import (
     unfile,
     unrelate,
 )
-from byway.matching.kernels.pools import block_size, give_block, take_block
+from byway.matching.kernels.pools import block_size, free_block, take_block
 from byway.matching.kernels.selectivity import (
-    arrange,
-    chance,
     choose_access,
     is_first_of_attribute,
     is_pair,
     sample,
+    selectivity_of,
+    sort_atoms,
 )
 from byway.matching.layout import (
     C_CONJUNCTIONS,
@@ -55,13 +55,14 @@ PATIENCE_MAX = 20
 
 @kernel
 def key_home(st, key):
+    """Where a key belongs in the key table, if nothing else stands there."""
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return (h ^ (h >> np.uint64(31))) & np.uint64(len(st.keys) - 1)
 
 
 @kernel
 def find_slot(st, key):
-    """The slot of a key, or -1."""
+    """The slot of a key, or -1 if it is not stored."""
     last = np.uint64(len(st.keys) - 1)
     i = key_home(st, key)
     while st.keys[i] != 0:
@@ -74,6 +75,7 @@ def find_slot(st, key):
 
 @kernel
 def insert_key(st, slot):
+    """Enter a slot in the key table, which has room for it."""
     last = np.uint64(len(st.keys) - 1)
     i = key_home(st, st.slots[slot].key)
     while st.keys[i] != 0:
@@ -83,6 +85,7 @@ def insert_key(st, slot):
 
 @kernel
 def remove_key(st, slot):
+    """Remove a slot from the key table, by backward shift as `table_remove` does."""
     last = np.uint64(len(st.keys) - 1)
     i = key_home(st, st.slots[slot].key)
     while st.keys[i] != slot + 1:
@@ -174,7 +177,7 @@ def insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several):
             sample(st, np.int64(atom.attr) * KINDS + atom.kind, atom.num, False)
     control[LIVE_CONJUNCTIONS] += 1
     c.several = several
-    begin_filing(st, conjunction, arrange(st, conjunction))
+    begin_filing(st, conjunction, sort_atoms(st, conjunction))
     return conjunction
 
 
@@ -211,8 +214,8 @@ def remove(st, key):
             if is_first_of_attribute(st, c, i):
                 st.presence[atom.attr, 1] -= 1
             if atom.op == IN:
-                give_block(st, POOL_SETS, np.int64(atom.num), np.int64(atom.res))
-        give_block(st, POOL_ATOMS, c.start, np.int64(c.count))
+                free_block(st, POOL_SETS, np.int64(atom.num), np.int64(atom.res))
+        free_block(st, POOL_ATOMS, c.start, np.int64(c.count))
         following = np.int64(c.next)
         c.slot = -1
         c.next = st.control[FREE_CONJUNCTION]
@@ -240,7 +243,7 @@ def rechoose(st, budget):
     one = st.lists[list_id]
     field, tag, payload = one.field, one.tag, one.payload
     if field < 0 or tag >= FIRST_RELATION:
-        next_hot(st)
+        drop_hottest(st)
         return
     if control[CURSOR] < 0:
         control[CURSOR] = one.size
@@ -252,13 +255,13 @@ def rechoose(st, budget):
         conjunction = np.int64(st.post_conjunction[one.start + at])
         c = st.conjunctions[conjunction]
         best, share = choose_access(st, conjunction)
-        if best < 0 or best == c.access or not room_to_move(st, c, best):
+        if best < 0 or best == c.access or not has_room_to_move(st, c, best):
             continue
-        now = chance(st, c.start + c.access, is_pair(st, c.start, c.count, c.access))
+        now = selectivity_of(st, c.start + c.access, is_pair(st, c.start, c.count, c.access))
         if share * 2.0 > now:
             continue
         unfile(st, conjunction)
-        begin_filing(st, conjunction, arrange(st, conjunction))
+        begin_filing(st, conjunction, sort_atoms(st, conjunction))
         control[MOVED] += 1
         if not complete_access(st, conjunction):
             control[PENDING] = conjunction
@@ -271,11 +274,12 @@ def rechoose(st, budget):
             one.patience = 0
         elif one.patience < PATIENCE_MAX:
             one.patience += 1
-        next_hot(st)
+        drop_hottest(st)
 
 
 @kernel
-def room_to_move(st, c, access):
+def has_room_to_move(st, c, access):
+    """Whether all pools have room for a conjunction's filings under another access atom."""
     need = access_filings(st, c.start, c.count, access)
     return (
         st.control[USED + POOL_FILINGS] + block_size(need) <= len(st.filings)
@@ -287,6 +291,7 @@ def room_to_move(st, c, access):
 
 
 @kernel
-def next_hot(st):
+def drop_hottest(st):
+    """Take the list that wasted most recently off the lists to be looked at."""
     st.control[HOT] -= 1
     st.control[CURSOR] = -1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from byway.matching.kernels.caching import kernel
-from byway.matching.kernels.selectivity import member
+from byway.matching.kernels.selectivity import is_member
 from byway.matching.layout import ABSENT, ANY, EQ, EXISTS, GE, IN, LE, NE, NUMBER
 
 BOX = np.dtype(
@@ -90,6 +90,7 @@ def make_boxes(codes, nums, count, set_nums, set_res, boxes):
 
 @kernel
 def at_least(num, res, than, than_res):
+    """Whether a number with its lost rounding is at least another one."""
     return num > than or (num == than and res >= than_res)
 
 
@@ -133,7 +134,7 @@ def covers_box(st, c, boxes):
                 verdict = ASK
         elif op == IN:
             if point:
-                if not member(st, atom, box.low, box.low_res):
+                if not is_member(st, atom, box.low, box.low_res):
                     return NO
             elif box.shape == SET:
                 verdict = ASK
@@ -231,7 +232,7 @@ def atom_meets(st, atom, box):
         if op == NE:
             return NO if same else YES
         if op == IN:
-            return YES if member(st, atom, box.low, box.low_res) else NO
+            return YES if is_member(st, atom, box.low, box.low_res) else NO
     if box.kind == NUMBER and (op == EQ or op == GE or op == LE):
         if op != LE and not at_least(box.high, box.high_res, atom.num, atom.res):
             return NO

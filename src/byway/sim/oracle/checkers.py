@@ -126,7 +126,7 @@ class _Origins:
             (entry.id.client, entry.id.name)
             for node in nodes.values()
             if node.broker is not None
-            for entry in node.broker.preserved
+            for entry in node.broker.placeholders
         }
         self._homes = {
             (client.name, entry.name): (client.home.name, entry.filter)

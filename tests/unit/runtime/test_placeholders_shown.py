@@ -16,7 +16,7 @@ from byway.model import parse
 from byway.model.addresses import Address
 from byway.model.messages import SubscribeRequest, SubscriptionsSettled, UnsubscribeRequest
 from byway.model.status import BrokerStatus, PlaceholderStatus, decode_status, encode_status
-from byway.runtime.inspection import FILTER_LENGTH_MAX, STAND_INS_MAX, status_of
+from byway.runtime.inspection import FILTER_LENGTH_MAX, PLACEHOLDERS_MAX, status_of
 from byway.runtime.metrics import Metrics
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
@@ -94,25 +94,29 @@ def test_the_status_tells_what_is_preserved_and_where() -> None:
 
 
 def test_what_is_postponed_is_told_apart() -> None:
-    (stand_in,) = status(preserving(postponed=True).broker).placeholders
-    assert stand_in.state == "postponed"
+    (placeholder,) = status(preserving(postponed=True).broker).placeholders
+    assert placeholder.state == "postponed"
 
 
 def test_the_status_tells_of_mergers() -> None:
     told = status(merging().broker)
     assert (told.preserved, told.mergers) == (0, 1)
     assert [(link.broker, link.mergers) for link in told.links] == [("A", 1), ("C", 0)]
-    (stand_in,) = told.placeholders
-    assert (stand_in.client, stand_in.state, stand_in.links) == ("merge@B", "merged", ["A"])
-    assert stand_in.filter == str(parse("p > 0 AND p < 9"))
+    (placeholder,) = told.placeholders
+    assert (placeholder.client, placeholder.state, placeholder.links) == (
+        "merge@B",
+        "merged",
+        ["A"],
+    )
+    assert placeholder.filter == str(parse("p > 0 AND p < 9"))
 
 
 def test_a_status_stays_small() -> None:
-    lone = preserving(STAND_INS_MAX + 7)
+    lone = preserving(PLACEHOLDERS_MAX + 7)
     told = status(lone.broker)
-    assert (told.preserved, len(told.placeholders)) == (STAND_INS_MAX + 7, STAND_INS_MAX)
+    assert (told.preserved, len(told.placeholders)) == (PLACEHOLDERS_MAX + 7, PLACEHOLDERS_MAX)
     assert told.placeholders[0].name == "wide0"
-    for entry in lone.broker.preserved:
+    for entry in lone.broker.placeholders:
         entry.filter = parse(f"x = '{'y' * 5_000}'")
     assert {len(s.filter) for s in status(lone.broker).placeholders} == {FILTER_LENGTH_MAX}
 
@@ -153,7 +157,7 @@ def test_topology_show_lists_them() -> None:
 
 
 def test_topology_show_says_what_it_does_not_list() -> None:
-    lines = shown(status(preserving(STAND_INS_MAX + 7).broker), preserved=True)
+    lines = shown(status(preserving(PLACEHOLDERS_MAX + 7).broker), preserved=True)
     assert lines[-1] == "└── 7 more that stand for others are not listed"
 
 

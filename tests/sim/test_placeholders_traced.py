@@ -63,6 +63,6 @@ def test_where_nothing_is_ever_preserved_nothing_is_sampled(policy: str, tmp_pat
     assert sorted(kinds_sampled(tmp_path, covering=policy)) == ["advertisements", "subscriptions"]
 
 
-def test_mergers_are_sampled_where_there_may_be_any(tmp_path: Path) -> None:
+def test_merged_filters_are_sampled_where_there_may_be_any(tmp_path: Path) -> None:
     kinds = kinds_sampled(tmp_path, covering="active", merging=True)
     assert sorted(kinds) == ["advertisements", "merged", "subscriptions"]
