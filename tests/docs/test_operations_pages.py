@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from byway.model.addresses import Address, Neighbour
-from byway.runtime.config_sources import KEYS, plain, read_settings
+from byway.runtime.config_display import plain
+from byway.runtime.config_sources import read_settings
 from byway.runtime.metrics import Metrics
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
