@@ -10,7 +10,7 @@ import msgspec
 from byway.model.addresses import Address
 from byway.model.errors import ConfigError, shortened
 from byway.model.option_reading import check_bounds
-from byway.model.options import Bytes, Duration, PositiveDuration, Quantity, option
+from byway.model.options import Bytes, Duration, PositiveDuration, Quantity, option, within
 
 SCHEME: Final = "byway://"
 NAME_LENGTH_MAX: Final = 200
@@ -52,7 +52,12 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     ]
     name: Annotated[
         str,
-        option("The name of the client; a session belongs to a name."),
+        within(1, NAME_LENGTH_MAX),
+        option(
+            "The name by which brokers and subscribers know the client; only one client at a time "
+            "may have it.",
+            otherwise="`client-` and eight digits",
+        ),
     ]
     session_ttl: Annotated[
         Duration,
@@ -106,7 +111,10 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = 5.0
     timeout: Annotated[
         PositiveDuration,
-        option("The longest time that a call waits, unless the call has a timeout of its own."),
+        option(
+            "The longest time that a call waits, unless the call has a timeout of its own; "
+            "`math.inf` waits for ever."
+        ),
     ] = 30.0
     settle_wait: Annotated[
         Duration,
@@ -117,7 +125,10 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = 5.0
     keepalive: Annotated[
         PositiveDuration,
-        option("How often the client sends something when it has nothing else to send."),
+        option(
+            "How often the client sends something even if it has nothing to send; more often if "
+            "the broker asks for it."
+        ),
     ] = 5.0
 
     def __post_init__(self) -> None:

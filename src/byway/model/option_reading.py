@@ -56,11 +56,15 @@ class OptionsError(BywayError, ValueError):
 
 def read(struct: type[T], data: object, path: str = "") -> T:
     """The struct that plain data describes. Raises `OptionsError`; `path` is where the data is."""
-    return struct(**members(struct, data, path))
+    return struct(**_members(struct, data, path))
 
 
-def members(struct: type, data: object, path: str = "") -> dict[str, Any]:
-    """The fields of a struct that plain data gives. Raises `OptionsError`."""
+def check(struct: type, data: object, path: str = "") -> None:
+    """Raise `OptionsError` unless plain data describes the struct."""
+    _members(struct, data, path)
+
+
+def _members(struct: type, data: object, path: str) -> dict[str, Any]:
     reader = _Reader(struct)
     found = reader.members(data, struct_info(struct), path)
     if reader.problems:
@@ -165,13 +169,17 @@ class _Reader:
                 kind = kind_of(field.type)
                 made[field.name] = self.value(member, kind, joined(path, key), field.default)
             else:
-                elsewhere = [option.key for option in all_options_of(self._root)]
-                reason = unknown_key(path, key, fields, elsewhere)
+                reason = unknown_key(path, key, fields, self._elsewhere(path))
                 self._problem(joined(path, key), reason)
         for key, field in fields.items():
             if field.required and key not in found:
                 self._problem(joined(path, key), f"missing; expected {words(kind_of(field.type))}")
         return made
+
+    def _elsewhere(self, path: str) -> list[str]:
+        """Keys of other tables that may be meant; none in a table that is one of many."""
+        keys = [option.key for option in all_options_of(self._root)]
+        return keys if not path or any(key.startswith(f"{path}.") for key in keys) else []
 
     def value(self, found: object, kind: Kind, path: str, default: Any = None) -> Any:
         if found == "" and kind.facts.get("cleared_by_empty"):
@@ -196,11 +204,7 @@ class _Reader:
                     pair = self._array(found, types, path)
                     return self._in_order(pair, facts, path)
             case inspect.VarTupleType(item_type=member):
-                if isinstance(found, list | tuple) and len(found) >= facts.get("least", 0):
-                    if len(found) > facts.get("most", math.inf):
-                        return self._problem(
-                            path, f"expected at most {facts['most']}, found {len(found)} of them"
-                        )
+                if isinstance(found, list | tuple) and _within(len(found), facts):
                     return self._array(found, [member] * len(found), path)
             case inspect.FloatType():
                 if _is_kind(found, type_) and _within(found, facts):

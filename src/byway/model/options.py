@@ -105,6 +105,9 @@ Duration = Annotated[float, within(0, inf, unit="s")]
 PositiveDuration = Annotated[float, above(0, inf, unit="s")]
 
 
+_RANKS: Final = {inspect.FloatType: 1, inspect.TupleType: 2, inspect.VarTupleType: 2}
+
+
 # --- looking at what is declared ---------------------------------------------------------------
 
 
@@ -120,15 +123,15 @@ class Kind(NamedTuple):
         if isinstance(self.type, inspect.UnionType):
             choices = self.choices
             if len(choices) == 1:
-                return Kind(choices[0].type, Facts(**{**self.facts, **choices[0].facts}))
+                return Kind(choices[0].type, Facts(**{**choices[0].facts, **self.facts}))
         return self
 
     @property
     def choices(self) -> list[Kind]:
-        """What a union consists of, but for `None`; integers before other numbers."""
+        """What a union consists of, but for `None`: integers, then other numbers, then arrays."""
         assert isinstance(self.type, inspect.UnionType)
         kinds = [kind_of(t) for t in self.type.types if not isinstance(t, inspect.NoneType)]
-        return sorted(kinds, key=lambda kind: isinstance(kind.type, inspect.FloatType))
+        return sorted(kinds, key=lambda kind: _RANKS.get(type(kind.type), 0))
 
 
 class Option(NamedTuple):
@@ -210,18 +213,15 @@ def words(kind: Kind) -> str:
         case inspect.FloatType():
             return "a number" + _range_words(facts)
         case inspect.StrType():
-            return "a text" + _length_words(facts)
+            return "a string" + _length_words(facts)
         case inspect.LiteralType(values=values):
             return "one of " + ", ".join(str(value) for value in values)
         case inspect.TupleType(item_types=members):
             return f"an array of {len(members)}, each {words(kind_of(members[0]))}"
         case inspect.VarTupleType(item_type=member):
-            length = " that is not empty" if facts.get("least") else ""
-            each = kind_of(member)
-            what = "" if isinstance(each.type, inspect.AnyType) else f", each {words(each)}"
-            return f"an array{length}{what}"
+            return _array_words(facts, kind_of(member))
         case inspect.UnionType():
-            return " or ".join(words(choice) for choice in kind.choices)
+            return " or ".join(dict.fromkeys(words(choice) for choice in kind.choices))
     return "a table"
 
 
@@ -243,6 +243,20 @@ def _range_words(facts: Facts) -> str:
         return f" of at least {_plain(least)}" if least is not None else f" above {over}"
     start = f"from {_plain(least)}" if least is not None else f"above {over}"
     return f" {start} to {_plain(most)}"
+
+
+def _array_words(facts: Facts, member: Kind) -> str:
+    array = "a non-empty array" if facts.get("least") else "an array"
+    match member.type:
+        case inspect.StrType():
+            return f"{array} of strings"
+        case inspect.StructType() if "form" not in member.facts:
+            return f"{array} of tables"
+        case inspect.UnionType():
+            return f"{array} of tables"
+    most = facts.get("most", LARGEST)
+    length = f" of at most {_plain(most)}" if most < LARGEST else ""
+    return f"{array}{length}, each {words(member)}"
 
 
 def _length_words(facts: Facts) -> str:

@@ -24,7 +24,7 @@ from byway.model.options import (
 Accept = Literal["listed", "any"]
 NEIGHBOURS_MAX: Final = 1_024
 """Neighbours that may be listed."""
-_ID_FORM: Final = f"a text of 1 to {NAME_LENGTH_MAX} characters without spaces"
+_ID_FORM: Final = f"a string of 1 to {NAME_LENGTH_MAX} characters without spaces"
 
 
 def _parse_id(text: str, key: str) -> str:

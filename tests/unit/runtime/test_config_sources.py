@@ -213,13 +213,16 @@ def test_a_wrong_value_under_the_old_name_is_named(file):
             ["cellar: unknown key; expected one of id, listen, neighbours, accept, "],
         ),
         ("core = 3", ["core: expected a table, found 3"]),
-        ("data = 3", ["data: expected a text, found 3"]),
+        ("data = 3", ["data: expected a string, found 3"]),
         ("http = 9001", ["http: expected host:port, found 9001"]),
         ('http = "9001"', ["http: '9001' is no address: expected host:port"]),
         ('log = "yaml"', ["log: expected one of human, json, found 'yaml'"]),
         (
             'neighbours = "h:1"',
-            ["neighbours: expected an array, each host:port or id@host:port, found 'h:1'"],
+            [
+                "neighbours: expected an array of at most 1024, each host:port or id@host:port, "
+                "found 'h:1'"
+            ],
         ),
         ("neighbours = [1]", ["neighbours.0: expected host:port or id@host:port, found 1"]),
         ('neighbours = ["h"]', ["neighbours.0: 'h' is no address: expected host:port"]),
@@ -294,13 +297,13 @@ def test_faults_name_file_key_found_and_expected(file, text, expected):
 @pytest.mark.parametrize("id", ["", "a b", "a\n", "x" * 257])
 def test_ids_are_words(file, id):
     (line,) = problems(file(SMALL), BYWAY_ID=id)
-    assert "expected a text of 1 to 256 characters without spaces" in line
+    assert "expected a string of 1 to 256 characters without spaces" in line
 
 
 def test_what_is_missing_is_named(file):
     path = file("")
     assert problems(path) == [
-        f"{path}: id: missing; expected a text of 1 to 256 characters without spaces",
+        f"{path}: id: missing; expected a string of 1 to 256 characters without spaces",
         f"{path}: listen: missing; expected host:port",
     ]
 
