@@ -105,7 +105,11 @@ Duration = Annotated[float, within(0, inf, unit="s")]
 PositiveDuration = Annotated[float, above(0, inf, unit="s")]
 
 
-_RANKS: Final = {inspect.FloatType: 1, inspect.TupleType: 2, inspect.VarTupleType: 2}
+_RANKS: Final[dict[type, int]] = {
+    inspect.FloatType: 1,
+    inspect.TupleType: 2,
+    inspect.VarTupleType: 2,
+}
 
 
 # --- looking at what is declared ---------------------------------------------------------------
@@ -247,15 +251,14 @@ def _range_words(facts: Facts) -> str:
 
 def _array_words(facts: Facts, member: Kind) -> str:
     array = "a non-empty array" if facts.get("least") else "an array"
+    most = facts.get("most", LARGEST)
+    bound = f"at most {_plain(most)} " if most < LARGEST else ""
     match member.type:
         case inspect.StrType():
-            return f"{array} of strings"
-        case inspect.StructType() if "form" not in member.facts:
-            return f"{array} of tables"
-        case inspect.UnionType():
-            return f"{array} of tables"
-    most = facts.get("most", LARGEST)
-    length = f" of at most {_plain(most)}" if most < LARGEST else ""
+            return f"{array} of {bound}strings"
+        case inspect.StructType() | inspect.UnionType() if "form" not in member.facts:
+            return f"{array} of {bound}tables"
+    length = f" of {bound.rstrip()}" if bound else ""
     return f"{array}{length}, each {words(member)}"
 
 
