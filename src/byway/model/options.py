@@ -34,6 +34,7 @@ class Facts(TypedDict, total=False):
     most: float
     """Bounds of a number, or of the length of a text or an array."""
     unit: str
+    """In which a number is given; empty if it has none."""
     order: Literal["rising", "falling"]
     """How the two numbers of a pair must follow each other; equal ones always may."""
     parse: Callable[[str, str], Any]
@@ -104,15 +105,15 @@ Duration = Annotated[float, within(0, inf, unit="s")]
 """Seconds that a client waits; infinity means for ever."""
 PositiveDuration = Annotated[float, above(0, inf, unit="s")]
 
+# --- looking at what is declared ---------------------------------------------------------------
+
 
 _RANKS: Final[dict[type, int]] = {
     inspect.FloatType: 1,
     inspect.TupleType: 2,
     inspect.VarTupleType: 2,
 }
-
-
-# --- looking at what is declared ---------------------------------------------------------------
+"""Which member of a union is tried later than others."""
 
 
 class Kind(NamedTuple):
