@@ -277,11 +277,11 @@ def test_settings_that_cannot_be_used_are_told_at_once(tmp_path: Path) -> None:
     done = byway("--config", str(file), "--set", "limits.cliens=1")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
+        f"{file}: listen: expected host:port, found 7001",
+        f"{file}: core.covering: expected one of active, incremental, lazy, none, packing, "
+        "selective, found 'lots'",
         "--set limits.cliens=1: limits.cliens: unknown key; did you mean 'limits.clients'?",
-        f"{file}: listen: found 7001, expected host:port",
-        f"{file}: core.covering: found 'lots', expected one of active, incremental, lazy, none, "
-        "packing, selective",
-        f"{file}: id: missing; expected the name of this broker",
+        f"{file}: id: missing; expected a string of 1 to 256 characters without spaces",
     ]
 
 

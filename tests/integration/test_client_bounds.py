@@ -279,7 +279,7 @@ SETTINGS = {
     "limits.keepalive_ms": 500,
     "limits.client_answer_bytes": MEBIBYTE,
     "limits.partial_bytes": 8 * MEBIBYTE,
-    "limits.strangers": 16,
+    "limits.unidentified": 16,
 }
 
 

@@ -123,7 +123,8 @@ def test_examples_can_be_read(path: Path) -> None:
         (HEAD + "[set]\na.b = 1\n[grid]\na.b = [1]", "grid.a.b: is in set already"),
         (
             HEAD + "[grid]\nnetwork.latncy_ms = [5]",
-            "network.latncy_ms=5: network.latncy_ms: unknown key; did you mean 'latency_ms'?",
+            "network.latncy_ms=5: network.latncy_ms: unknown key; "
+            "did you mean 'network.latency_ms'?",
         ),
         (
             HEAD + "[grid]\nnetwork.latency_ms = [1, -5]",

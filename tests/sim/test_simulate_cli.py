@@ -172,7 +172,7 @@ latency_ms = 400
         (
             [str(SMALL), "--set", "network.latncy_ms=5"],
             "--set network.latncy_ms=5: network.latncy_ms: unknown key; "
-            "did you mean 'latency_ms'?\n",
+            "did you mean 'network.latency_ms'?\n",
         ),
         (
             [str(SMALL), "--set", "topology.brokers=0"],

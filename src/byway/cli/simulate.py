@@ -20,8 +20,8 @@ from byway.model import BywayError
 from byway.sim.run import Result, run_scenario
 from byway.sim.run_summary import rows_of
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
-from byway.sim.scenario.read import parse_setting, source_of
-from byway.sim.scenario.schema import SEED_MAX
+from byway.sim.scenario.read import blamed, parse_setting
+from byway.sim.scenario.value_types import SEED_MAX
 
 app = new_app(help="Run a scenario file in the simulator.")
 
@@ -61,7 +61,7 @@ def simulate(
         result = _run(scenario, seed, trace)
     except ScenarioError as error:
         changes = [parse_setting(text) for text in given]
-        refuse(error if error.source else error.said_by(source_of(error.key, str(file), changes)))
+        refuse(blamed(error, str(file), changes))
     except (BywayError, OSError) as error:
         refuse(error)
     if as_json:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from byway.model.addresses import Address
 from byway.model.errors import ConfigError, shortened
+from byway.model.option_reading import check_bounds
+from byway.model.options import Bytes, Duration, PositiveDuration, Quantity, option, within
 
 SCHEME: Final = "byway://"
 NAME_LENGTH_MAX: Final = 200
@@ -45,45 +46,96 @@ class BrokerUrl(msgspec.Struct, frozen=True):
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one client. Times are in seconds."""
 
-    urls: tuple[BrokerUrl, ...]
-    name: str
-    session_ttl: float = 0.0
-    """For how long the broker keeps subscriptions and deliveries of a client that vanished."""
-    window: int = 4_096
-    """Publications that are not confirmed; one more waits."""
-    window_bytes: int = 67_108_864
-    """Their bytes, with the same effect."""
-    pending_messages: int = 65_536
-    """Events of one subscription that the application has not taken."""
-    pending_bytes: int = 67_108_864
-    when_full: WhenFull = "block"
-    """What happens beyond: the broker is asked to wait, or the oldest event is lost."""
-    reconnect: bool = True
-    retry: float = 0.1
-    """Before the second attempt to connect; then it doubles, with some chance."""
-    retry_max: float = 2.0
-    connect_wait: float = 0.0
-    """How long the first connection is tried; 0: every address once."""
-    connect_timeout: float = 5.0
-    """For one attempt."""
-    timeout: float = 30.0
-    """For everything that is waited for, unless a call says otherwise."""
-    settle_wait: float = 5.0
-    """How long publications wait, in a new session after a loss, for advertisements to be settled
-    again; then they are sent though a subscriber far away may miss them."""
-    keepalive: float = 5.0
-    """How often the client says that it is there."""
+    urls: Annotated[
+        tuple[BrokerUrl, ...],
+        option("The addresses of brokers, tried in turn until one accepts the client."),
+    ]
+    name: Annotated[
+        str,
+        within(1, NAME_LENGTH_MAX),
+        option(
+            "The name by which brokers and subscribers know the client; only one client at a time "
+            "may have it.",
+            otherwise="`client-` and eight digits",
+        ),
+    ]
+    session_ttl: Annotated[
+        Duration,
+        option(
+            "How long the broker keeps subscriptions and deliveries for the client after its "
+            "connection is lost; with 0 not at all."
+        ),
+    ] = 0.0
+    window: Annotated[
+        Quantity,
+        option("Publications that are not confirmed yet; with so many, the next one waits."),
+    ] = 4_096
+    window_bytes: Annotated[
+        Bytes,
+        option("Bytes of unconfirmed publications; with so many, the next publication waits."),
+    ] = 67_108_864
+    pending_messages: Annotated[
+        Quantity,
+        option("Events of one subscription that the application has not taken yet."),
+    ] = 65_536
+    pending_bytes: Annotated[
+        Bytes,
+        option("Bytes of the events of one subscription that the application has not taken yet."),
+    ] = 67_108_864
+    when_full: Annotated[
+        WhenFull,
+        option(
+            "What happens beyond `pending_messages` or `pending_bytes`: the broker is made to wait "
+            "(`block`), or the oldest event is dropped (`drop_oldest`)."
+        ),
+    ] = "block"
+    reconnect: Annotated[
+        bool, option("Connects again, to any of the addresses, when the connection is lost.")
+    ] = True
+    retry: Annotated[
+        PositiveDuration,
+        option(
+            "The time before the second attempt to connect; it doubles with every further "
+            "attempt, with random jitter."
+        ),
+    ] = 0.1
+    retry_max: Annotated[
+        PositiveDuration, option("The longest time between two attempts to connect.")
+    ] = 2.0
+    connect_wait: Annotated[
+        Duration,
+        option("How long the first connection is attempted; with 0 every address once."),
+    ] = 0.0
+    connect_timeout: Annotated[
+        PositiveDuration, option("The longest time that one attempt to connect may take.")
+    ] = 5.0
+    timeout: Annotated[
+        PositiveDuration,
+        option(
+            "The longest time that a call waits, unless the call has a timeout of its own; "
+            "`math.inf` waits for ever."
+        ),
+    ] = 30.0
+    settle_wait: Annotated[
+        Duration,
+        option(
+            "How long publications wait, in a new session after a loss, for advertisements to be "
+            "settled again; then they are sent although a remote subscriber may miss them."
+        ),
+    ] = 5.0
+    keepalive: Annotated[
+        PositiveDuration,
+        option(
+            "How often the client sends something even if it has nothing to send; more often if "
+            "the broker asks for it."
+        ),
+    ] = 5.0
 
     def __post_init__(self) -> None:
         if not self.urls:
             raise ConfigError("url", "expected at least one address")
         check_label("name", self.name)
-        for key in ("window", "window_bytes", "pending_messages", "pending_bytes"):
-            _check_at_least(key, getattr(self, key), 1)
-        for key in ("session_ttl", "connect_wait", "settle_wait"):
-            _check_at_least(key, getattr(self, key), 0)
-        for key in ("retry", "retry_max", "connect_timeout", "timeout", "keepalive"):
-            _check_positive(key, getattr(self, key))
+        check_bounds(self)
         check_when_full(self.when_full)
 
 
@@ -110,13 +162,3 @@ def check_when_full(when_full: str) -> None:
     """Raise `ConfigError` unless this says what to do with a full subscription."""
     if when_full not in ("block", "drop_oldest"):
         raise ConfigError("when_full", f"expected 'block' or 'drop_oldest', found {when_full!r}")
-
-
-def _check_at_least(key: str, value: float, least: int) -> None:
-    if isnan(value) or value < least:
-        raise ConfigError(key, f"expected a number from {least} up, found {value!r}")
-
-
-def _check_positive(key: str, value: float) -> None:
-    if isnan(value) or value <= 0:
-        raise ConfigError(key, f"expected a number above 0, found {value!r}")

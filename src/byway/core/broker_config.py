@@ -1,94 +1,240 @@
-"""The settings of a broker. Every bound of the core is here, with what happens at the bound."""
+"""The options of the core: how one broker works, with every bound of it."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from byway.model.bounds import BODY_BYTES_MAX
+from byway.model.options import (
+    Bytes,
+    Count,
+    Microseconds,
+    Quantity,
+    Share,
+    option,
+    within,
+)
+
+_Hops = Annotated[int, within(1, 2**30 - 1, unit="hops")]
+
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of one broker; brokers of one network may differ in all of them."""
+    """The options of one broker; brokers of one network may differ in all of them."""
 
-    covering: Literal["none", "active", "lazy", "packing", "incremental", "selective"] = "none"
-    """Which subscriptions are sent on: all, or those that no other covers; and what happens when
-    one that covers others ends."""
-    incremental_bursts: tuple[int, int] = (100, 5_000)
-    """`incremental`: an unsubscription that would release fewer is never stopped; with more than
-    the second number, the second similarity stops it."""
-    incremental_similarities: tuple[float, float] = (0.9, 0.6)
-    """`incremental`: the share of publications that others want too from which on it is stopped."""
-    selective_similarity: float = 0.9
-    """`selective`: the share of publications that others want too from which on it is stopped."""
-    selective_count_min: int = 100
-    """`selective`: one whose publications never met so many other subscriptions just ends."""
-    pruning_samples_min: int = 5
-    """Publications of one publisher that a subscription must have received lately for the two
-    policies to judge by."""
-    statistics_max: int = 65_536
-    """Rows about what local subscriptions received, under the two policies; beyond, old ones go."""
-    statistics_window_us: int = 600_000_000
-    """Rows that are older do not count."""
-    congestion_queue: int = 1_000
-    """With more messages in the input queue, the two policies postpone unsubscriptions."""
-    merging: bool = False
-    """Under every policy but `none`: forward one filter in place of two, in quiet times, where it
-    lets nothing more through."""
-    merging_false_positives: float = 0.0
-    """Also where no more than this share of what it lets through would be in vain; 0: never."""
-    retire_interval_us: int = 1_000_000
-    """How often the two policies look after what they preserved and postponed; 0: never, and
-    nothing is postponed."""
-    retire_batch: int = 20
-    """Subscriptions sent each time in place of preserved ones; 0: these stay for ever."""
-    retire_after_us: int = 5_000_000
-    """How long a subscription is preserved at least."""
-    preserved_max: int = 10_000
-    """Preserved subscriptions and mergers; with so many, unsubscriptions are not stopped and
-    nothing is merged."""
-    conformance: bool = True
-    """Refuse publications that conform to no advertisement of their publisher."""
-    hops_max: int = 255
-    """A publication that travelled further is dropped."""
-    probe_cycles: bool = False
-    """Look for a cycle whenever a link starts anew, and cut it. The live network does; it is not
-    needed where the overlay is known to be a tree."""
-    body_bytes_max: int = 1_048_576
-    """A publication with a larger body is refused."""
-    data_window: int = 65_536
-    """Unconfirmed publications kept for one neighbour; with more, no data is read."""
-    publishers_max: int = 65_536
-    """Publishers whose last sequence is remembered; beyond, the one idle longest is forgotten."""
-    session_ttl_us_max: int = 86_400_000_000
-    """A client that asks for a longer session gets this."""
-    session_messages_max: int = 10_000
-    """Deliveries kept for one client; beyond, the oldest is dropped and the client told."""
-    session_bytes_max: int = 16_777_216
-    """Bytes of publications kept for one client; beyond, the oldest delivery is dropped and the
-    client told."""
-    sessions_max: int = 10_000
-    """Clients whose session is kept when they vanish; one more is taken in without a session, and
-    told so. No session ends early because others come."""
-    sessions_bytes_max: int = 1_073_741_824
-    """What all sessions together keep, with 256 bytes a delivery for its keeping. Half of it is
-    shared out evenly among `sessions_max` sessions, and nobody else can take that; half is for
-    those that need more. When that half is used up, a session that has more than its share drops
-    its oldest deliveries for new ones, and its client is told."""
-    client_entries_max: int = 262_144
-    """Subscriptions and advertisements of one client; one more is refused."""
-    client_filter_bytes_max: int = 67_108_864
-    """Bytes of their filters; an entry beyond is refused."""
-    local_entries_max: int = 1_048_576
-    """Subscriptions and advertisements of all clients of this broker; one more is refused."""
-    local_filter_bytes_max: int = 268_435_456
-    """Bytes of their filters; an entry beyond is refused."""
-    sync_wait_us: int = 30_000_000
-    """How long a broker that starts for the first time waits for neighbours that do not come. One
-    that restarts without its state waits until they come, or an operator forgets them."""
-    restore_grace_us: int = 30_000_000
-    """How long clients have to come back after a restart with storage. Until then a delivery that
-    finds no room in the session of a client is not confirmed to where it came from."""
-    load_interval_us: int = 0
-    """How often neighbours exchange their loads; 0: never."""
-    load_radius: int = 4
-    """How many hops a broker's load travels."""
+    covering: Annotated[
+        Literal["none", "active", "lazy", "packing", "incremental", "selective"],
+        option(
+            "The covering policy: whether a subscription is forwarded that another one forwarded "
+            "to the same neighbour covers, and what is done when a covering subscription ends."
+        ),
+    ] = "none"
+    incremental_bursts: Annotated[
+        tuple[Count, Count],
+        option(
+            "With `incremental`, an unsubscription that would release fewer subscriptions than "
+            "the first number is always forwarded; one that would release more than the second "
+            "number is stopped by the second similarity.",
+            order="rising",
+        ),
+    ] = (100, 5_000)
+    incremental_similarities: Annotated[
+        tuple[Share, Share],
+        option(
+            "With `incremental`, an unsubscription is stopped where at least this share of its "
+            "publications also matches other subscriptions: the first for bursts up to the second "
+            "number of `incremental_bursts`, the second for larger ones.",
+            order="falling",
+        ),
+    ] = (0.9, 0.6)
+    selective_similarity: Annotated[
+        Share,
+        option(
+            "With `selective`, an unsubscription is stopped where at least this share of its "
+            "publications also matches other subscriptions, whatever the size of the burst."
+        ),
+    ] = 0.9
+    selective_count_min: Annotated[
+        Count,
+        option(
+            "With `selective`, a subscription is never preserved if its publications matched "
+            "fewer other subscriptions than this on their way."
+        ),
+    ] = 100
+    pruning_samples_min: Annotated[
+        Quantity,
+        option(
+            "`incremental` and `selective` judge a publisher only if the subscription received at "
+            "least this many of its publications within `statistics_window_us`."
+        ),
+    ] = 5
+    statistics_max: Annotated[
+        int,
+        within(2),
+        option(
+            "`incremental` and `selective` keep at most this many rows about what local "
+            "subscriptions received; beyond, the older half is forgotten."
+        ),
+    ] = 65_536
+    statistics_window_us: Annotated[
+        Microseconds, option("Rows older than this are not used by `incremental` and `selective`.")
+    ] = 600_000_000
+    congestion_queue: Annotated[
+        Count,
+        option(
+            "While more messages than this wait in the input queue, `incremental` and `selective` "
+            "postpone unsubscriptions.",
+        ),
+    ] = 1_000
+    merging: Annotated[
+        bool,
+        option(
+            "Forwards one merged filter in place of several that differ in one attribute, in quiet "
+            "times; without effect under `none`."
+        ),
+    ] = False
+    merging_false_positives: Annotated[
+        Share,
+        option(
+            "Lets a merged filter match slightly more than its parts: the largest allowed share of "
+            "unwanted publications. With 0 a merged filter matches exactly what its parts do."
+        ),
+    ] = 0.0
+    retire_interval_us: Annotated[
+        Microseconds,
+        option(
+            "How often the broker retires preserved subscriptions, decides postponed ones and "
+            "merges filters; with 0 never, and nothing is postponed."
+        ),
+    ] = 1_000_000
+    retire_batch: Annotated[
+        Count,
+        option(
+            "At most this many subscriptions are forwarded in an interval in place of preserved "
+            "ones; with 0 preserved subscriptions stay for ever."
+        ),
+    ] = 20
+    retire_after_us: Annotated[
+        Microseconds, option("A subscription stays preserved for at least this long.")
+    ] = 5_000_000
+    preserved_max: Annotated[
+        Count,
+        option(
+            "With this many preserved subscriptions and mergers, every unsubscription is forwarded "
+            "and nothing is merged."
+        ),
+    ] = 10_000
+    conformance: Annotated[
+        bool,
+        option("Refuses publications that conform to no advertisement of their publisher."),
+    ] = True
+    hops_max: Annotated[
+        _Hops, option("A publication that has travelled further than this is dropped.")
+    ] = 255
+    probe_cycles: Annotated[
+        bool,
+        option(
+            "Looks for a cycle whenever a link starts anew, and cuts it. Not needed where the "
+            "overlay is known to be a tree."
+        ),
+    ] = False
+    body_bytes_max: Annotated[
+        int,
+        within(1, BODY_BYTES_MAX, unit="bytes"),
+        option("A publication with a larger body is refused."),
+    ] = 1_048_576
+    data_window: Annotated[
+        Quantity,
+        option(
+            "With this many unconfirmed publications kept for one neighbour, no more data is read "
+            "that would go there."
+        ),
+    ] = 65_536
+    publishers_max: Annotated[
+        Quantity,
+        option(
+            "The broker remembers the last sequence of at most this many publishers, to recognise "
+            "duplicates; beyond, the one idle longest is forgotten."
+        ),
+    ] = 65_536
+    session_ttl_us_max: Annotated[
+        Microseconds,
+        option("The longest time to live of a session; a client that asks for more gets this."),
+    ] = 86_400_000_000
+    session_messages_max: Annotated[
+        Count,
+        option(
+            "Deliveries kept in the session of one client; beyond, the oldest is dropped and the "
+            "client told."
+        ),
+    ] = 10_000
+    session_bytes_max: Annotated[
+        int,
+        within(0, unit="bytes"),
+        option(
+            "Bytes of publications kept in the session of one client; beyond, the oldest delivery "
+            "is dropped and the client told."
+        ),
+    ] = 16_777_216
+    sessions_max: Annotated[
+        Count,
+        option(
+            "Sessions of all clients together; one more client is accepted without a session, and "
+            "told so. No session ends early because others begin."
+        ),
+    ] = 10_000
+    sessions_bytes_max: Annotated[
+        int,
+        within(0, unit="bytes"),
+        option(
+            "Bytes that all sessions keep together, with 256 bytes of overhead for each delivery. "
+            "Half of it is divided evenly among `sessions_max` sessions and reserved for them; "
+            "the other half is for those that need more. When that half is used up, a session "
+            "beyond its share drops its oldest deliveries for new ones, and its client is told."
+        ),
+    ] = 1_073_741_824
+    client_entries_max: Annotated[
+        Quantity, option("Subscriptions and advertisements of one client; one more is refused.")
+    ] = 262_144
+    client_filter_bytes_max: Annotated[
+        Bytes,
+        option(
+            "Bytes of the filters of one client's subscriptions and advertisements; more are "
+            "refused."
+        ),
+    ] = 67_108_864
+    local_entries_max: Annotated[
+        Quantity,
+        option(
+            "Subscriptions and advertisements of all clients of this broker together; one more is "
+            "refused."
+        ),
+    ] = 1_048_576
+    local_filter_bytes_max: Annotated[
+        Bytes,
+        option(
+            "Bytes of the filters of all local subscriptions and advertisements; more are refused."
+        ),
+    ] = 268_435_456
+    sync_wait_us: Annotated[
+        Microseconds,
+        option(
+            "How long a broker that starts for the first time waits for the tables of neighbours "
+            "that do not connect. A broker that restarts without its state waits until they "
+            "connect, or an operator forgets them.",
+            was="agreement_wait_us",
+        ),
+    ] = 30_000_000
+    restore_grace_us: Annotated[
+        Microseconds,
+        option(
+            "How long clients have to come back after a restart with storage, whatever their "
+            "session. Until then a delivery that finds no room in a client's session stays "
+            "unconfirmed."
+        ),
+    ] = 30_000_000
+    load_interval_us: Annotated[
+        Microseconds, option("How often brokers exchange their loads; with 0 never.")
+    ] = 0
+    load_radius: Annotated[_Hops, option("How far a broker's load is sent.")] = 4

@@ -25,7 +25,8 @@ from byway.model.addresses import Address
 from byway.model.errors import BrokenError, StorageError
 from byway.runtime import logs
 from byway.runtime.commands import OperatorCommands
-from byway.runtime.config_sources import Reading, SettingsError, changed_keys
+from byway.runtime.config_display import changed_keys
+from byway.runtime.config_sources import Reading, SettingsError
 from byway.runtime.metrics import Metrics
 from byway.runtime.operations import Answer, Operations, said
 from byway.runtime.restart_marker import RestartMarker

@@ -236,7 +236,7 @@ class BrokerServer:
     def _accept(self) -> Connection:
         """Someone connects."""
         connection = Connection(self, self._preamble(), dialled=False, intake=self.intake)
-        if len(self.strangers) >= self.settings.limits.strangers:
+        if len(self.strangers) >= self.settings.limits.unidentified:
             self._close_a_stranger()
         self.strangers[connection] = None
         return connection
@@ -246,7 +246,9 @@ class BrokerServer:
         oldest = next((s for s in self.strangers if s.open and not s.dialled), None)
         if oldest is not None:
             del self.strangers[oldest]
-            oldest.close(f"{self.settings.limits.strangers} others have not said who they are yet")
+            oldest.close(
+                f"{self.settings.limits.unidentified} others have not said who they are yet"
+            )
 
     def _preamble(self) -> Preamble:
         return Preamble(

@@ -1,92 +1,235 @@
-"""The settings of a broker process."""
+"""The options of a broker process."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from byway.core.broker_config import BrokerConfig
 from byway.model.addresses import Address, Neighbour
+from byway.model.bounds import KEEPALIVE_MS_MAX, NAME_LENGTH_MAX
+from byway.model.errors import ConfigError
+from byway.model.option_reading import quoted
+from byway.model.options import (
+    Bytes,
+    Option,
+    Quantity,
+    all_options_of,
+    option,
+    parsed,
+    within,
+)
 
 Accept = Literal["listed", "any"]
+NEIGHBOURS_MAX: Final = 1_024
+"""Neighbours that may be listed."""
+_ID_FORM: Final = f"a string of 1 to {NAME_LENGTH_MAX} characters without spaces"
+
+
+def _parse_id(text: str, key: str) -> str:
+    """The name of a broker. Raises `ConfigError`."""
+    if not 0 < len(text) <= NAME_LENGTH_MAX or not text.isprintable() or " " in text:
+        raise ConfigError(key, f"expected {_ID_FORM}, found {quoted(text)}")
+    return text
+
+
+_BrokerId = Annotated[str, parsed(_parse_id, _ID_FORM)]
+_HostPort = Annotated[Address, parsed(Address.parse, "host:port")]
+_ListedNeighbour = Annotated[Neighbour, parsed(Neighbour.parse, "host:port or id@host:port")]
+_Milliseconds = Annotated[int, within(1, unit="ms")]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bounds of a broker process, beside those of `BrokerConfig`."""
 
-    clients: int = 10_000
-    """Connections of clients; one more is refused."""
-    neighbours: int = 64
-    """Neighbours that dialled in without being listed; one more is refused."""
-    strangers: int = 4_096
-    """Connections whose peer has not said who it is and what it wants; with one more, the one that
-    has taken longest is closed."""
-    partial_bytes: int = 67_108_864
-    """Bytes of frames that are not complete, of all connections together; beyond, the one begun
-    first costs its connection, clients' before neighbours'."""
-    client_requests: int = 8_192
-    """Requests of one client that wait; with more, nothing is read from it."""
-    client_request_bytes: int = 16_777_216
-    """Bytes of the frames that they came in, with the same effect."""
-    request_bytes: int = 268_435_456
-    """The same of all clients together; beyond, nothing more is read from those who have any."""
-    client_answer_bytes: int = 4_194_304
-    """Bytes of answers that a client has not read; beyond, nothing is read from it and nothing that
-    it asks for is done. Beyond twice as many, or if it goes on so for twice `keepalive_ms`, its
-    connection is closed (and its session kept, if it has one)."""
-    unread_bytes: int = 536_870_912
-    """Answers and deliveries that clients have not read, of all together; beyond, the client with
-    the most is slow."""
-    client_queue_messages: int = 65_536
-    """Deliveries that wait for a client to read; beyond, it is slow."""
-    client_queue_bytes: int = 67_108_864
-    """Their bytes, with the same effect."""
-    slow_client: Literal["block", "drop_oldest", "disconnect"] = "disconnect"
-    """What happens to a slow client: publications wait for it, it loses the oldest deliveries, or
-    its connection is closed (and its session kept, if it has one)."""
-    keepalive_ms: int = 5_000
-    """How often each side of a connection says that it is there; silent for twice as long, it is
-    taken for dead."""
-    retry_ms: int = 100
-    """Before the second attempt to reach a neighbour; then it doubles, with some chance."""
-    retry_ms_max: int = 800
-    """The longest time between two attempts."""
-    refused_ms_max: int = 30_000
-    """The same for a neighbour that answers and refuses us."""
-    drain_ms: int = 5_000
-    """How long a broker that is stopped waits for confirmations."""
-    report_ms: int = 30_000
-    """How often the log names who is waited for, while anybody is."""
+    clients: Annotated[Quantity, option("Connections of clients; one more is refused.")] = 10_000
+    neighbours: Annotated[
+        int,
+        within(0, NEIGHBOURS_MAX),
+        option("Neighbours that connected without being listed; one more is refused."),
+    ] = 64
+    unidentified: Annotated[
+        Quantity,
+        option(
+            "Connections whose peer has not identified itself yet; with one more, the oldest of "
+            "them is closed.",
+            was="strangers",
+        ),
+    ] = 4_096
+    partial_bytes: Annotated[
+        Bytes,
+        option(
+            "Bytes of incomplete frames of all connections together; beyond, the connection whose "
+            "frame began first is closed, clients' before neighbours'."
+        ),
+    ] = 67_108_864
+    client_requests: Annotated[
+        Quantity,
+        option(
+            "Requests of one client that wait, subscribing and unsubscribing included; with more, "
+            "nothing is read from that client."
+        ),
+    ] = 8_192
+    client_request_bytes: Annotated[
+        Bytes,
+        option(
+            "Bytes of the frames in which one client's waiting requests came; with more, nothing "
+            "is read from that client."
+        ),
+    ] = 16_777_216
+    request_bytes: Annotated[
+        Bytes,
+        option(
+            "Bytes of the frames in which all clients' waiting requests came; with more, nothing "
+            "is read from clients that have any."
+        ),
+    ] = 268_435_456
+    client_answer_bytes: Annotated[
+        Bytes,
+        option(
+            "Bytes of answers that one client has not read; beyond, nothing is read from it and "
+            "its requests wait. Beyond twice as many, or after twice `limits.keepalive_ms`, the "
+            "client is disconnected, and its session kept if it has one."
+        ),
+    ] = 4_194_304
+    unread_bytes: Annotated[
+        Bytes,
+        option(
+            "Bytes of answers and deliveries that all clients together have not read; beyond, the "
+            "client with the most counts as slow."
+        ),
+    ] = 536_870_912
+    client_queue_messages: Annotated[
+        Quantity,
+        option("Deliveries that wait for one client to read; with more, it counts as slow."),
+    ] = 65_536
+    client_queue_bytes: Annotated[
+        Bytes,
+        option(
+            "Bytes of deliveries that wait for one client to read; with more, it counts as slow."
+        ),
+    ] = 67_108_864
+    slow_client: Annotated[
+        Literal["block", "drop_oldest", "disconnect"],
+        option(
+            "What happens to a slow client: publications wait for it (`block`), its oldest "
+            "deliveries are dropped (`drop_oldest`), or it is disconnected and its session kept "
+            "if it has one (`disconnect`)."
+        ),
+    ] = "disconnect"
+    keepalive_ms: Annotated[
+        int,
+        within(10, KEEPALIVE_MS_MAX, unit="ms"),
+        option(
+            "How often each side of a connection sends something; a peer silent for twice as long "
+            "is considered dead."
+        ),
+    ] = 5_000
+    retry_ms: Annotated[
+        _Milliseconds,
+        option(
+            "The time before the second attempt to connect to a neighbour; it doubles with every "
+            "further attempt, with random jitter."
+        ),
+    ] = 100
+    retry_ms_max: Annotated[
+        _Milliseconds, option("The longest time between two attempts to connect to a neighbour.")
+    ] = 800
+    refused_ms_max: Annotated[
+        _Milliseconds,
+        option("The longest time between two attempts if the neighbour answers and refuses."),
+    ] = 30_000
+    drain_ms: Annotated[
+        int,
+        within(0, unit="ms"),
+        option("How long a broker that stops, or leaves for good, waits for confirmations."),
+    ] = 5_000
+    report_ms: Annotated[
+        _Milliseconds,
+        option(
+            "How often the log names the brokers that are waited for, while a neighbour's tables "
+            "are missing or something of a local client is not settled."
+        ),
+    ] = 30_000
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything about one broker process."""
 
-    id: str
-    listen: Address
-    neighbours: tuple[Neighbour, ...] = ()
-    accept: Accept | None = None
-    """Which brokers may dial in: those that are listed in `neighbours`, or any, up to
-    `limits.neighbours`. By default any on a loopback listener, where only this machine can dial,
-    and the listed ones elsewhere. One that is a neighbour already may always come back."""
-    data: str | None = None
-    """Directory where state is kept; None: nothing is kept."""
-    durability: Literal["process", "power"] = "process"
-    """What state that was kept survives: the end of the process, or a loss of power too."""
-    state_dir: str | None = None
-    """Directory for one small file that says that this broker was here before, and who its
-    neighbours were: without `data` it then waits for all of them after a restart."""
-    http: Address | None = None
-    """Where metrics and health are told."""
-    trace: str | None = None
-    """Directory for trace files."""
-    log: Literal["human", "json"] = "human"
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    core: BrokerConfig = BrokerConfig(probe_cycles=True)
-    limits: Limits = Limits()
+    id: Annotated[_BrokerId, option("The name of this broker in the network.", flag="--id NAME")]
+    listen: Annotated[
+        _HostPort,
+        option(
+            "The address for brokers and clients to connect to; port 0 takes a free one, which the "
+            "ready line prints.",
+            flag="--listen HOST:PORT",
+        ),
+    ]
+    neighbours: Annotated[
+        tuple[_ListedNeighbour, ...],
+        within(0, NEIGHBOURS_MAX),
+        option("The brokers to connect to.", flag="--neighbour [ID@]HOST:PORT"),
+    ] = ()
+    accept: Annotated[
+        Accept | None,
+        option(
+            "Which brokers may connect: those listed in `neighbours`, or any, up to "
+            "`limits.neighbours`. A broker that is a neighbour already may always come back.",
+            otherwise='`"any"` if `listen` is a loopback address, else `"listed"`',
+        ),
+    ] = None
+    data: Annotated[
+        str | None,
+        option(
+            "The directory where state is kept; without one, sessions and undelivered messages are "
+            "lost in a crash.",
+            cleared_by_empty=True,
+            flag="--data DIR",
+        ),
+    ] = None
+    durability: Annotated[
+        Literal["process", "power"],
+        option("What kept state survives: the end of the process, or a loss of power too."),
+    ] = "process"
+    state_dir: Annotated[
+        str | None,
+        option(
+            "The directory for one small file with the names of the broker's neighbours; with it, "
+            "a broker without `data` waits for all of them after a restart.",
+            cleared_by_empty=True,
+            flag="--state-dir DIR",
+        ),
+    ] = None
+    http: Annotated[
+        _HostPort | None,
+        option(
+            "The address of the operations port: metrics, health and commands. Commands are taken "
+            "only on a loopback address.",
+            cleared_by_empty=True,
+            flag="--http HOST:PORT",
+        ),
+    ] = None
+    trace: Annotated[
+        str | None,
+        option(
+            "The directory for trace files, in Parquet.", cleared_by_empty=True, flag="--trace DIR"
+        ),
+    ] = None
+    log: Annotated[Literal["human", "json"], option("The format of the log.", flag="--log")] = (
+        "human"
+    )
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], option("The least severity that is logged.")
+    ] = "info"
+    core: Annotated[BrokerConfig, option("How the broker works.")] = BrokerConfig(probe_cycles=True)
+    limits: Annotated[Limits, option("Bounds of the process.")] = Limits()
 
     def __post_init__(self) -> None:
         if self.accept is None:
             default: Accept = "any" if self.listen.is_loopback else "listed"
             msgspec.structs.force_setattr(self, "accept", default)
+
+
+SETTINGS: Final[dict[str, Option]] = {found.key: found for found in all_options_of(BrokerSettings)}
+"""Every key there is, such as `limits.clients`."""

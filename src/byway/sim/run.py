@@ -20,7 +20,8 @@ from byway.sim.run_metrics import RunMetrics
 from byway.sim.run_summary import numbers_of, unexpected
 from byway.sim.scenario.build import build, plan_of
 from byway.sim.scenario.measure import start_meter
-from byway.sim.scenario.schema import Scenario, microseconds
+from byway.sim.scenario.schema import Scenario
+from byway.sim.scenario.value_types import microseconds
 from byway.trace import TraceWriter
 
 Progress = Callable[[int], None]

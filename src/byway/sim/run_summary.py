@@ -15,7 +15,8 @@ import msgspec
 from byway.sim.meters import Delays, GroupMeasures, Measures
 from byway.sim.oracle.violations import Report, Violations
 from byway.sim.run_metrics import RunMetrics
-from byway.sim.scenario.schema import Expect, Expected
+from byway.sim.scenario.schema import Expect
+from byway.sim.scenario.value_types import Expected
 
 Rows = list[tuple[str, str]]
 

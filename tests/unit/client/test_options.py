@@ -48,10 +48,10 @@ def test_what_is_no_address_is_named(text) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"window": 0}, "window: expected a number from 1 up, found 0"),
+        ({"window": 0}, "window: expected an integer of at least 1, found 0"),
         ({"pending_bytes": -1}, "pending_bytes"),
-        ({"session_ttl": -1.0}, "session_ttl: expected a number from 0 up"),
-        ({"timeout": 0.0}, "timeout: expected a number above 0"),
+        ({"session_ttl": -1.0}, "session_ttl: expected a number of at least 0, found -1.0"),
+        ({"timeout": 0.0}, "timeout: expected a number above 0, found 0.0"),
         ({"retry": float("nan")}, "retry"),
         ({"name": ""}, "name: expected 1 to 200 characters, found 0"),
         ({"name": "\ud800"}, "name: found .* expected Unicode text"),
@@ -65,6 +65,14 @@ def test_a_setting_that_cannot_be_used_is_named(options, says) -> None:
 
     with pytest.raises(ConfigError, match=says):
         asyncio.run(connect())
+
+
+@pytest.mark.parametrize("options", [{"timeout": float("inf")}, {"session_ttl": 3}])
+def test_a_client_may_wait_for_ever_and_for_whole_seconds(options) -> None:
+    async def connect() -> None:
+        byway.connect("byway://127.0.0.1:1", **options)
+
+    asyncio.run(connect())
 
 
 def test_a_client_has_a_name_of_its_own() -> None:

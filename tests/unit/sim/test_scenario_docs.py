@@ -1,4 +1,4 @@
-"""docs/reference/scenarios.md has every key with its default, no other, and its example runs."""
+"""docs/reference/scenarios.md has every kind of fault, message and violation; its example runs."""
 
 import re
 import tomllib
@@ -14,24 +14,11 @@ from byway.sim.oracle.violations import Violations
 from byway.sim.run import run_scenario
 from byway.sim.scenario import Scenario, scenario_of
 from byway.sim.scenario import schema as s
+from byway.sim.scenario.broker_spec import BrokerSpec
 from byway.sim.scenario.build import configs_of, topology_of
+from tests.docs.option_tables import own_default
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/scenarios.md").read_text()
-TABLES = {
-    "The scenario": Scenario,
-    "network": s.Network,
-    "brokers": s.Brokers,
-    "workload": s.Workload,
-    "churn": s.Churn,
-    "unsubscribe": s.UnsubscribeBurst,
-    "moves": s.MovesSpec,
-    "monitor": s.Monitor,
-    "probe": s.Probe,
-    "measure": s.MeasureSpec,
-    "faults_random": s.RandomFaults,
-    "client": s.ClientSpec,
-    "step": s.Step,
-}
 
 
 def rows(title: str) -> list[list[str]]:
@@ -42,35 +29,6 @@ def rows(title: str) -> list[list[str]]:
 
 def words(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
-
-
-def documented_default(cell: str) -> Any:
-    return tomllib.loads(f"x = {words(cell)[0]}")["x"]
-
-
-def own_default(key: str) -> Any:
-    """What a broker does when it is told nothing, in the units of a scenario."""
-    if hasattr(BrokerConfig, key):
-        default = getattr(BrokerConfig(), key)
-        return list(default) if isinstance(default, tuple) else default
-    return getattr(BrokerConfig(), re.sub(r"_s(_max)?$", r"_us\1", key)) / 1_000_000
-
-
-@pytest.mark.parametrize("title", TABLES)
-def test_a_table_has_every_key_with_its_default(title: str) -> None:
-    documented = {words(key)[0]: cell for key, cell, _ in rows(title)}
-    fields = {field.encode_name: field for field in msgspec.structs.fields(TABLES[title])}
-    assert list(documented) == sorted(fields, key=list(documented).index)
-    for key, field in fields.items():
-        cell = documented[key]
-        if field.required:
-            assert cell == "required", key
-        elif title == "brokers" and field.default is None:
-            assert documented_default(cell) == own_default(key), key
-        elif isinstance(field.default, bool | int | float | str):
-            assert documented_default(cell) == field.default, key
-        else:  # a table, or a default that another key decides
-            assert cell != "required", key
 
 
 def test_kinds_of_faults_have_their_keys() -> None:
@@ -84,11 +42,6 @@ def test_kinds_of_faults_have_their_keys() -> None:
     assert f"`factor` (`{s.Slow.__struct_defaults__[0]:g}`)" in told
 
 
-def test_expectations() -> None:
-    fields = [field.encode_name for field in msgspec.structs.fields(s.Expect)]
-    assert [words(row[0])[0] for row in rows("expect")] == fields
-
-
 def test_kinds_of_messages() -> None:
     documented = {kind for row in rows("Messages by kind") for kind in words(row[0])}
     assert documented == {kind.__struct_config__.tag for kind in get_args(Message)}
@@ -97,15 +50,6 @@ def test_kinds_of_messages() -> None:
 def test_kinds_of_violations() -> None:
     documented = [kind for row in rows("Violations by kind") for kind in words(row[0])]
     assert documented == list(Violations.KINDS)
-
-
-def test_brokers_have_the_settings_of_the_core() -> None:
-    settings = {field.name for field in msgspec.structs.fields(s.BrokerSpec)}
-    in_us = {re.sub(r"_us(_max)?$", r"_s\1", name) for name in BrokerConfig.__struct_fields__}
-    assert settings == in_us
-    kind = {f.name: f.type for f in msgspec.inspect.type_info(BrokerConfig).fields}["covering"]
-    own = {f.name: f.type for f in msgspec.inspect.type_info(s.BrokerSpec).fields}["covering"]
-    assert own.types[0] == kind
 
 
 def test_every_setting_reaches_the_broker() -> None:
@@ -117,7 +61,7 @@ def test_every_setting_reaches_the_broker() -> None:
         "selective_similarity": 0.7,
         "merging_false_positives": 0.7,
     }
-    for field in msgspec.structs.fields(s.BrokerSpec):
+    for field in msgspec.structs.fields(BrokerSpec):
         default = own_default(field.name)
         brokers.setdefault(field.name, not default if isinstance(default, bool) else 7)
     topology = {"kind": "chain", "brokers": 1}

@@ -22,7 +22,7 @@ from byway.pipeline.pipeline_errors import SweepError
 from byway.pipeline.schemas import METRICS
 from byway.sim.revision import revision
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
-from byway.sim.scenario.schema import SEED_MAX
+from byway.sim.scenario.value_types import SEED_MAX
 
 RUNS_MAX: Final = 1_000_000
 _KEYS: Final = ("name", "scenario", "seeds", "traces", "set", "grid")

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from byway.model.option_reading import OptionsError, check
 from byway.pipeline.pipeline_errors import WorkloadRequestError
 from byway.sim.scenario import ScenarioError
 from byway.sim.scenario.read import parse_setting
-from byway.sim.scenario.shape import check_shape
 from byway.workload import (
     Clustered,
     CoveringDegree,
@@ -120,10 +120,11 @@ def _parsed(kind: str, generator: type[Generator], text: str) -> tuple[str, Any]
     try:
         setting = parse_setting(text)
         key = ".".join(setting.path)
-        check_shape({key: setting.value}, generator)
-    except ScenarioError as error:
-        reason = f"{error.key}: {error.reason}" if error.key else "expected key=value"
-        raise WorkloadRequestError(f"--set {text}", f"{reason} (of {kind})") from None
+        check(generator, {key: setting.value})
+    except ScenarioError:
+        raise WorkloadRequestError(f"--set {text}", f"expected key=value (of {kind})") from None
+    except OptionsError as error:
+        raise WorkloadRequestError(f"--set {text}", f"{error.problems[0]} (of {kind})") from None
     return key, setting.value
 
 

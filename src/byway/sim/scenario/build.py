@@ -7,9 +7,7 @@ that does, and translates units.
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Final, NamedTuple
 
 from byway.core.broker_config import BrokerConfig
 from byway.model.errors import TopologyError
@@ -23,30 +21,20 @@ from byway.sim.scenario.monitors import start_monitors, start_probes
 from byway.sim.scenario.publishers import start_publishers
 from byway.sim.scenario.random_streams import Purpose, derived_seed, stream
 from byway.sim.scenario.schema import (
-    BrokerSpec,
     Fault,
     Network,
     Scenario,
     ScenarioError,
-    microseconds,
 )
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.steps import start_steps
 from byway.sim.scenario.subscribers import Subscribers
+from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import generator_of
 from byway.sim.topology.topology_spec import from_spec
 from byway.sim.topology.tree import Topology
 from byway.trace import TraceWriter
 
-_TIMES: Final = {
-    "session_ttl_s_max": "session_ttl_us_max",
-    "sync_wait_s": "sync_wait_us",
-    "restore_grace_s": "restore_grace_us",
-    "load_interval_s": "load_interval_us",
-    "statistics_window_s": "statistics_window_us",
-    "retire_interval_s": "retire_interval_us",
-    "retire_after_s": "retire_after_us",
-}
 _NAMED_KEY: Final = re.compile(r"topology key '(\w+)'|(\w+) = .*")
 
 
@@ -123,21 +111,11 @@ def topology_of(scenario: Scenario, seed: int) -> Topology:
 
 def configs_of(scenario: Scenario, topology: Topology) -> dict[str, BrokerConfig]:
     """The settings of each broker: the default, what all have, what it has itself."""
-    common = _config(BrokerConfig(), scenario.brokers)
+    common = scenario.brokers.applied_to(BrokerConfig())
     at = scenario.brokers.at
-    return {name: _config(common, at[name]) if name in at else common for name in topology.brokers}
-
-
-def _config(config: BrokerConfig, settings: BrokerSpec) -> BrokerConfig:
-    """`config` with what is given; the broker counts times in microseconds."""
-    changed: dict[str, Any] = {}
-    for field in msgspec.structs.fields(BrokerSpec):
-        given = getattr(settings, field.name)
-        if given is not None and field.name in _TIMES:
-            changed[_TIMES[field.name]] = microseconds(given)
-        elif given is not None:
-            changed[field.name] = given
-    return msgspec.structs.replace(config, **changed)
+    return {
+        name: at[name].applied_to(common) if name in at else common for name in topology.brokers
+    }
 
 
 def network_of(network: Network) -> NetworkOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from byway.model.errors import TopologyError
+from byway.model.options import joined
 from byway.sim.scenario.places import check_broker
 from byway.sim.scenario.schema import (
     Crash,
@@ -16,7 +17,6 @@ from byway.sim.scenario.schema import (
     ScenarioError,
     Slow,
 )
-from byway.sim.scenario.shape import joined
 from byway.sim.scenario.times import check_before_end
 from byway.sim.topology.tree import Topology
 

@@ -21,10 +21,10 @@ from byway.sim.scenario.schema import (
     Scenario,
     ScenarioError,
     Slow,
-    microseconds,
 )
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.times import window_of
+from byway.sim.scenario.value_types import microseconds
 from byway.sim.topology.tree import Topology
 
 _TRIES: Final = 100  # to find a time and a place for a fault that no other has

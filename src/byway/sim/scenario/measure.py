@@ -18,8 +18,9 @@ from byway.sim.scenario.build import BuiltScenario
 from byway.sim.scenario.monitors import PROBES, probes_asked_us
 from byway.sim.scenario.places import group_of
 from byway.sim.scenario.random_streams import Purpose, derived_seed
-from byway.sim.scenario.schema import MeasureSpec, Scenario, microseconds
+from byway.sim.scenario.schema import MeasureSpec, Scenario
 from byway.sim.scenario.stage import Stage
+from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import generator_of
 
 

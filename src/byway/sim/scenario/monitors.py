@@ -15,8 +15,9 @@ from byway.model import Filter, parse
 from byway.sim.engine.sim_client import SimClient
 from byway.sim.scenario.places import brokers_of
 from byway.sim.scenario.random_streams import Purpose
-from byway.sim.scenario.schema import Monitor, Probe, microseconds
+from byway.sim.scenario.schema import Monitor, Probe
 from byway.sim.scenario.stage import Stage
+from byway.sim.scenario.value_types import microseconds
 
 PROBE_FILTER: Final = "probe = TRUE"
 PROBES: Final = "probe-p"

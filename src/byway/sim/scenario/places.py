@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from byway.model.errors import TopologyError, shortened
-from byway.sim.scenario.schema import Place, ScenarioError
-from byway.sim.scenario.shape import joined
+from byway.model.options import joined
+from byway.sim.scenario.schema import ScenarioError
+from byway.sim.scenario.value_types import Place
 from byway.sim.topology.tree import Topology
 
 

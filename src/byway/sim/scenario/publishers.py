@@ -10,8 +10,9 @@ import msgspec
 from byway.model.messages import Body
 from byway.model.values import Value
 from byway.sim.scenario.random_streams import Purpose, poisson_times_us, regular_times_us
-from byway.sim.scenario.schema import Workload, microseconds
+from byway.sim.scenario.schema import Workload
 from byway.sim.scenario.stage import Stage, names_of
+from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import advertisements
 from byway.workload import Generator, StockQuotes
 

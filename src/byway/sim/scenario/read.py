@@ -1,7 +1,7 @@
 """Reading: a TOML file, and settings of the command line over it, become a `Scenario`.
 
 It decides how files and settings are read and whom a fault is blamed on. What keys there are is in
-`schema`, how they are checked in `shape` and `check`.
+`schema`, how they are checked in `model.option_reading` and `check`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
+from byway.model.option_reading import OptionsError, Problem
+from byway.model.option_reading import read as read_options
+from byway.model.options import joined
 from byway.sim.scenario.check import check_scenario
 from byway.sim.scenario.schema import Scenario, ScenarioError
-from byway.sim.scenario.shape import check_shape, joined
 
 FILE_BYTES_MAX: Final = 16_777_216
 
@@ -48,18 +48,31 @@ def read_scenario(path: str | os.PathLike[str], settings: Sequence[str] = ()) ->
     try:
         return scenario_of(data)
     except ScenarioError as error:
-        raise error.said_by(source_of(error.key, str(path), changes)) from None
+        raise blamed(error, str(path), changes) from None
 
 
 def scenario_of(data: dict[str, Any]) -> Scenario:
     """The scenario that plain data describes, checked as far as it can be without a seed."""
-    check_shape(data, Scenario)
-    scenario = msgspec.convert(data, Scenario)
+    try:
+        scenario = read_options(Scenario, data)
+    except OptionsError as error:
+        raise ScenarioError.of(error.problems) from None
     check_scenario(scenario)
     return scenario
 
 
-def source_of(key: str, path: str, settings: Sequence[Setting]) -> str:
+def blamed(error: ScenarioError, path: str, settings: Sequence[Setting]) -> ScenarioError:
+    """The same error; each problem says which setting is to blame, or else the file."""
+    return ScenarioError.of([_blamed(problem, path, settings) for problem in error.problems])
+
+
+def _blamed(problem: Problem, path: str, settings: Sequence[Setting]) -> Problem:
+    if problem.source:
+        return problem
+    return problem._replace(source=_source_of(problem.key, path, settings))
+
+
+def _source_of(key: str, path: str, settings: Sequence[Setting]) -> str:
     """Who said what stands at a key: the last setting above or below it, or else the file."""
     at = tuple(key.split("."))
     for setting in reversed(settings):

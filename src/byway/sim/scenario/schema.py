@@ -1,385 +1,564 @@
-"""Schema: what a scenario file can say, as structs with a type, a bound and a default for each key.
+"""Schema: what a scenario file can say, as structs whose fields declare its keys.
 
-Nothing is read, drawn or run here. Times are in seconds, as in the file. A scenario is plain data;
-with a seed it determines a run.
+Nothing is read, drawn or run here. A scenario is plain data; with a seed it determines a run. Times
+are in seconds, as in the file. The options of brokers are derived in `broker_spec`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-import msgspec
-from msgspec import Meta
+from msgspec import field
 
 from byway.model.errors import BywayError
+from byway.model.option_reading import Problem
+from byway.model.options import Share, option, within
+from byway.sim.scenario.broker_spec import BrokerSpec
+from byway.sim.scenario.value_types import (
+    SEED_MAX,
+    ByteRate,
+    Count,
+    Expected,
+    Factor,
+    MessageRate,
+    Milliseconds,
+    Name,
+    Names,
+    Place,
+    Quantity,
+    Rate,
+    Seconds,
+    Span,
+    Table,
+)
 
-TIME_S_MAX: Final = 10_000_000.0  # about 115 days
-SEED_MAX: Final = 2**32 - 1
-COUNT_MAX: Final = 10_000_000
-
-Seconds = Annotated[float, Meta(ge=0, le=TIME_S_MAX)]
-Span = Annotated[float, Meta(gt=0, le=TIME_S_MAX)]
-Milliseconds = Annotated[float, Meta(ge=0, le=3_600_000)]
-Rate = Annotated[float, Meta(ge=0, le=1_000_000)]
-Limit = Annotated[float, Meta(gt=0, le=1e15)]
-Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
-Quantity = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
-Bound = Annotated[int, Meta(ge=1, le=2**53)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Factor = Annotated[float, Meta(ge=1, le=1_000_000)]
-Name = Annotated[str, Meta(min_length=1, max_length=255)]
-Names = Annotated[tuple[Name, ...], Meta(min_length=1)]
-Place = Name | Names
-"""Which brokers: `all`, `leaves`, `inner`, `random`, the name of a role, or their own names."""
-Expected = float | tuple[float, float]
-"""A number, or the least and the most that it may be."""
+_WARMUP_END = "the end of the warm-up"
+_RUN_END = "the end of the run"
 
 
 class ScenarioError(BywayError, ValueError):
-    """A scenario that cannot be run, with the key at fault; `source` is who said it, if known."""
+    """A scenario that cannot be run, with the key at fault; `source` is who said it, if known.
 
-    def __init__(self, key: str, reason: str, source: str = "") -> None:
+    `further` are other problems of the same scenario.
+    """
+
+    def __init__(
+        self, key: str, reason: str, source: str = "", further: Sequence[Problem] = ()
+    ) -> None:
         self.key = key
         self.reason = reason
         self.source = source
-        super().__init__(key, reason, source)
+        self.further = tuple(further)
+        super().__init__(key, reason, source, self.further)
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem]) -> ScenarioError:
+        """One error with all that is wrong."""
+        return cls(*problems[0], problems[1:])
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All that is wrong."""
+        return [Problem(self.key, self.reason, self.source), *self.further]
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.source, self.key, self.reason) if part)
-
-    def said_by(self, source: str) -> ScenarioError:
-        """The same fault, with who said it."""
-        return ScenarioError(self.key, self.reason, source)
+        return "\n".join(map(str, self.problems))
 
 
-class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
+class Network(Table, frozen=True, kw_only=True):
+    """What carries messages between brokers. A limit that is not given does not exist."""
 
-
-class Network(_Table, frozen=True, kw_only=True):
-    """What carries messages between brokers. A cap that is not given does not exist."""
-
-    latency_ms: Milliseconds | None = None
-    """Of every link; not given: what the topology says."""
-    bandwidth_bytes_per_s: Limit | None = None
-    """Of each direction of a link."""
-    uplink_bytes_per_s: Limit | None = None
-    """Of a broker, shared by all it sends."""
-    uplink_messages_per_s: Limit | None = None
-    reconnect_ms: Milliseconds = 100.0
-    """From both ends of a link being up to their connection."""
-    reattach_ms: Milliseconds = 100.0
-    """From a home broker being up to its clients' return."""
-
-
-class BrokerSpec(_Table, frozen=True, kw_only=True):
-    """Settings of a broker; what is not given is the broker's own default."""
-
-    covering: Literal["none", "active", "lazy", "packing", "incremental", "selective"] | None = None
-    incremental_bursts: tuple[Count, Count] | None = None
-    incremental_similarities: tuple[Share, Share] | None = None
-    selective_similarity: Share | None = None
-    selective_count_min: Count | None = None
-    pruning_samples_min: Bound | None = None
-    statistics_max: Annotated[int, Meta(ge=2, le=2**53)] | None = None
-    statistics_window_s: Seconds | None = None
-    congestion_queue: Count | None = None
-    merging: bool | None = None
-    merging_false_positives: Share | None = None
-    retire_interval_s: Seconds | None = None
-    retire_batch: Count | None = None
-    retire_after_s: Seconds | None = None
-    preserved_max: Count | None = None
-    conformance: bool | None = None
-    hops_max: Bound | None = None
-    probe_cycles: bool | None = None
-    body_bytes_max: Bound | None = None
-    data_window: Bound | None = None
-    publishers_max: Bound | None = None
-    session_ttl_s_max: Seconds | None = None
-    session_messages_max: Bound | None = None
-    session_bytes_max: Bound | None = None
-    sessions_max: Bound | None = None
-    sessions_bytes_max: Bound | None = None
-    client_entries_max: Bound | None = None
-    client_filter_bytes_max: Bound | None = None
-    local_entries_max: Bound | None = None
-    local_filter_bytes_max: Bound | None = None
-    sync_wait_s: Seconds | None = None
-    restore_grace_s: Seconds | None = None
-    load_interval_s: Seconds | None = None
-    load_radius: Bound | None = None
+    latency_ms: Annotated[
+        Milliseconds | None, option("The latency of every link.", otherwise="the topology's")
+    ] = None
+    bandwidth_bytes_per_s: Annotated[
+        ByteRate | None,
+        option("The bandwidth of each direction of each link.", otherwise="no limit"),
+    ] = None
+    uplink_bytes_per_s: Annotated[
+        ByteRate | None,
+        option("The bandwidth of each broker, shared by all its links.", otherwise="no limit"),
+    ] = None
+    uplink_messages_per_s: Annotated[
+        MessageRate | None,
+        option("The messages that each broker can send, over all its links.", otherwise="no limit"),
+    ] = None
+    reconnect_ms: Annotated[
+        Milliseconds,
+        option("The time until the ends of a broken link are connected again, once both are up."),
+    ] = 100.0
+    reattach_ms: Annotated[
+        Milliseconds, option("The time from a broker's restart to the return of its clients.")
+    ] = 100.0
 
 
 class Brokers(BrokerSpec, frozen=True, kw_only=True):
-    """Settings of all brokers, and in `at` those of some, by name, that differ."""
+    """Options of all brokers, and in `at` those of single brokers that differ."""
 
-    profile: Name = "instant"
-    """How long brokers work at a message."""
-    instant_until_s: Seconds = 0.0
-    """Before this nothing takes them any time: tables are there when things begin."""
-    at: dict[str, BrokerSpec] = {}
+    profile: Annotated[
+        Name,
+        option(
+            "How long a broker works at a message: `instant`, `paper`, `paper-slow` or `measured`."
+        ),
+    ] = "instant"
+    instant_until_s: Annotated[
+        Seconds,
+        option(
+            "Before this time brokers take no time for anything, so that tables are complete when "
+            "the measured part begins."
+        ),
+    ] = 0.0
+    at: Annotated[
+        dict[str, BrokerSpec], option("Options of single brokers, in tables by name.")
+    ] = field(default_factory=dict)
 
 
-class Workload(_Table, frozen=True, kw_only=True):
+class Workload(Table, frozen=True, kw_only=True):
     """Generated clients: who subscribes to what, and who publishes what, where and when."""
 
-    kind: Literal["siena", "zipf", "covering", "stocks", "workflow"]
-    parameters: dict[str, Any] = {}
-    """Of the generator; its seed comes from the run's unless given."""
-    subscriptions: Count = 1_000
-    subscribers: Quantity | None = None
-    """Clients that share the subscriptions; not given: one for each."""
-    subscribers_at: Place = "all"
-    order: Literal["given", "shuffled", "groups"] = "given"
-    """Of the generator's subscriptions, as they arrive; groups (covering only): one after another,
-    each shuffled."""
-    roots_after: Share = 0.0
-    """Of `shuffled` subscriptions, the share that comes before the first root (covering only), of
-    `groups` the share of each that comes before its root; but roots of groups in clusters come
-    first."""
-    clusters: Literal["none", "siblings", "brokers"] = "none"
-    """Where groups are (covering only): anywhere, or each among brokers of one neighbour, or at one
-    broker."""
-    scattered_groups: Count = 0
-    """So many groups, the first ones, are anywhere all the same."""
-    roots_at: Place | None = None
-    """Where roots of groups that are anywhere are; not given: anywhere."""
-    subscribe_at_s: Seconds = 0.0
-    subscribe_for_s: Seconds = 0.0
-    """The span over which subscriptions arrive, evenly."""
-    session_ttl_s: Seconds = 0.0
-    """For how long a home broker keeps the session of a client that vanished."""
-    publishers: Count = 1
-    publishers_at: Place = "all"
-    advertise: Literal["any", "symbols"] = "any"
-    """Each publisher anything, or (stocks only) each its own share of the symbols."""
-    rate_per_s: Rate | None = None
-    """Publications of all publishers together."""
-    rate_per_publisher_per_s: Rate | None = None
-    publish_for_s: Seconds | None = None
-    """From the end of the warm-up on; not given: to the end of the run."""
-    arrivals: Literal["regular", "poisson"] = "regular"
-    burst: Quantity = 1
-    """Publications that come at the same time, as when a market ticks; the rate stays the same."""
-    payload_bytes: Annotated[int, Meta(ge=0, le=1_048_576)] = 0
+    kind: Annotated[
+        Literal["siena", "zipf", "covering", "stocks", "workflow"],
+        option("The generator of subscriptions and publications."),
+    ]
+    parameters: Annotated[
+        dict[str, Any],
+        option(
+            "The generator's own parameters. Unless given, its `seed` is derived from the seed of "
+            "the run, and the `count` of `covering` is `subscriptions`."
+        ),
+    ] = field(default_factory=dict)
+    subscriptions: Annotated[
+        Count,
+        option(
+            "The number of subscriptions; number n belongs to subscriber n modulo `subscribers`."
+        ),
+    ] = 1_000
+    subscribers: Annotated[
+        Quantity | None,
+        option("The number of clients that share the subscriptions.", otherwise="`subscriptions`"),
+    ] = None
+    subscribers_at: Annotated[Place, option("The place of the subscribers.")] = "all"
+    order: Annotated[
+        Literal["given", "shuffled", "groups"],
+        option(
+            "The order in which subscriptions arrive: as generated, shuffled, or, for kind "
+            "`covering`, one group after another, each shuffled."
+        ),
+    ] = "given"
+    roots_after: Annotated[
+        Share,
+        option(
+            "For kind `covering`: the share of `shuffled` subscriptions that come before the first "
+            "root, or of each of the `groups` that come before its root. Roots of groups in "
+            "clusters always come first."
+        ),
+    ] = 0.0
+    clusters: Annotated[
+        Literal["none", "siblings", "brokers"],
+        option(
+            "For kind `covering`: where a group is, a root with all that it covers. Anywhere "
+            "(`none`), at one random broker (`brokers`), or at brokers with a common neighbour "
+            "(`siblings`)."
+        ),
+    ] = "none"
+    scattered_groups: Annotated[
+        Count, option("The number of groups, the first ones, that are anywhere despite `clusters`.")
+    ] = 0
+    roots_at: Annotated[
+        Place | None,
+        option("The place of the roots of groups outside clusters.", otherwise="anywhere"),
+    ] = None
+    subscribe_at_s: Annotated[Seconds, option("When the first subscription arrives.")] = 0.0
+    subscribe_for_s: Annotated[
+        Seconds,
+        option("The time over which subscriptions arrive, evenly; with 0 all arrive at once."),
+    ] = 0.0
+    session_ttl_s: Annotated[
+        Seconds,
+        option("How long a broker keeps the session of a generated client that disconnected."),
+    ] = 0.0
+    publishers: Annotated[Count, option("The number of publishers.")] = 1
+    publishers_at: Annotated[Place, option("The place of the publishers.")] = "all"
+    advertise: Annotated[
+        Literal["any", "symbols"],
+        option(
+            "What each publisher advertises: anything, or, for kind `stocks`, quotes of its share "
+            "of the symbols, which are also what it publishes."
+        ),
+    ] = "any"
+    rate_per_s: Annotated[
+        Rate | None,
+        option("The publications of all publishers together.", otherwise="nothing is published"),
+    ] = None
+    rate_per_publisher_per_s: Annotated[
+        Rate | None,
+        option(
+            "The publications of each publisher; only one of the two rates may be given.",
+            otherwise="`rate_per_s`",
+        ),
+    ] = None
+    publish_for_s: Annotated[
+        Seconds | None,
+        option("How long publishers publish, from `warmup_s` on.", otherwise=_RUN_END),
+    ] = None
+    arrivals: Annotated[
+        Literal["regular", "poisson"],
+        option(
+            "When publications come: at equal distances, publishers in turn, or at random times."
+        ),
+    ] = "regular"
+    burst: Annotated[
+        Quantity,
+        option("Publications that come at the same time; the rate stays the same."),
+    ] = 1
+    payload_bytes: Annotated[
+        int,
+        within(0, 1_048_576, unit="bytes"),
+        option("The data in each publication besides its attributes."),
+    ] = 0
 
 
-class Churn(_Table, frozen=True, kw_only=True):
-    """Subscribers that change their minds, or vanish and return, at random times."""
+class Churn(Table, frozen=True, kw_only=True):
+    """Subscribers that subscribe, unsubscribe, or disconnect for a while, at random times."""
 
-    from_s: Seconds | None = None
-    """Not given: the end of the warm-up."""
-    to_s: Seconds | None = None
-    """Not given: the end of the run."""
-    subscribe_per_s: Rate = 0.0
-    unsubscribe_per_s: Rate = 0.0
-    vanish_per_s: Rate = 0.0
-    away_s_min: Seconds = 0.5
-    away_s_max: Seconds = 2.0
+    from_s: Annotated[Seconds | None, option("When churn begins.", otherwise=_WARMUP_END)] = None
+    to_s: Annotated[Seconds | None, option("When churn ends.", otherwise=_RUN_END)] = None
+    subscribe_per_s: Annotated[
+        Rate,
+        option(
+            "New subscriptions, with the filters that follow those of the workload, by any "
+            "connected subscriber."
+        ),
+    ] = 0.0
+    unsubscribe_per_s: Annotated[Rate, option("Subscriptions that end, any of those in force.")] = (
+        0.0
+    )
+    vanish_per_s: Annotated[Rate, option("Subscribers whose connection breaks.")] = 0.0
+    away_s_min: Annotated[
+        Seconds, option("The shortest time that such a subscriber stays away.")
+    ] = 0.5
+    away_s_max: Annotated[
+        Seconds,
+        option("The longest time that such a subscriber stays away; all are back at the end."),
+    ] = 2.0
 
 
-class UnsubscribeBurst(_Table, frozen=True, kw_only=True):
+class UnsubscribeBurst(Table, frozen=True, kw_only=True):
     """Many unsubscriptions in a row."""
 
-    at_s: Seconds
-    count: Quantity
-    gap_s: Seconds = 0.0
-    which: Literal["broadest", "random", "roots"] = "random"
-    """Those that cover the most others, any, or the generator's first roots (covering only)."""
+    at_s: Annotated[Seconds, option("When the first unsubscription happens.")]
+    count: Annotated[
+        Quantity, option("The number of unsubscriptions; fewer if fewer are in force.")
+    ]
+    gap_s: Annotated[Seconds, option("The time between two unsubscriptions.")] = 0.0
+    which: Annotated[
+        Literal["broadest", "random", "roots"],
+        option(
+            "Which subscriptions end: those that cover the most others when the burst begins, any, "
+            "or the first roots of kind `covering`."
+        ),
+    ] = "random"
 
 
-class MovesSpec(_Table, frozen=True, kw_only=True):
+class MovesSpec(Table, frozen=True, kw_only=True):
     """Subscriptions of the workload that end at one broker and begin at another."""
 
-    per_s: Rate
-    from_s: Seconds | None = None
-    """Not given: the end of the warm-up."""
-    to_s: Seconds | None = None
-    """Not given: the end of the run."""
-    within: Name | None = None
-    """The beginning of the names of roles: a move stays among the brokers of one of these."""
+    per_s: Annotated[Rate, option("The subscriptions that move.")]
+    from_s: Annotated[Seconds | None, option("When moves begin.", otherwise=_WARMUP_END)] = None
+    to_s: Annotated[Seconds | None, option("When moves end.", otherwise=_RUN_END)] = None
+    within: Annotated[
+        Name | None,
+        option(
+            "How names of roles begin: a subscription stays among the brokers of such a role, such "
+            'as `region-2` for `"region"`.',
+            otherwise="everywhere",
+        ),
+    ] = None
 
 
-class Monitor(_Table, frozen=True, kw_only=True):
-    """A subscriber who asks for much, leaves, and comes again somewhere else."""
+class Monitor(Table, frozen=True, kw_only=True):
+    """A subscriber with a broad filter that leaves and comes again at another broker."""
 
-    filter: str
-    at: Place
-    """Its brokers, one after another."""
-    from_s: Seconds
-    stay_s: Span
-    away_s: Seconds = 0.0
-    """Between leaving a broker and coming to the next."""
+    filter: Annotated[str, option("The filter of its subscription.")]
+    at: Annotated[
+        Place,
+        option(
+            "The place of the monitor: its brokers, one after another and again; `random`: all, in "
+            "a random order."
+        ),
+    ]
+    from_s: Annotated[Seconds, option("When it comes first.")]
+    stay_s: Annotated[Span, option("How long it stays at a broker.")]
+    away_s: Annotated[
+        Seconds, option("The time between leaving a broker and coming to the next.")
+    ] = 0.0
 
 
-class Probe(_Table, frozen=True, kw_only=True):
+class Probe(Table, frozen=True, kw_only=True):
     """Publications whose delays are measured apart, to one subscriber at each of some brokers."""
 
-    at_s: Seconds
-    count: Quantity = 300
-    gap_s: Seconds = 0.4
-    publishers_at: Place = "all"
-    subscribers_at: Place = "all"
+    at_s: Annotated[Seconds, option("When the first probe is published.")]
+    count: Annotated[Quantity, option("The number of probes.")] = 300
+    gap_s: Annotated[Seconds, option("The time between two probes.")] = 0.4
+    publishers_at: Annotated[
+        Place, option("The place of the publishers: one at each of these brokers, in turn.")
+    ] = "all"
+    subscribers_at: Annotated[
+        Place, option("The place of the subscribers: one at each of these brokers.")
+    ] = "all"
 
 
-class MeasureSpec(_Table, frozen=True, kw_only=True):
+class MeasureSpec(Table, frozen=True, kw_only=True):
     """What is measured in a part of the run, for groups of brokers."""
 
-    from_s: Seconds
-    to_s: Seconds | None = None
-    """Not given: the end of the run. Publications after it do not count."""
-    tables_from_s: Seconds | None = None
-    """From when on tables are averaged; not given: `from_s`."""
-    at: tuple[Name, ...] = ()
-    """Besides all brokers: roles, or brokers, each measured for itself."""
+    from_s: Annotated[
+        Seconds,
+        option("When measuring begins; earlier publications do not count for delays."),
+    ]
+    to_s: Annotated[
+        Seconds | None,
+        option(
+            "Publications after this do not count for delays, and tables are no longer averaged; "
+            "everything else is counted to the very end.",
+            otherwise=_RUN_END,
+        ),
+    ] = None
+    tables_from_s: Annotated[
+        Seconds | None, option("From when on tables are averaged.", otherwise="`from_s`")
+    ] = None
+    at: Annotated[
+        tuple[Name, ...],
+        option("Roles or brokers that are measured by themselves, besides `all`."),
+    ] = ()
 
 
-class Crash(_Table, frozen=True, kw_only=True, tag_field="kind", tag="crash"):
+class Crash(Table, frozen=True, kw_only=True, tag_field="kind", tag="crash"):
     """A broker stops, and starts again."""
 
-    at_s: Seconds
-    for_s: Span
-    broker: Name
-    stored: bool = False
-    """Whether it finds its state again."""
+    at_s: Annotated[Seconds, option("When the broker stops.")]
+    for_s: Annotated[Span, option("How long it is down.")]
+    broker: Annotated[Name, option("The broker.")]
+    stored: Annotated[bool, option("Whether it starts again with the state that it had.")] = False
 
 
-class Cut(_Table, frozen=True, kw_only=True, tag_field="kind", tag="cut"):
+class Cut(Table, frozen=True, kw_only=True, tag_field="kind", tag="cut"):
     """The connection between two neighbours breaks."""
 
-    at_s: Seconds
-    for_s: Span
-    link: tuple[Name, Name]
+    at_s: Annotated[Seconds, option("When the connection breaks.")]
+    for_s: Annotated[Span, option("How long it stays broken.")]
+    link: Annotated[tuple[Name, Name], option("The two neighbours.")]
 
 
-class Partition(_Table, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
+class Partition(Table, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
     """Some brokers lose their connections to all others."""
 
-    at_s: Seconds
-    for_s: Span
-    brokers: Names
+    at_s: Annotated[Seconds, option("When the connections break.")]
+    for_s: Annotated[Span, option("How long they stay broken.")]
+    brokers: Annotated[Names, option("The brokers on one side.")]
 
 
-class Delay(_Table, frozen=True, kw_only=True, tag_field="kind", tag="delay"):
+class Delay(Table, frozen=True, kw_only=True, tag_field="kind", tag="delay"):
     """A link is slower than it was, in both directions."""
 
-    at_s: Seconds
-    for_s: Span
-    link: tuple[Name, Name]
-    extra_ms: Milliseconds = 100.0
+    at_s: Annotated[Seconds, option("When the link becomes slower.")]
+    for_s: Annotated[Span, option("How long it is slower.")]
+    link: Annotated[tuple[Name, Name], option("The two neighbours.")]
+    extra_ms: Annotated[Milliseconds, option("The additional latency.")] = 100.0
 
 
-class Slow(_Table, frozen=True, kw_only=True, tag_field="kind", tag="slow"):
+class Slow(Table, frozen=True, kw_only=True, tag_field="kind", tag="slow"):
     """A broker works more slowly."""
 
-    at_s: Seconds
-    for_s: Span
-    broker: Name
-    factor: Factor = 10.0
+    at_s: Annotated[Seconds, option("When the broker becomes slower.")]
+    for_s: Annotated[Span, option("How long it is slower.")]
+    broker: Annotated[Name, option("The broker.")]
+    factor: Annotated[Factor, option("How many times as long it takes for everything.")] = 10.0
 
 
 Fault = Crash | Cut | Partition | Delay | Slow
 
 
-class RandomFaults(_Table, frozen=True, kw_only=True):
+class RandomFaults(Table, frozen=True, kw_only=True):
     """How many faults of each kind are drawn from the seed, and how they are."""
 
-    crashes: Count = 0
-    cuts: Count = 0
-    partitions: Count = 0
-    delays: Count = 0
-    slows: Count = 0
-    from_s: Seconds | None = None
-    """Not given: the end of the warm-up."""
-    to_s: Seconds | None = None
-    """Not given: the end of the run."""
-    for_s_min: Span = 0.5
-    for_s_max: Span = 2.0
-    brokers: Place = "all"
-    """Which may crash or be slow."""
-    stored: Literal["never", "always", "random"] = "random"
-    extra_ms: Milliseconds = 100.0
-    factor: Factor = 10.0
+    crashes: Annotated[Count, option("The number of crashes.")] = 0
+    cuts: Annotated[Count, option("The number of cuts, of any links.")] = 0
+    partitions: Annotated[
+        Count, option("The number of partitions, each of all brokers beyond some link.")
+    ] = 0
+    delays: Annotated[Count, option("The number of delays, of any links.")] = 0
+    slows: Annotated[Count, option("The number of times that a broker is slow.")] = 0
+    from_s: Annotated[
+        Seconds | None, option("No fault begins before this.", otherwise=_WARMUP_END)
+    ] = None
+    to_s: Annotated[
+        Seconds | None, option("All faults have ended by this time.", otherwise=_RUN_END)
+    ] = None
+    for_s_min: Annotated[Span, option("The shortest duration of a fault.")] = 0.5
+    for_s_max: Annotated[Span, option("The longest duration of a fault.")] = 2.0
+    brokers: Annotated[Place, option("The place of the brokers that may crash or be slow.")] = "all"
+    stored: Annotated[
+        Literal["never", "always", "random"],
+        option("Whether a broker that crashed starts again with the state that it had."),
+    ] = "random"
+    extra_ms: Annotated[Milliseconds, option("The additional latency of delays.")] = 100.0
+    factor: Annotated[
+        Factor, option("How many times as long a slow broker takes for everything.")
+    ] = 10.0
 
 
-class ClientSpec(_Table, frozen=True, kw_only=True):
-    """A client of one's own, for `Step`s."""
+class ClientSpec(Table, frozen=True, kw_only=True):
+    """A client that the scenario names, for its steps."""
 
-    name: Name
-    broker: Name
-    session_ttl_s: Seconds = 0.0
-
-
-class Step(_Table, frozen=True, kw_only=True, rename={"come_back": "return"}):
-    """One thing that a client of one's own does."""
-
-    at_s: Seconds
-    client: Name
-    advertise: str | None = None
-    subscribe: str | None = None
-    name: Name | None = None
-    """Of what is advertised or subscribed to; not given: `a` or `s`."""
-    unadvertise: Name | None = None
-    unsubscribe: Place | None = None
-    publish: dict[str, bool | int | float | str] | None = None
-    data: str | None = None
-    """The payload of what is published."""
-    vanish: bool | None = None
-    come_back: bool | None = None
-    leave: bool | None = None
+    name: Annotated[Name, option("The name of the client.")]
+    broker: Annotated[Name, option("Its home broker.")]
+    session_ttl_s: Annotated[
+        Seconds, option("How long its broker keeps its session after it disconnected.")
+    ] = 0.0
 
 
-class Expect(_Table, frozen=True, kw_only=True, rename={"yield_": "yield"}):
+class Step(Table, frozen=True, kw_only=True, rename={"come_back": "return"}):
+    """One thing that a client of the scenario does."""
+
+    at_s: Annotated[Seconds, option("When the step is taken.")]
+    client: Annotated[Name, option("The client that takes it.")]
+    advertise: Annotated[
+        str | None,
+        option("A filter of what the client may publish from now on; `ANY` for anything."),
+    ] = None
+    subscribe: Annotated[str | None, option("A filter of what the client wants.")] = None
+    name: Annotated[
+        Name | None,
+        option(
+            "The name of the advertisement or the subscription; a subscription under a name in use "
+            "replaces the filter.",
+            otherwise='`"a"` or `"s"`',
+        ),
+    ] = None
+    unadvertise: Annotated[Name | None, option("The name of an advertisement that ends.")] = None
+    unsubscribe: Annotated[
+        Place | None, option("The name of a subscription that ends, or an array of them.")
+    ] = None
+    publish: Annotated[
+        dict[str, bool | int | float | str] | None,
+        option('The attributes of a publication: `{ price = 120, symbol = "ABC" }`.'),
+    ] = None
+    data: Annotated[str | None, option("The payload of what is published.")] = None
+    vanish: Annotated[bool | None, option("With `true` the client's connection breaks.")] = None
+    come_back: Annotated[bool | None, option("With `true` the client connects again.")] = None
+    leave: Annotated[
+        bool | None,
+        option("With `true` the client leaves for good, and everything it had ends."),
+    ] = None
+
+
+class Expect(Table, frozen=True, kw_only=True, rename={"yield_": "yield"}):
     """What must hold at the end, besides what is always checked."""
 
-    publications: Expected | None = None
-    deliveries: Expected | None = None
-    matched_brokers: Expected | None = None
-    pure_forwarders: Expected | None = None
-    yield_: Expected | None = None
-    mean_hops: Expected | None = None
-    mean_delay_ms: Expected | None = None
-    messages: Expected | None = None
-    messages_by_kind: dict[str, Expected] = {}
-    peak_queue: Expected | None = None
-    table_entries: Expected | None = None
-    received: dict[str, Expected] = {}
-    """Deliveries by client."""
+    publications: Annotated[Expected | None, option("Publications accepted by home brokers.")] = (
+        None
+    )
+    deliveries: Annotated[Expected | None, option("Pairs of a publication and a client.")] = None
+    matched_brokers: Annotated[
+        Expected | None, option("Pairs of a publication and a broker with a local match.")
+    ] = None
+    pure_forwarders: Annotated[
+        Expected | None,
+        option(
+            "Pairs of a publication and a broker that handled it without a local match, the "
+            "publisher's broker apart."
+        ),
+    ] = None
+    yield_: Annotated[
+        Expected | None,
+        option("The share of `matched_brokers` in the sum of it and `pure_forwarders`."),
+    ] = None
+    mean_hops: Annotated[
+        Expected | None, option("The links between brokers that a delivery travelled, on average.")
+    ] = None
+    mean_delay_ms: Annotated[
+        Expected | None,
+        option("The time from the publisher's broker to the subscriber, on average."),
+    ] = None
+    messages: Annotated[
+        Expected | None,
+        option("Messages between brokers, without link acknowledgements."),
+    ] = None
+    messages_by_kind: Annotated[
+        dict[str, Expected], option("The same by kind of message, in a table.")
+    ] = field(default_factory=dict)
+    peak_queue: Annotated[
+        Expected | None, option("The most messages that waited at one broker at one time.")
+    ] = None
+    table_entries: Annotated[
+        Expected | None, option("Subscriptions in the tables of all brokers at the end.")
+    ] = None
+    received: Annotated[dict[str, Expected], option("Deliveries by `[[client]]`, in a table.")] = (
+        field(default_factory=dict)
+    )
 
 
-class Scenario(_Table, frozen=True, kw_only=True):
+class Scenario(Table, frozen=True, kw_only=True):
     """A whole scenario file."""
 
-    name: Name
-    about: str = ""
-    seed: Annotated[int, Meta(ge=0, le=SEED_MAX)] = 1
-    duration_s: Span = 10.0
-    warmup_s: Seconds = 0.0
-    """When generated publishers begin, and churn and random faults unless they say otherwise."""
-    quiet_s: Seconds = 120.0
-    """How long the network may take after the end until nothing is under way."""
-    sample_s: Span = 1.0
-    """Between two samples of queues and tables."""
-    compare_tables: bool = True
-    """Whether tables are compared in the end with those of a fresh network."""
-    topology: dict[str, Any]
-    network: Network = Network()
-    brokers: Brokers = Brokers()
-    workload: Workload | None = None
-    churn: Churn | None = None
-    unsubscribe: tuple[UnsubscribeBurst, ...] = ()
-    moves: MovesSpec | None = None
-    monitor: tuple[Monitor, ...] = ()
-    probe: Probe | None = None
-    measure: MeasureSpec | None = None
-    faults: tuple[Fault, ...] = ()
-    faults_random: RandomFaults | None = None
-    client: tuple[ClientSpec, ...] = ()
-    step: tuple[Step, ...] = ()
-    expect: Expect = Expect()
-
-
-def microseconds(seconds: float) -> int:
-    """Whole microseconds, as brokers and the simulator count."""
-    return round(seconds * 1_000_000)
+    name: Annotated[Name, option("The name of the run, together with the seed.")]
+    about: Annotated[str, option("A line for the summary.")] = ""
+    seed: Annotated[
+        int, within(0, SEED_MAX), option("Decides all that is random; `--seed` overrides it.")
+    ] = 1
+    duration_s: Annotated[
+        Span, option("How long clients act and faults happen; all faults end within it.")
+    ] = 10.0
+    warmup_s: Annotated[
+        Seconds,
+        option(
+            "When generated publishers begin, and churn and random faults unless they say "
+            "otherwise."
+        ),
+    ] = 0.0
+    quiet_s: Annotated[
+        Seconds,
+        option(
+            "How long the network may take after the end until nothing is under way; the run fails "
+            "if it takes longer."
+        ),
+    ] = 120.0
+    sample_s: Annotated[
+        Span,
+        option(
+            "The time between two samples of queues and tables, and between two measurements that "
+            "load exchange sends."
+        ),
+    ] = 1.0
+    compare_tables: Annotated[
+        bool,
+        option("Compares tables at the end with those of a network that is started afresh."),
+    ] = True
+    topology: Annotated[
+        dict[str, Any],
+        option(
+            "The brokers and links. A random topology is drawn from the seed of the run, unless it "
+            "has a `seed` of its own."
+        ),
+    ]
+    network: Annotated[Network, option("What carries messages between brokers.")] = Network()
+    brokers: Annotated[Brokers, option("How brokers work.")] = Brokers()
+    workload: Annotated[Workload | None, option("Generated clients.")] = None
+    churn: Annotated[
+        Churn | None, option("Subscribers of the workload that come and go at random.")
+    ] = None
+    unsubscribe: Annotated[tuple[UnsubscribeBurst, ...], option("Bursts of unsubscriptions.")] = ()
+    moves: Annotated[
+        MovesSpec | None, option("Subscriptions of the workload that move to other brokers.")
+    ] = None
+    monitor: Annotated[
+        tuple[Monitor, ...], option("Subscribers that move from broker to broker.")
+    ] = ()
+    probe: Annotated[Probe | None, option("Publications whose delays are measured apart.")] = None
+    measure: Annotated[MeasureSpec | None, option("What is measured in a part of the run.")] = None
+    faults: Annotated[tuple[Fault, ...], option("What breaks, and when.")] = ()
+    faults_random: Annotated[RandomFaults | None, option("Faults drawn from the seed.")] = None
+    client: Annotated[tuple[ClientSpec, ...], option("Clients that the scenario names.")] = ()
+    step: Annotated[tuple[Step, ...], option("What these clients do.")] = ()
+    expect: Annotated[Expect, option("What must hold at the end.")] = Expect()

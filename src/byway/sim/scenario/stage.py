@@ -16,7 +16,8 @@ from byway.sim.engine.sim_client import SimClient
 from byway.sim.engine.world import World
 from byway.sim.scenario.places import places
 from byway.sim.scenario.random_streams import Purpose, stream
-from byway.sim.scenario.schema import Place, Scenario, microseconds
+from byway.sim.scenario.schema import Scenario
+from byway.sim.scenario.value_types import Place, microseconds
 from byway.sim.topology.tree import Topology
 
 

@@ -6,8 +6,9 @@ from functools import partial
 
 from byway.sim.engine.sim_client import SimClient
 from byway.sim.scenario.check_steps import DEFAULT_NAMES
-from byway.sim.scenario.schema import Scenario, Step, microseconds
+from byway.sim.scenario.schema import Scenario, Step
 from byway.sim.scenario.stage import Stage
+from byway.sim.scenario.value_types import microseconds
 
 
 def start_steps(stage: Stage) -> dict[str, SimClient]:

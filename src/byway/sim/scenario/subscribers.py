@@ -25,9 +25,10 @@ from byway.sim.scenario.groups import (
 )
 from byway.sim.scenario.places import brokers_of
 from byway.sim.scenario.random_streams import Purpose, poisson_times_us
-from byway.sim.scenario.schema import Churn, MovesSpec, UnsubscribeBurst, Workload, microseconds
+from byway.sim.scenario.schema import Churn, MovesSpec, UnsubscribeBurst, Workload
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.times import window_of
+from byway.sim.scenario.value_types import microseconds
 from byway.workload import CoveringDegree, Generator
 
 

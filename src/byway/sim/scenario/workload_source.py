@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from byway.model import ANY, Filter, parse
+from byway.model.option_reading import OptionsError, check
 from byway.model.writing import name_text, value_text
 from byway.sim.scenario.schema import ScenarioError, Workload
-from byway.sim.scenario.shape import check_shape
 from byway.workload import (
     CoveringDegree,
     Generator,
@@ -38,9 +38,11 @@ def generator_of(workload: Workload, seed: int) -> Generator:
     given: dict[str, Any] = {"seed": seed}
     if kind is CoveringDegree:
         given["count"] = max(1, workload.subscriptions)
-    check_shape(workload.parameters, kind, "workload.parameters")
     try:
+        check(kind, workload.parameters, "workload.parameters")
         return kind(**{**given, **workload.parameters})
+    except OptionsError as error:
+        raise ScenarioError.of(error.problems) from None
     except WorkloadError as error:
         key = f"workload.parameters.{error.parameter}"
         reason = f"expected {error.expected}, found {error.value}"

@@ -1,0 +1,323 @@
+"""Reading options: plain data becomes the struct that declares them, or a list of all problems.
+
+Plain data is what TOML has: tables, arrays, texts, numbers and booleans. Where only texts can be
+given (variables, flags), `from_text` makes plain data of them first. Each problem names its key,
+what was expected and what was found there, and for an unknown key the nearest one that exists.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from byway.model.errors import BywayError, ConfigError, shortened
+from byway.model.options import (
+    Facts,
+    Kind,
+    all_options_of,
+    joined,
+    kind_of,
+    options_of,
+    struct_info,
+    words,
+)
+
+T = TypeVar("T")
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, and where it was given, if that is known."""
+
+    key: str
+    reason: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.source, self.key, self.reason) if part)
+
+
+class OptionsError(BywayError, ValueError):
+    """Options that cannot be used, with everything that is wrong with them."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = list(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+def read(struct: type[T], data: object, path: str = "") -> T:
+    """The struct that plain data describes. Raises `OptionsError`; `path` is where the data is."""
+    return struct(**_members(struct, data, path))
+
+
+def check(struct: type, data: object, path: str = "") -> None:
+    """Raise `OptionsError` unless plain data describes the struct."""
+    _members(struct, data, path)
+
+
+def _members(struct: type, data: object, path: str) -> dict[str, Any]:
+    reader = _Reader(struct)
+    found = reader.members(data, struct_info(struct), path)
+    if reader.problems:
+        raise OptionsError(reader.problems)
+    assert found is not None
+    return found
+
+
+def check_bounds(options: msgspec.Struct) -> None:
+    """Raise `ConfigError` unless every number of a struct is within the bounds declared for it.
+
+    For structs that programs build: whether an integer is given as a float is their business.
+    """
+    for name, kind in _numbers(type(options)):
+        value = getattr(options, name)
+        if not _within(value, kind.facts):
+            raise ConfigError(name, refused(kind, value))
+
+
+@lru_cache
+def _numbers(struct: type) -> tuple[tuple[str, Kind], ...]:
+    """The options of a struct that are numbers, by name."""
+    kinds = [(option.key, option.kind.given) for option in options_of(struct)]
+    numeric = inspect.IntType | inspect.FloatType
+    return tuple((name, kind) for name, kind in kinds if isinstance(kind.type, numeric))
+
+
+def from_text(text: str, kind: Kind) -> Any:
+    """What a text means as a value of a kind; the text itself if it means none."""
+    kind = kind.given
+    match kind.type:
+        case inspect.BoolType():
+            return {"true": True, "false": False}.get(text.lower(), text)
+        case inspect.IntType() if re.fullmatch(r"[+-]?[0-9][0-9_]*", text):
+            return int(text)
+        case inspect.FloatType() if re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+", text):
+            return float(text)
+        case inspect.TupleType(item_types=types):
+            parts = text.removeprefix("[").removesuffix("]").split(",")
+            if len(parts) == len(types):
+                pairs = zip(parts, types, strict=True)
+                return [from_text(part.strip(), kind_of(type_)) for part, type_ in pairs]
+        case inspect.VarTupleType():
+            return [part.strip() for part in text.split(",") if part.strip()]
+    return text
+
+
+# --- what is said ------------------------------------------------------------------------------
+
+
+def refused(kind: Kind, found: object) -> str:
+    """Why a value is refused."""
+    return f"expected {words(kind)}, found {quoted(found)}"
+
+
+def unknown_key(path: str, key: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
+    """What is said of a key that does not exist, with the nearest one: of the same table, whose
+    keys are `known`, or else of those whose paths are given."""
+    names = list(known)
+    last = key.rpartition(".")[2]
+    if near := get_close_matches(last, names, n=1):
+        return f"unknown key; did you mean {joined(path, near[0])!r}?"
+    others = {other.rpartition(".")[2]: other for other in reversed(list(elsewhere))}
+    if near := get_close_matches(last, others, n=1):
+        return f"unknown key; did you mean {others[near[0]]!r}?"
+    return f"unknown key; expected one of {', '.join(names)}"
+
+
+def quoted(found: object) -> str:
+    """What was found, nearly as TOML writes it."""
+    match found:
+        case bool():
+            return "true" if found else "false"
+        case Mapping():
+            return "a table"
+        case list() | tuple():
+            return f"an array of {len(found)}"
+        case str():
+            return shortened(repr(found))
+    return shortened(str(found))
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Makes values of plain data and collects what is wrong. A value is None if anything is."""
+
+    def __init__(self, root: type) -> None:
+        self.problems: list[Problem] = []
+        self._root = root
+
+    def members(self, found: object, info: inspect.StructType, path: str) -> dict[str, Any] | None:
+        if not isinstance(found, Mapping):
+            self._refuse(path, Kind(info, Facts()), found)
+            return None
+        fields = {field.encode_name: field for field in info.fields}
+        made = {}
+        for key, member in found.items():
+            if key in fields:
+                field = fields[key]
+                kind = kind_of(field.type)
+                made[field.name] = self.value(member, kind, joined(path, key), field.default)
+            else:
+                reason = unknown_key(path, key, fields, self._elsewhere(path))
+                self._problem(joined(path, key), reason)
+        for key, field in fields.items():
+            if field.required and key not in found:
+                self._problem(joined(path, key), f"missing; expected {words(kind_of(field.type))}")
+        return made
+
+    def _elsewhere(self, path: str) -> list[str]:
+        """Keys of other tables that may be meant; none in a table that is one of many."""
+        keys = [option.key for option in all_options_of(self._root)]
+        return keys if not path or any(key.startswith(f"{path}.") for key in keys) else []
+
+    def value(self, found: object, kind: Kind, path: str, default: Any = None) -> Any:
+        if found == "" and kind.facts.get("cleared_by_empty"):
+            return None
+        kind = kind.given
+        type_, facts = kind
+        if "parse" in facts:
+            return self._parsed(found, kind, path)
+        match type_:
+            case inspect.AnyType():
+                return found
+            case inspect.StructType():
+                return self._struct(found, type_, path, default)
+            case inspect.UnionType():
+                return self._union(found, kind, path)
+            case inspect.DictType(value_type=member):
+                if isinstance(found, Mapping):
+                    each = kind_of(member)
+                    return {k: self.value(m, each, joined(path, k)) for k, m in found.items()}
+            case inspect.TupleType(item_types=types):
+                if isinstance(found, list | tuple) and len(found) == len(types):
+                    pair = self._array(found, types, path)
+                    return self._in_order(pair, facts, path)
+            case inspect.VarTupleType(item_type=member):
+                if isinstance(found, list | tuple) and _within(len(found), facts):
+                    return self._array(found, [member] * len(found), path)
+            case inspect.FloatType():
+                if _is_kind(found, type_) and _within(found, facts):
+                    return float(found)  # type: ignore[arg-type]
+            case inspect.IntType():
+                if _is_kind(found, type_) and _within(found, facts):
+                    return found
+            case inspect.StrType():
+                if isinstance(found, str) and _within(len(found), facts):
+                    return found
+            case inspect.LiteralType(values=values):
+                if isinstance(found, str) and found in values:
+                    return found
+            case inspect.BoolType():
+                if isinstance(found, bool):
+                    return found
+        return self._refuse(path, kind, found)
+
+    def _struct(self, found: object, info: inspect.StructType, path: str, default: Any) -> Any:
+        """A struct; what is not given is as in its default, if the table itself has one."""
+        before = len(self.problems)
+        made = self.members(found, info, path)
+        if made is None or len(self.problems) > before:
+            return None
+        if isinstance(default, info.cls):
+            return msgspec.structs.replace(default, **made)
+        return info.cls(**made)
+
+    def _union(self, found: object, kind: Kind, path: str) -> Any:
+        choices = kind.choices
+        if isinstance(choices[0].type, inspect.StructType) and choices[0].type.tag_field:
+            return self._tagged(found, [choice.type for choice in choices], path)
+        for choice in choices:
+            if _is_kind(found, choice.type):
+                return self.value(found, choice, path)
+        return self._refuse(path, kind, found)
+
+    def _tagged(self, found: object, choices: Sequence[Any], path: str) -> Any:
+        if not isinstance(found, Mapping):
+            return self._refuse(path, Kind(choices[0], Facts()), found)
+        tag_field = choices[0].tag_field
+        at = joined(path, tag_field)
+        tags = "one of " + ", ".join(str(choice.tag) for choice in choices)
+        if tag_field not in found:
+            return self._problem(at, f"missing; expected {tags}")
+        tag = found[tag_field]
+        for choice in choices:
+            if choice.tag == tag:
+                rest = {key: member for key, member in found.items() if key != tag_field}
+                return self._struct(rest, choice, path, None)
+        return self._problem(at, f"expected {tags}, found {quoted(tag)}")
+
+    def _array(
+        self, found: Sequence[object], types: Sequence[inspect.Type], path: str
+    ) -> tuple[Any, ...]:
+        return tuple(
+            self.value(member, kind_of(type_), joined(path, number))
+            for number, (member, type_) in enumerate(zip(found, types, strict=True))
+        )
+
+    def _in_order(self, pair: tuple[Any, ...], facts: Facts, path: str) -> Any:
+        order = facts.get("order")
+        if order is None or None in pair:
+            return pair
+        first, second = pair
+        if order == "rising" and first > second:
+            return self._problem(path, f"{_number(first)} is more than {_number(second)}")
+        if order == "falling" and first < second:
+            return self._problem(path, f"{_number(first)} is less than {_number(second)}")
+        return pair
+
+    def _parsed(self, found: object, kind: Kind, path: str) -> Any:
+        if not isinstance(found, str):
+            return self._refuse(path, kind, found)
+        try:
+            return kind.facts["parse"](found, path)
+        except ConfigError as error:
+            return self._problem(path, error.reason)
+
+    def _refuse(self, path: str, kind: Kind, found: object) -> None:
+        self._problem(path, refused(kind, found))
+
+    def _problem(self, path: str, reason: str) -> None:
+        self.problems.append(Problem(path, reason))
+
+
+def _is_kind(value: object, type_: inspect.Type) -> bool:
+    """Whether a value is of the kind, whatever its bounds. A boolean is no number."""
+    match type_:
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.IntType():
+            return isinstance(value, int) and not isinstance(value, bool)
+        case inspect.FloatType():
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case inspect.StrType() | inspect.LiteralType():
+            return isinstance(value, str)
+        case inspect.TupleType() | inspect.VarTupleType():
+            return isinstance(value, list | tuple)
+    return isinstance(value, Mapping)
+
+
+def _within(value: Any, facts: Facts) -> bool:
+    """Whether a number is within its bounds. It must be finite, unless infinity is its bound."""
+    most = facts.get("most")
+    return (
+        not math.isnan(value)
+        and (most == math.inf or not math.isinf(value))
+        and ("least" not in facts or value >= facts["least"])
+        and ("above" not in facts or value > facts["above"])
+        and (most is None or value <= most)
+    )
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,79 @@
+"""Options of simulated brokers: those that `core.broker_config` declares, in a scenario's units.
+
+A scenario gives times in seconds, and what it does not give is left to the broker. Everything else
+about an option, its name and sentence included, comes from its declaration.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+
+import msgspec
+from msgspec import inspect
+
+from byway.core.broker_config import BrokerConfig
+from byway.model.options import Option, kind_of, option, options_of, unit_of, within
+from byway.sim.scenario.value_types import Count, Seconds, Table, microseconds
+
+_MICROSECONDS: Final = re.compile(r"_us(_max)?\b")
+_AT_LEAST_ONE: Final = frozenset(
+    ("session_messages_max", "session_bytes_max", "sessions_max", "sessions_bytes_max")
+)
+"""Bounds that may be 0 in a broker process, but not in a scenario."""
+
+
+def _in_seconds(text: str) -> str:
+    """A name of the core, or a text with such names in it, as a scenario has it."""
+    return _MICROSECONDS.sub(r"_s\1", text)
+
+
+def _field(declared: Option, hint: Any) -> tuple[str, Any, None]:
+    """The field of a scenario for an option of the core."""
+    about = option(_in_seconds(declared.kind.facts["about"]))
+    return _in_seconds(declared.key), Annotated[_value_type(declared, hint) | None, about], None
+
+
+def _value_type(declared: Option, hint: Any) -> Any:
+    """The type of an option's value. Counts have the bounds that they have all over a scenario."""
+    type_, facts = declared.kind
+    if _MICROSECONDS.search(declared.key):
+        return Seconds
+    if isinstance(type_, inspect.TupleType):
+        is_count = isinstance(kind_of(type_.item_types[0]).type, inspect.IntType)
+        return Annotated[tuple[Count, Count], *hint.__metadata__] if is_count else hint
+    if not isinstance(type_, inspect.IntType):
+        return hint
+    if facts["least"] == 0 and declared.key not in _AT_LEAST_ONE:
+        return Count
+    return Annotated[int, within(max(1, facts["least"]), unit=unit_of(declared.kind))]
+
+
+_DECLARED: Final = options_of(BrokerConfig)
+_HINTS: Final = get_type_hints(BrokerConfig, include_extras=True)
+if TYPE_CHECKING:
+    _Derived = Table  # what its fields are is known at run time
+else:
+    _Derived = msgspec.defstruct(
+        "_Derived",
+        [_field(declared, _HINTS[declared.key]) for declared in _DECLARED],
+        bases=(Table,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+    )
+
+
+class BrokerSpec(_Derived, frozen=True, kw_only=True):
+    """Options of a broker; what is not given is the broker's own default."""
+
+    def applied_to(self, config: BrokerConfig) -> BrokerConfig:
+        """`config` with what is given here; the core counts times in microseconds."""
+        changed: dict[str, Any] = {}
+        for declared in _DECLARED:
+            name = _in_seconds(declared.key)
+            given = getattr(self, name)
+            if given is not None:
+                is_time = name != declared.key
+                changed[declared.key] = microseconds(given) if is_time else given
+        return msgspec.structs.replace(config, **changed)

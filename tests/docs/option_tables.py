@@ -1,0 +1,162 @@
+"""The tables of options in the documentation, made from the declarations.
+
+`python -m tests.docs.option_tables` puts them into the pages; `test_option_tables` fails while a
+page has another one.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import inspect
+
+from byway.client.options import ClientOptions
+from byway.core.broker_config import BrokerConfig
+from byway.model.options import Kind, Option, kind_of, options_of, unit_of, words
+from byway.runtime.settings import SETTINGS
+from byway.sim.scenario import schema as s
+
+DOCS = Path(__file__).parents[2] / "docs"
+HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"
+
+
+class Table(NamedTuple):
+    page: str
+    title: str
+    options: list[Option]
+
+    @property
+    def text(self) -> str:
+        return HEAD + "".join(row(option) for option in self.options)
+
+
+def row(option: Option) -> str:
+    about = option.kind.given.facts["about"]
+    return f"| `{option.key}` | {value(option)} | {default(option)} | {about} |\n"
+
+
+def value(option: Option) -> str:
+    kind = option.kind.given
+    if is_table(kind):
+        return f"a table, [below](#{option.key})"
+    if isinstance(kind.type, inspect.VarTupleType) and is_table(kind_of(kind.type.item_type)):
+        return f"any number of tables, [below](#{option.key})"
+    if isinstance(kind.type, inspect.LiteralType):
+        return "one of " + ", ".join(f"`{choice}`" for choice in kind.type.values)
+    unit = unit_of(option.kind)
+    return words(kind) + (f", in {unit}" if unit else "") + order_words(kind)
+
+
+def is_table(kind: Kind) -> bool:
+    if isinstance(kind.type, inspect.UnionType):
+        return all(is_table(choice) for choice in kind.choices)
+    return isinstance(kind.type, inspect.StructType) and "parse" not in kind.facts
+
+
+def order_words(kind: Kind) -> str:
+    words_ = {"rising": "; the first not larger", "falling": "; the second not larger"}
+    return words_.get(kind.facts.get("order", ""), "")
+
+
+def default(option: Option) -> str:
+    facts = option.kind.facts
+    if "otherwise" in facts:
+        return facts["otherwise"]
+    if option.required:
+        return "required"
+    if facts.get("cleared_by_empty"):
+        return '`""`'
+    found = option.default
+    if is_table(option.kind.given) or found in (None, {}) or isinstance(found, msgspec.Struct):
+        return ""
+    if isinstance(found, tuple) and value(option).startswith("any number of tables"):
+        return ""
+    return f"`{plain(found)}`"
+
+
+def plain(found: Any) -> str:
+    if isinstance(found, tuple):
+        return f"[{', '.join(map(plain, found))}]"
+    return f"{found:g}" if isinstance(found, float) else json.dumps(found)
+
+
+# --- what is where -----------------------------------------------------------------------------
+
+
+def broker_options(table: str) -> list[Option]:
+    return [option for key, option in SETTINGS.items() if key.rpartition(".")[0] == table]
+
+
+def simulated_broker_options() -> list[Option]:
+    """With the defaults of the core, in the units of a scenario."""
+    found = []
+    for option in options_of(s.Brokers):
+        own = own_default(option.key) if option.default is None else option.default
+        found.append(option._replace(default=own))
+    return found
+
+
+def own_default(key: str) -> Any:
+    """What a broker does when it is told nothing, in the units of a scenario."""
+    if hasattr(BrokerConfig, key):
+        return getattr(BrokerConfig(), key)
+    return getattr(BrokerConfig(), re.sub(r"_s(_max)?$", r"_us\1", key)) / 1_000_000
+
+
+SCENARIO_TABLES = {
+    "The scenario": s.Scenario,
+    "network": s.Network,
+    "brokers": s.Brokers,
+    "workload": s.Workload,
+    "churn": s.Churn,
+    "unsubscribe": s.UnsubscribeBurst,
+    "moves": s.MovesSpec,
+    "monitor": s.Monitor,
+    "probe": s.Probe,
+    "measure": s.MeasureSpec,
+    "faults_random": s.RandomFaults,
+    "client": s.ClientSpec,
+    "step": s.Step,
+    "expect": s.Expect,
+}
+
+
+def client_options() -> list[Option]:
+    """What `byway.connect` takes by keyword."""
+    return [option for option in options_of(ClientOptions) if option.key != "urls"]
+
+
+def tables() -> Iterator[Table]:
+    configuration = "reference/configuration.md"
+    yield Table(configuration, "The process", broker_options(""))
+    yield Table(configuration, "`[core]`", broker_options("core"))
+    yield Table(configuration, "`[limits]`", broker_options("limits"))
+    for title, struct in SCENARIO_TABLES.items():
+        options = simulated_broker_options() if title == "brokers" else options_of(struct)
+        yield Table("reference/scenarios.md", title, options)
+    yield Table("guide/client.md", "Settings", client_options())
+
+
+def position(table: Table, page: str) -> tuple[int, int]:
+    """Where the first table below a title begins and ends."""
+    heading = re.search(rf"^## {re.escape(table.title)}$", page, re.M)
+    assert heading is not None, table.title
+    found = re.compile(r"^\| key .*\n(?:\|.*\n)+", re.M).search(page, heading.end())
+    assert found is not None, table.title
+    assert "\n## " not in page[heading.end() : found.start()], table.title
+    return found.span()
+
+
+def rewrite() -> None:
+    for table in tables():
+        path = DOCS / table.page
+        page = path.read_text()
+        start, end = position(table, page)
+        path.write_text(page[:start] + table.text + page[end:])
+
+
+if __name__ == "__main__":
+    rewrite()
