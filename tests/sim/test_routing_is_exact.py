@@ -13,6 +13,7 @@ from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model import conforms, parse
 from byway.model.filters import covers
 from byway.model.messages import Attached, Delivery, PublicationsConfirmed, Settled
+from byway.model.tree_shapes import links_of, random_parents
 from tests.core_net import Net
 from tests.sim.world_runs import many, many_seeds
 
@@ -37,7 +38,8 @@ FAULT_WEIGHTS = (2, 3, 1, 1)
 
 def tree(rng, largest=7):
     """A random tree of two or more brokers."""
-    return [(f"B{rng.randrange(i)}", f"B{i}") for i in range(1, rng.randint(2, largest))]
+    names = [f"B{number}" for number in range(rng.randint(2, largest))]
+    return links_of(names, random_parents(len(names), rng.randrange))
 
 
 def config(rng, policy, merging):

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 
 from byway.core.broker_config import BrokerConfig
+from byway.model.tree_shapes import random_parents
 from byway.sim.engine.network import NetworkOptions, WayOptions
 from byway.sim.engine.service import INSTANT, Cost, ServiceProfile
 from byway.sim.engine.world import World
@@ -88,15 +89,16 @@ class RandomRun:
         rng = self.rng
         count = rng.randint(2, 8)
         latency_us = rng.choice((0, 1_000, None))
+        names = tuple(f"B{number}" for number in range(count))
         links = [
             LinkSpec(
-                f"B{rng.randrange(number)}",
-                f"B{number}",
+                names[parent],
+                names[child],
                 rng.randint(0, 8_000) if latency_us is None else latency_us,
             )
-            for number in range(1, count)
+            for child, parent in enumerate(random_parents(count, rng.randrange), start=1)
         ]
-        return Topology(tuple(f"B{number}" for number in range(count)), tuple(links))
+        return Topology(names, tuple(links))
 
     def configs(self):
         rng = self.rng

@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from byway.model.tree_shapes import numbered_names
 from byway.workload.chunks import FilterChunk, ScheduleChunk, row_offsets
 from byway.workload.draws import Integers, bell, below, chunk_rng
-from byway.workload.generator import Generator, WorkloadError, numbered_brokers, require
+from byway.workload.generator import Generator, WorkloadError, require
 from byway.workload.zipf import Siena
 
 BROKERS_MAX: Final = 100_000
@@ -70,7 +71,7 @@ class Mobile(Siena, frozen=True, kw_only=True, tag=True):
             raise WorkloadError("wanderers", self.wanderers, expected)
 
     def broker_names(self) -> tuple[str, ...]:
-        return numbered_brokers(self.brokers)
+        return numbered_names("B", self.brokers)
 
     def subscriptions(self, chunk: int) -> FilterChunk:
         everyone = super().subscriptions(chunk)

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from byway.model.tree_shapes import numbered_names
 from byway.workload.chunks import (
     NO_STRING,
     NOWHERE,
@@ -20,7 +21,7 @@ from byway.workload.chunks import (
     ValueKind,
 )
 from byway.workload.draws import Integers, chunk_rng
-from byway.workload.generator import PUBLICATIONS, Generator, numbered_brokers, require
+from byway.workload.generator import PUBLICATIONS, Generator, require
 
 _NAMES: Final = ("activity", "instance", "process")
 _SIZES: Final = (3, 10, 26)
@@ -119,7 +120,7 @@ class Workflow(Generator, frozen=True, kw_only=True, tag=True):
     # --- where and when
 
     def broker_names(self) -> tuple[str, ...]:
-        return numbered_brokers(self.domains * self.engines)
+        return numbered_names("B", self.domains * self.engines)
 
     def subscription_places(self, chunk: int) -> Integers:
         process, place = self._members(chunk)
