@@ -5,10 +5,10 @@ from collections import Counter
 
 from byway.core.broker_config import BrokerConfig
 from byway.model.tree_shapes import random_parents
-from byway.sim.engine.network import NetworkOptions, WayOptions
+from byway.sim.engine.network import ChannelOptions, NetworkOptions
 from byway.sim.engine.service import INSTANT, Cost, ServiceProfile
-from byway.sim.engine.world import World
 from byway.sim.topology.tree import LinkSpec, Topology
+from byway.sim.world import World
 
 FILTERS = ("p > 0", "p > 2", "p < 3", "p = 2", "p > 1 AND q > 1", "q < 3", "TRUE", "p > 9")
 ADVERTS = ("p > 0", "p < 3", "p > 0 AND q > 0", "ANY", "q > 0")
@@ -120,7 +120,7 @@ class RandomRun:
         return NetworkOptions(
             bandwidth_bytes_per_s=rng.choice((None, None, 20_000)),
             uplink_messages_per_s=rng.choice((None, None, 2_000)),
-            ways={("B0", "B1"): WayOptions(latency_us=rng.choice((0, 3_000)))},
+            channels={("B0", "B1"): ChannelOptions(latency_us=rng.choice((0, 3_000)))},
             reconnect_us=rng.choice((0, 1_000, 100_000)),
             reattach_us=rng.choice((0, 1_000, 100_000)),
         )
@@ -161,7 +161,7 @@ class RandomRun:
         return attributes
 
     def go_away(self, client):
-        if not client.here:
+        if not client.online:
             return
         if self.rng.random() < 0.15:
             client.leave()

@@ -148,7 +148,7 @@ class Meter:
     def begin(self) -> None:
         """It is the time to measure from."""
         for name, node in self._nodes.items():
-            node.measure_anew()
+            node.reset_measures()
             self._watches[name].begin()
             self._before[name] = _counted(_counters(node))
             self._entries_before[name] = _entries(node)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from byway.pipeline.storm.script import GAP_S, PUBLISHER, Policy, Script, config
 from byway.sim.engine.service import load_profile
-from byway.sim.engine.world import World
+from byway.sim.world import World
 from byway.trace import TraceWriter
 
 SAMPLE_US: Final = 250_000

@@ -16,7 +16,6 @@ from byway.model.errors import TopologyError
 from byway.sim.engine.network import NetworkOptions
 from byway.sim.engine.service import load_profile
 from byway.sim.engine.sim_client import SimClient
-from byway.sim.engine.world import World
 from byway.sim.scenario.check import check_on
 from byway.sim.scenario.faults import faults_of, start_faults
 from byway.sim.scenario.monitors import start_monitors, start_probes
@@ -36,6 +35,7 @@ from byway.sim.scenario.subscribers import Subscribers
 from byway.sim.scenario.workload_source import generator_of
 from byway.sim.topology.topology_spec import from_spec
 from byway.sim.topology.tree import Topology
+from byway.sim.world import World
 from byway.trace import TraceWriter
 
 _TIMES: Final = {

@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from byway.sim.engine.world import World
 from byway.sim.scenario.check_faults import overlaps
 from byway.sim.scenario.places import brokers_of
 from byway.sim.scenario.random_streams import Purpose, stream
@@ -26,6 +25,7 @@ from byway.sim.scenario.schema import (
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.times import window_of
 from byway.sim.topology.tree import Topology
+from byway.sim.world import World
 
 _TRIES: Final = 100  # to find a time and a place for a fault that no other has
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import msgspec
 
 from byway.model.messages import Publish
-from byway.sim.engine.world import World
 from byway.sim.meters import Meter
 from byway.sim.scenario import publishers, steps
 from byway.sim.scenario.build import BuiltScenario
@@ -21,6 +20,7 @@ from byway.sim.scenario.random_streams import Purpose, derived_seed
 from byway.sim.scenario.schema import MeasureSpec, Scenario, microseconds
 from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.workload_source import generator_of
+from byway.sim.world import World
 
 
 class _Meter(Meter):

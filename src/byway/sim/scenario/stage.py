@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from byway.sim.engine.sim_client import SimClient
-from byway.sim.engine.world import World
 from byway.sim.scenario.places import places
 from byway.sim.scenario.random_streams import Purpose, stream
 from byway.sim.scenario.schema import Place, Scenario, microseconds
 from byway.sim.topology.tree import Topology
+from byway.sim.world import World
 
 
 class Stage(NamedTuple):
