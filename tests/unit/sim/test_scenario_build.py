@@ -11,8 +11,8 @@ from byway.sim.scenario import Scenario, ScenarioError, scenario_of
 from byway.sim.scenario.build import build, configs_of, network_of, plan_of, topology_of
 from byway.sim.scenario.check_faults import overlaps
 from byway.sim.scenario.faults import faults_of
-from byway.sim.scenario.places import brokers_of, places
 from byway.sim.scenario.random_streams import Purpose, stream
+from byway.sim.scenario.resolve import brokers_of, homes_of
 from byway.sim.scenario.schema import Crash, Cut, Delay, Network, Partition, Slow
 from byway.sim.scenario.workload_source import advertisements, generator_of
 from byway.sim.world import World
@@ -164,7 +164,7 @@ def test_clients_are_placed_in_turn(place: Any, brokers: tuple[str, ...]) -> Non
     chain = topology_of(scenario(), 1)
     assert brokers_of("key", place, chain) == brokers
     rng = stream(1, Purpose.PUBLISHERS)
-    assert places("key", place, 6, chain, rng) == [brokers[n % len(brokers)] for n in range(6)]
+    assert homes_of("key", place, 6, chain, rng) == [brokers[n % len(brokers)] for n in range(6)]
 
 
 def test_a_role_is_a_place() -> None:
@@ -173,7 +173,9 @@ def test_a_role_is_a_place() -> None:
 
 
 def test_random_places_use_every_broker() -> None:
-    drawn = places("key", "random", 400, topology_of(scenario(), 1), stream(1, Purpose.PUBLISHERS))
+    drawn = homes_of(
+        "key", "random", 400, topology_of(scenario(), 1), stream(1, Purpose.PUBLISHERS)
+    )
     counts = [drawn.count(name) for name in ("B1", "B2", "B3", "B4")]
     assert all(70 <= count <= 130 for count in counts)
 

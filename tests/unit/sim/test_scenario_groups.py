@@ -9,11 +9,11 @@ import pytest
 from byway.sim.scenario import ScenarioError, scenario_of
 from byway.sim.scenario.build import build, plan_of
 from byway.sim.scenario.groups import (
+    assigned_clients,
     clusters_of,
     groups_of,
     order_by_groups,
     order_with_late_roots,
-    places_of,
 )
 from byway.sim.scenario.random_streams import Purpose, derived_seed
 from byway.sim.topology.tree import Topology
@@ -81,7 +81,7 @@ def test_clusters_are_brokers_or_those_with_a_common_neighbour() -> None:
 def test_a_group_is_in_one_cluster_unless_it_is_scattered() -> None:
     groups = groups_of(GENERATOR, 600)
     clusters = [[0, 1, 3, 4], [2, 5]]
-    places = np.array(places_of(groups, clusters, 3, rng()))
+    places = np.array(assigned_clients(groups, clusters, 3, rng()))
     for group in range(20):
         own = set(places[groups.of == group].tolist())
         if group < 3:

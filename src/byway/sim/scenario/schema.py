@@ -189,7 +189,7 @@ class UnsubscribeBurst(_Table, frozen=True, kw_only=True):
     """Those that cover the most others, any, or the generator's first roots (covering only)."""
 
 
-class MovesSpec(_Table, frozen=True, kw_only=True):
+class SubscriptionMoves(_Table, frozen=True, kw_only=True):
     """Subscriptions of the workload that end at one broker and begin at another."""
 
     per_s: Rate
@@ -369,7 +369,7 @@ class Scenario(_Table, frozen=True, kw_only=True):
     workload: Workload | None = None
     churn: Churn | None = None
     unsubscribe: tuple[UnsubscribeBurst, ...] = ()
-    moves: MovesSpec | None = None
+    moves: SubscriptionMoves | None = None
     monitor: tuple[Monitor, ...] = ()
     probe: Probe | None = None
     measure: MeasureSpec | None = None
