@@ -200,12 +200,16 @@ class World:
         self.net.restart(broker, stored=False, down=self.down)
         for client in lost:
             self.forget(client, confirmed[client])
-            self.incarnation[client] += 1
-            self.net.sequence[client] = 0
-            self.earlier[client].append(self.net.got(client, Delivery))
-            self.net.told[client].clear()
+            self.begin_session(client)
             self.net.attach(client, broker, self.incarnation[client])
             assert not self.net.got(client, Attached)[-1].resumed
+
+    def begin_session(self, client):
+        """A client begins anew under a higher incarnation, and keeps what it was given before."""
+        self.incarnation[client] += 1
+        self.net.sequence[client] = 0
+        self.earlier[client].append(self.net.got(client, Delivery))
+        self.net.told[client].clear()
 
     def forget(self, client, confirmed):
         self.adverts.pop(client, None)

@@ -89,7 +89,7 @@ class Mobile(Siena, frozen=True, kw_only=True, tag=True):
         )
 
     def subscription_places(self, chunk: int) -> Integers:
-        """Where everybody is at first."""
+        """For each subscription of the chunk the broker that it is at in the beginning."""
         rng = chunk_rng(self.seed, _HOMES, chunk)
         homes = rng.integers(0, self.brokers, self.ROWS)
         if chunk == 0:
@@ -152,7 +152,7 @@ class Mobile(Siena, frozen=True, kw_only=True, tag=True):
         )
 
     def _times(self, rng: np.random.Generator, count: int) -> Integers:
-        """Microseconds, at random."""
+        """For each row `count` random times in microseconds, within the duration."""
         return (rng.random((self.ROWS, count)) * (self.duration_s * 1e6)).astype(np.int64)
 
     def _starts(self) -> Integers:

@@ -85,14 +85,14 @@ class Workflow(Generator, frozen=True, kw_only=True, tag=True):
 
     @property
     def processes(self) -> int:
-        """Of all sizes."""
+        """The number of processes of all sizes."""
         return self.small + self.medium + self.large
 
     def subscription_count(self) -> int:
         return int(self._starts()[-1]) + self.auditors
 
     def _activities(self) -> Integers:
-        """How many each process has."""
+        """The number of activities of each process."""
         return np.repeat(np.array(_SIZES), [self.small, self.medium, self.large])
 
     def _is_watched(self) -> Integers:

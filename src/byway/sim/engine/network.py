@@ -75,7 +75,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
         return latency_us, own.bandwidth_bytes_per_s or self.bandwidth_bytes_per_s
 
     def uplink(self, broker: str) -> UplinkOptions:
-        """The limits of one broker."""
+        """The limits of what one broker can send."""
         everywhere = UplinkOptions(
             bytes_per_s=self.uplink_bytes_per_s, messages_per_s=self.uplink_messages_per_s
         )

@@ -96,16 +96,16 @@ class ClientAccount:
     def publication_read(
         self, incarnation: int, sequence: int, attributes: Mapping[str, Any], *, is_certain: bool
     ) -> None:
-        """Those with matching subscriptions are owed it, if that `is_certain`."""
+        """Clients with matching subscriptions are owed the publication, if that `is_certain`."""
         identity = (self._client.name, incarnation, sequence)
         self._account.read(identity, attributes, is_certain=is_certain)
 
     def publication_refused(self, sequence: int) -> None:
-        """Nobody is owed it."""
+        """Nobody is owed the publication."""
         self._account.refuse(self._client.name, sequence)
 
     def publications_confirmed(self, sequence: int) -> None:
-        """Everyone who was owed one of them must have got it."""
+        """Every client that was owed one of these publications must have got it."""
         self._account.confirm(self._client.name, sequence)
 
     # --- sessions ------------------------------------------------------------------------------
