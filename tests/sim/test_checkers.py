@@ -69,7 +69,7 @@ class Case:
     """A settled publisher at B1 and two subscribers at B3, whose broker is tampered with."""
 
     def __init__(self, change=None, at="B3", ttl_us=0, **config):
-        self.world = World(chain(3), seed=1, config=BrokerConfig(**config))
+        self.world = World(chain(3), config=BrokerConfig(**config))
         self.source = self.world.client("source", "B1", ttl_us)
         self.sink = self.world.client("sink", "B3", ttl_us)
         self.other = self.world.client("other", "B3")

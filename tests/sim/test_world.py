@@ -19,7 +19,7 @@ BODY_BYTES = 7  # of {"p": 1}, encoded, without data
 
 def make(topology=None, **options):
     options.setdefault("config", BrokerConfig())
-    return World(topology or chain(3), seed=1, **options)
+    return World(topology or chain(3), **options)
 
 
 def pair(world, publisher="B1", subscriber="B3", ttl_us=0, source_ttl_us=0):

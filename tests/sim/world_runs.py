@@ -60,7 +60,6 @@ class RandomRun:
         remembered = outages and rng.random() < 0.5
         self.world = World(
             tree,
-            seed=seed,
             config=self.configs(),
             profile=rng.choice((INSTANT, INSTANT, BUSY, LAZY)),
             network=self.network,

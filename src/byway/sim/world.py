@@ -2,7 +2,8 @@
 
 It is where the engine and the oracle meet: the engine runs brokers and clients and reports to the
 oracle's account, and the checkers look at the brokers in the end. The world builds both, causes
-faults and takes samples. The same seed, topology and calls give the same run, byte for byte.
+faults and takes samples. It draws nothing: the same topology and calls give the same run, byte for
+byte.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
-
-import numpy as np
 
 from byway.core.bodies import SharedBodies
 from byway.core.broker import Broker
@@ -32,7 +31,6 @@ from byway.sim.oracle.account import Account
 from byway.sim.oracle.checkers import leaks, table_faults, unanswered
 from byway.sim.oracle.violations import Report
 from byway.sim.run_metrics import RunMetrics, Totals, metrics_of
-from byway.sim.topology.shapes import seeded
 from byway.sim.topology.tree import Topology
 from byway.trace import TraceBuffer, TraceWriter
 
@@ -49,7 +47,6 @@ class World:
         self,
         topology: Topology,
         *,
-        seed: int,
         config: BrokerConfig | Mapping[str, BrokerConfig],
         profile: ServiceProfile = INSTANT,
         network: NetworkOptions | None = None,
@@ -68,7 +65,6 @@ class World:
         self.topology = topology
         self._unlisted = frozenset(unlisted)
         self._remembering = frozenset(remembering)
-        self.rng: np.random.Generator = seeded(seed)
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
         self._bodies = SharedBodies()

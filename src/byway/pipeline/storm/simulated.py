@@ -29,7 +29,6 @@ def play(script: Script, policy: Policy, directory: Path) -> Played:
     writer = TraceWriter(directory, f"simulated {policy}")
     world = World(
         script.topology,
-        seed=1,
         config=config(policy),
         profile=load_profile(PROFILE),
         trace=writer,

@@ -71,7 +71,6 @@ def build(plan: RunPlan, trace: TraceWriter | None = None) -> tuple[World, dict[
     scenario, seed, topology, faults = plan
     world = World(
         topology,
-        seed=derived_seed(seed, Purpose.WORLD),
         config=configs_of(scenario, topology),
         profile=load_profile(scenario.brokers.profile),
         network=network_of(scenario.network),

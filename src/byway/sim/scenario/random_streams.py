@@ -20,7 +20,7 @@ class Purpose(IntEnum):
     keep their runs."""
 
     TOPOLOGY = 0
-    WORLD = 1
+    # 1 belonged to the world, which draws nothing
     WORKLOAD = 2
     PUBLISHERS = 3
     SENDERS = 4
