@@ -67,23 +67,23 @@ class Net:
             self.connect(a, b)
 
     def listed(self, broker: str) -> list[str]:
-        """Neighbours that a broker is told of."""
+        """The neighbours that a broker lists when it starts."""
         return self.neighbours[broker]
 
     def connect(self, a: str, b: str) -> None:
+        """Bring the link between two brokers up."""
         hello_a, hello_b = self.brokers[a].hello(b), self.brokers[b].hello(a)
         self.do(a, LinkUp(b, hello_b))
         self.do(b, LinkUp(a, hello_a))
 
     def disconnect(self, a: str, b: str) -> None:
-        """What is under way is lost."""
+        """Take the link between two brokers down; the frames on it are lost."""
         for here, there in ((a, b), (b, a)):
             self.flying[here, there].clear()
             self.do(here, LinkDown(there))
 
     def restart(self, broker: str, stored: bool, down: Sequence[tuple[str, str]] = ()) -> None:
-        """A broker dies, and is back at once, with or without its state; links that were down
-        stay so."""
+        """Restart a broker with its state (`stored`) or without; the links in `down` stay down."""
         old, config, neighbours = (
             self.brokers[broker], self.configs[broker], self.neighbours[broker],
         )  # fmt: skip
@@ -102,10 +102,12 @@ class Net:
             self.connect(broker, neighbour)
 
     def do(self, broker: str, event: object) -> None:
+        """Let a broker handle an input, and perform its actions."""
         for action in self.brokers[broker].handle(self.now_us, event):
             self.perform(broker, action)
 
     def perform(self, broker: str, action: object) -> None:
+        """Put a frame on its link, keep replies for their client, set or cancel a timer."""
         if isinstance(action, Send):
             self.flying[broker, action.link].append(action.frame)
         elif isinstance(action, SendReply):
@@ -122,7 +124,8 @@ class Net:
         raise AssertionError(f"{broker}: {action}")
 
     def step(self, way: tuple[str, str], overtake: bool = False) -> None:
-        """Deliver the next frame on a way, or the next one of control."""
+        """Deliver the next frame in one direction of a link, or the next control frame
+        (`overtake`)."""
         queue = self.flying[way]
         if not queue:
             return
@@ -133,7 +136,7 @@ class Net:
         self.do(receiver, FrameReceived(sender, queue.pop(at)))
 
     def settle(self) -> None:
-        """Deliver everything."""
+        """Deliver frames until none is under way."""
         while any(self.flying.values()):
             for way in sorted(self.flying):
                 self.step(way)
@@ -141,7 +144,7 @@ class Net:
     # --- clients -------------------------------------------------------------------------------
 
     def fire(self, broker: str, timer: object) -> None:
-        """A timer of a broker is due."""
+        """Let a timer of a broker fire; time goes on to when it is due."""
         self.now_us = max(self.now_us, self.timers.pop((broker, timer)))
         self.do(broker, TimerFired(timer))
 
@@ -184,6 +187,7 @@ class Net:
     # --- looking -------------------------------------------------------------------------------
 
     def got(self, client: str, kind: type) -> list:
+        """The replies of one type that a client was sent, in order."""
         return [r for r in self.told[client] if isinstance(r, kind)]
 
     def confirmed(self, client: str) -> int:
@@ -192,7 +196,7 @@ class Net:
         return told[-1].sequence if told else 0
 
     def entries(self, broker: str) -> list[tuple[str, str]]:
-        """(client, name) of the subscriptions a broker holds."""
+        """The subscriptions that a broker holds, as sorted pairs of client and name."""
         return sorted((e.id.client, e.id.name) for e in self.brokers[broker].subscriptions)
 
 

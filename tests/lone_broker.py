@@ -47,17 +47,18 @@ encode = msgspec.msgpack.encode
 DEFAULT = BrokerConfig()
 NOTHING = SyncDigest((), ())
 NAMES = NeighbourNames(("B",))
-"""What a neighbour that has no other says when it was told what B holds: it takes data."""
+"""What a neighbour that has no other sends when it knows what B holds: it takes data."""
 TOLD = AdvertisementsSynced(), SubscriptionsSynced()
 
 
 class Lone:
-    """Broker B; its neighbours have met it and agree with it, and each of the two has sent four
-    messages by then. Every change of a link sets the timer of `reachability`, which is left out of
-    what B does unless a test asks for it (`all_timers`).
+    """Broker B, connected to its neighbours, which have compared tables with it (unless not
+    `agreed`): each of the two has sent four messages by then.
 
-    `restored`: before every input B is replaced by what is restored from its snapshot, so that a
-    test shows that a snapshot holds all that matters to it.
+    Every change of a link sets the timer of `reachability`, which is left out of the actions unless
+    a test asks for it (`all_timers`). `restored`: before every input B is replaced by a broker that
+    is restored from its snapshot, so that a test shows that a snapshot holds all that matters to
+    it.
     """
 
     all_timers = False
@@ -84,6 +85,7 @@ class Lone:
             self.agree(link)
 
     def handle(self, *events: Input) -> list[Action]:
+        """Let B handle a batch. Returns its actions."""
         if self.restored:
             self._restore()
         actions = self.broker.handle_batch(self.now_us, events)
@@ -98,18 +100,18 @@ class Lone:
     # --- neighbours ----------------------------------------------------------------------------
 
     def meet(self, link: str, incarnation: int = 1) -> list[Action]:
-        """A neighbour that knows nothing of B comes up."""
+        """Connect a neighbour that knows nothing of B. Returns B's actions."""
         self.sent[link] = [0, 0]
         return self.handle(LinkUp(link, Hello(link, incarnation, 0, 0, 0, 0)))
 
     def agree(self, link: str, incarnation: int = 1) -> list[Action]:
-        """It comes up, holds nothing, and has nothing to tell; what B does last."""
+        """Connect a neighbour that holds nothing, and compare tables. Returns B's last actions."""
         self.meet(link, incarnation)
         self.receive(link, NOTHING, NAMES)
         return self.receive(link, *TOLD)
 
     def frame(self, link: str, *messages: Message) -> FrameReceived:
-        """The next frame of a neighbour."""
+        """The next frame of a neighbour, numbered behind all that it sent."""
         lane = LANE_OF[type(messages[0])]
         first = self.sent[link][lane] + 1
         self.sent[link][lane] += len(messages)
@@ -162,7 +164,7 @@ def without_acknowledgements(actions: Iterable[Action]) -> list[Action]:
 
 
 def without_reachability(actions: Iterable[Action]) -> list[Action]:
-    """All but the timer that each change of a link sets."""
+    """The actions without the timer that each change of a link sets."""
     return [a for a in actions if not (isinstance(a, SetTimer) and a.timer == REACHABILITY_TIMER)]
 
 
@@ -170,7 +172,7 @@ def without_reachability(actions: Iterable[Action]) -> list[Action]:
 
 
 def entry(name: str, client: str = "far", number: int = 1) -> EntryId:
-    """The id of something that a client of another broker made."""
+    """The id of an advertisement or subscription of another broker's client."""
     return EntryId(client, name, 1, number)
 
 
@@ -198,13 +200,13 @@ def publication(
     sequence: int, hop: int = 1, distance: int = 1, publisher: str = "far", incarnation: int = 1,
     published_us: int = 0, **attributes: bool | int | float | str,
 ) -> Publish:  # fmt: skip
-    """As a neighbour sends it."""
+    """A publication as a neighbour sends it."""
     content = body(**attributes)
     return Publish(publisher, incarnation, sequence, published_us, hop, distance, 0, content)
 
 
 def onward(message: Publish, distance: int | None = None) -> Publish:
-    """The copy that B sends on."""
+    """The copy of a publication that B forwards."""
     longer = message.distance + 1 if distance is None else distance
     return msgspec.structs.replace(message, hop=message.hop + 1, distance=longer)
 

@@ -87,7 +87,7 @@ def values_of(name: str) -> SearchStrategy[Value]:
 
 
 def values() -> SearchStrategy[Value]:
-    """Any value of a publication."""
+    """Values of publications, of every kind."""
     return st.sampled_from(VALUES)
 
 
@@ -174,7 +174,7 @@ def number_constraints(draw: st.DrawFn) -> Constraint:
 
 @st.composite
 def simple_string_constraints(draw: st.DrawFn) -> Constraint:
-    """What one predicate can say of a string."""
+    """Constraints that one predicate on a string makes."""
     form = draw(_STRING_FORMS)
     if form == "any":
         return ANY_STRING
@@ -233,7 +233,7 @@ _KINDS: dict[str, SearchStrategy[str]] = {
 
 
 def constraints() -> SearchStrategy[Constraint]:
-    """Any constraint at all."""
+    """Constraints of every kind."""
     return constraints_on("x")
 
 

@@ -1,4 +1,4 @@
-"""What must be true of an index's arrays, whatever was done to it."""
+"""The invariants of an index's arrays, which hold whatever was added and removed."""
 
 import numpy as np
 

@@ -18,14 +18,14 @@ RAISES, ASSERTS = b"raises", b"asserts"
 
 
 class TrappedError(Exception):
-    pass
+    """Raised by `Trapped` in the midst of an input."""
 
 
 class Trapped(LoadExchange):
-    """Load exchange that cannot bear some inputs."""
+    """Load exchange that raises at inputs that contain `RAISES` or `ASSERTS`."""
 
     handled: ClassVar[list[str]] = []
-    """What it saw and did not raise at; of all brokers."""
+    """The kinds of inputs that it handled without raising, of all brokers."""
 
     def _see(self, what: str, text: str | bytes) -> None:
         text = text.encode() if isinstance(text, str) else text
@@ -64,11 +64,11 @@ class Trapped(LoadExchange):
 
 
 def trap(monkeypatch: Any) -> None:
-    """From now on brokers with `CONFIG` have it."""
+    """Let brokers with `CONFIG` have `Trapped` until the test ends."""
     monkeypatch.setattr(Trapped, "handled", [])
     monkeypatch.setattr(broker_module, "LoadExchange", Trapped)
 
 
 def trap_for_good() -> None:
-    """The same for the rest of this process."""
+    """Let brokers with `CONFIG` have `Trapped` for the rest of this process."""
     broker_module.LoadExchange = Trapped  # type: ignore[misc]

@@ -10,9 +10,9 @@ from typing import Any
 from benches.report import Figure, Section, at_least, at_most
 from benches.run import Run
 from benches.timing import seconds
-from byway.sim.engine.world import World
 from byway.sim.scenario import Scenario, scenario_of
 from byway.sim.scenario.build import build, plan_of
+from byway.sim.world import World
 from byway.trace import TraceWriter
 
 TITLE = "a network of 120 brokers, simulated with all checkers on"

@@ -10,6 +10,7 @@ import random
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from byway.model.tree_shapes import random_parents
 from tests.chaos.interests import ALL, Interest, drawn
 
 POLICIES = ("none", "active", "lazy", "packing", "incremental", "selective")
@@ -203,11 +204,15 @@ class _Draft:
                     power=rng.random() < 0.15 and keeps,
                 )
             )
-        for number, broker in enumerate(self.brokers[1:], 1):
-            near = number - 1 if rng.random() < 0.6 else rng.randrange(number)
-            a, b = self.brokers[near].name, broker.name
+        parents = random_parents(len(self.brokers), self._rather_the_last)
+        for broker, parent in zip(self.brokers[1:], parents, strict=True):
+            a, b = self.brokers[parent].name, broker.name
             listed_by = rng.choice(((a, b), (a, b), (a,), (b,)))
             self.links.append(Link(a, b, listed_by, proxied=rng.random() < 0.4))
+
+    def _rather_the_last(self, count: int) -> int:
+        """A number below `count`, more often than not the largest."""
+        return count - 1 if self.rng.random() < 0.6 else self.rng.randrange(count)
 
     def add(self, *faults: Fault) -> bool:
         """Add faults, unless that would not be fair."""

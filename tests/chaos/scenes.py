@@ -5,8 +5,7 @@ Each is a plan like those drawn from seeds, and is judged alike.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
+from byway.model.tree_shapes import chain_links
 from tests.chaos.interests import ALL, Interest
 from tests.chaos.plan import Broker, Client, Fault, Link, Plan, Wanted
 
@@ -19,7 +18,8 @@ NARROW = Interest((10, 60), (0, 100))
 def _chain(*names: str, unlisted_by: str = "") -> tuple[Link, ...]:
     """A chain; every link is listed by both ends, but not by the one named."""
     return tuple(
-        Link(a, b, tuple(end for end in (a, b) if end != unlisted_by)) for a, b in pairwise(names)
+        Link(a, b, tuple(end for end in (a, b) if end != unlisted_by))
+        for a, b in chain_links(names)
     )
 
 

@@ -1,8 +1,6 @@
 """Pruning against its definitions: distances and counts on random chains, critical distances, and
 packs; and one broker under any sequence of inputs, whose neighbours always hold what they must."""
 
-from itertools import pairwise
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +26,7 @@ from byway.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from byway.model.tree_shapes import chain_links
 from tests.core_net import Net
 from tests.lone_broker import Lone, subscribe
 
@@ -94,7 +93,7 @@ def test_distance_and_count_are_what_tables_on_the_way_say(length, wanting, valu
     """003, definition 1: hops from home to the nearest broker on the way with another entry that
     matches; 004: how many others matched on the way, the publisher's broker apart."""
     names = [f"B{number}" for number in range(length)]
-    edges = list(pairwise(names))
+    edges = chain_links(names)
     config = {
         name: BrokerConfig(covering=covering if name != names[-1] else "incremental")
         for name in names

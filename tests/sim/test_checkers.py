@@ -21,9 +21,9 @@ from byway.model.messages import (
     Refused,
     Settled,
 )
-from byway.sim.engine.world import World
 from byway.sim.oracle.reference_network import ReferenceNetwork, plain_tables, tables_of
 from byway.sim.topology.shapes import chain
+from byway.sim.world import World
 from tests.sim.world_runs import RandomRun
 
 pytestmark = pytest.mark.sim
@@ -69,7 +69,7 @@ class Case:
     """A settled publisher at B1 and two subscribers at B3, whose broker is tampered with."""
 
     def __init__(self, change=None, at="B3", ttl_us=0, **config):
-        self.world = World(chain(3), seed=1, config=BrokerConfig(**config))
+        self.world = World(chain(3), config=BrokerConfig(**config))
         self.source = self.world.client("source", "B1", ttl_us)
         self.sink = self.world.client("sink", "B3", ttl_us)
         self.other = self.world.client("other", "B3")
@@ -211,7 +211,7 @@ def test_a_delivery_after_unsubscribing_is_seen():
     case.sink.unsubscribe("s1")
     case.world.quiet(SECOND)
     late = replace(kept[0].publication, sequence=2, published_us=case.world.now_us)
-    case.sink.told((Delivery(2, late, ("s1",)),))
+    case.sink.receive((Delivery(2, late, ("s1",)),))
     counts, _ = case.counts()
     assert counts == {"spurious": 1}
 
@@ -240,7 +240,7 @@ def test_redelivery_is_excused_only_after_a_broker_lost_its_state():
             case.world.crash("B2")
             case.world.restart("B2", stored=False)
             assert case.world.quiet(10 * SECOND)
-        case.sink.told((replace(kept[0], number=2),))
+        case.sink.receive((replace(kept[0], number=2),))
         report = case.report()
         if counted:
             assert report.duplicates == 1
@@ -371,7 +371,7 @@ def test_another_filter_or_direction_is_seen(covering, sentences):
         assert sentence in said
 
 
-def test_plain_tables_are_those_of_fresh_brokers():
+def test_plain_tables_are_those_of_new_brokers():
     """Said outright or done by brokers, a network without covering holds the same."""
     for seed in range(30):
         run = RandomRun(seed, faults=False)
@@ -379,7 +379,7 @@ def test_plain_tables_are_those_of_fresh_brokers():
         clients = [client for client in run.world.clients.values() if client.has_session]
         topology = run.world.topology
         network = ReferenceNetwork(topology, dict.fromkeys(topology.brokers, BrokerConfig()))
-        network.hold(clients)
+        network.register(clients)
         done = {name: tables_of(broker) for name, broker in network.brokers.items()}
         assert plain_tables(topology, clients) == done
 

@@ -14,7 +14,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown, NeighbourAdded, Started
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.recovery import TIMER as SYNC_TIMER
-from byway.model.messages import Attached, Delivery
+from byway.model.messages import Attached
 from tests.core_net import Net
 from tests.sim import test_routing_is_exact as exact
 from tests.sim.world_runs import many, many_seeds
@@ -179,10 +179,7 @@ class OutageWorld(exact.World):
     def attach_all(self, clients, broker, stored):
         for client in clients:
             if not stored:
-                self.incarnation[client] += 1
-                self.net.sequence[client] = 0
-                replies = self.net.told[client]
-                self.net.told[client] = [r for r in replies if isinstance(r, Delivery)]
+                self.begin_session(client)
             self.net.attach(client, broker, self.incarnation[client], resumes=True)
             assert self.net.got(client, Attached)[-1].resumed == stored
 

@@ -14,7 +14,7 @@ from byway.core.tables import PlaceholderKind, PlaceholderState
 from byway.model import conforms, parse
 from byway.model.filters import covers
 from byway.model.messages import Attached, Delivery, PublicationsConfirmed, Settled
-from byway.model.seen import SeenPublications
+from byway.model.tree_shapes import links_of, random_parents
 from tests.core_net import Net
 from tests.sim.world_runs import many, many_seeds
 
@@ -39,7 +39,8 @@ FAULT_WEIGHTS = (2, 3, 1, 1)
 
 def tree(rng, largest=7):
     """A random tree of two or more brokers."""
-    return [(f"B{rng.randrange(i)}", f"B{i}") for i in range(1, rng.randint(2, largest))]
+    names = [f"B{number}" for number in range(rng.randint(2, largest))]
+    return links_of(names, random_parents(len(names), rng.randrange))
 
 
 def config(rng, policy, merging):
@@ -74,6 +75,8 @@ class World:
         for client in CLIENTS:
             self.net.attach(client, self.homes[client])
         self.adverts, self.subscriptions = {}, {}
+        self.earlier = {client: [] for client in CLIENTS}
+        """By client, what was delivered in each of its sessions but the last."""
         self.must = defaultdict(set)  # publication -> clients that must get it
         self.may = defaultdict(set)
         self.sent = {}
@@ -198,11 +201,16 @@ class World:
         self.net.restart(broker, stored=False, down=self.down)
         for client in lost:
             self.forget(client, confirmed[client])
-            self.incarnation[client] += 1
-            self.net.sequence[client] = 0
-            self.net.told[client] = [r for r in self.net.told[client] if isinstance(r, Delivery)]
+            self.begin_session(client)
             self.net.attach(client, broker, self.incarnation[client])
             assert not self.net.got(client, Attached)[-1].resumed
+
+    def begin_session(self, client):
+        """A client begins anew under a higher incarnation, and keeps what it was given before."""
+        self.incarnation[client] += 1
+        self.net.sequence[client] = 0
+        self.earlier[client].append(self.net.got(client, Delivery))
+        self.net.told[client].clear()
 
     def forget(self, client, confirmed):
         self.adverts.pop(client, None)
@@ -280,18 +288,67 @@ def test_thousands_of_seeds(variant):
     assert deliveries_of(many_seeds(), **VARIANTS[variant]) > 1_000
 
 
+def twice(replies):
+    return [copy for reply in replies for copy in [reply] * (1 + isinstance(reply, Delivery))]
+
+
+def backwards(replies):
+    rest = [reply for reply in replies if not isinstance(reply, Delivery)]
+    return [*rest, *(reply for reply in reversed(replies) if isinstance(reply, Delivery))]
+
+
+def none(replies):
+    return [reply for reply in replies if not isinstance(reply, Delivery)]
+
+
+@pytest.mark.parametrize(
+    ("mutation", "complaint"),
+    [(twice, "twice in"), (backwards, "out of order in"), (none, "did not reach")],
+)
+def test_the_oracle_turns_red(mutation, complaint, monkeypatch):
+    """What clients are told is falsified: deliveries come twice, in reverse, or not at all."""
+    told = Net.got
+
+    def falsified(net, client, kind):
+        return [reply for reply in mutation(net.told[client]) if isinstance(reply, kind)]
+
+    monkeypatch.setattr(Net, "got", falsified)
+    with pytest.raises(AssertionError, match=complaint):
+        deliveries_of(range(5), faults=True)
+    monkeypatch.setattr(Net, "got", told)
+    assert deliveries_of(range(5), faults=True) > 5
+
+
+# --- the oracle ---------------------------------------------------------------------------------
+
+
+def received(sessions):
+    """What an application is given, from the deliveries of each of its client's sessions.
+
+    Within a session the publications of a publisher come in order, each once. A broker that lost
+    its state knows nothing of earlier sessions: it may deliver again what they brought, and the
+    client drops what is not later than all it had of that publisher.
+    """
+    given = set()
+    for session in sessions:
+        sequences = defaultdict(list)
+        for delivery in session:
+            publication = delivery.publication
+            publisher = (publication.publisher, publication.incarnation)
+            sequences[publisher].append(publication.sequence)
+        for publisher, arrived in sequences.items():
+            assert len(set(arrived)) == len(arrived), f"{publisher}: twice in {arrived}"
+            assert sorted(arrived) == arrived, f"{publisher}: out of order in {arrived}"
+            had = [sequence for *other, sequence in given if tuple(other) == publisher]
+            given |= {(*publisher, number) for number in arrived if number > max(had, default=0)}
+    return given
+
+
 def check_deliveries(world, calm):
     reached = defaultdict(set)
     for client in CLIENTS:
-        seen, latest = SeenPublications(1_000), defaultdict(int)
-        for delivery in world.net.got(client, Delivery):
-            publication = delivery.publication
-            key = (publication.publisher, publication.incarnation, publication.sequence)
-            if not seen.is_new(*key):  # a client whose broker lost its state may get it again
-                assert world.incarnation[client] > 1, f"{key} came twice to {client}"
-                continue
-            assert key[2] > latest[key[:2]], f"{key} came out of order to {client}"
-            latest[key[:2]] = key[2]
+        sessions = [*world.earlier[client], world.net.got(client, Delivery)]
+        for key in received(sessions):
             reached[key].add(client)
     for key, clients in world.must.items():
         assert clients <= reached[key], f"{key} did not reach {clients - reached[key]}"

@@ -132,7 +132,7 @@ broker = "B1"
 def test_what_the_checkers_found_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     held = run_scenario(read_scenario(SMALL))
     found = msgspec.structs.replace(held.report, missing=2, leaks=1, violations=("one", "two"))
-    result = msgspec.structs.replace(held, report=found, disappointments=("three",))
+    result = msgspec.structs.replace(held, report=found, unmet_expectations=("three",))
     assert not result.ok
     show(result, "")
     assert capsys.readouterr().out.splitlines()[-4:] == [

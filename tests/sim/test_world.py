@@ -4,11 +4,11 @@ import pytest
 
 from byway.core.broker_config import BrokerConfig
 from byway.sim.engine.client_outbox import WINDOW
-from byway.sim.engine.network import NetworkOptions, UplinkOptions, WayOptions
+from byway.sim.engine.network import ChannelOptions, NetworkOptions, UplinkOptions
 from byway.sim.engine.service import Cost, ServiceProfile
-from byway.sim.engine.world import World
 from byway.sim.topology.seed_trees import seed_topology
 from byway.sim.topology.shapes import chain, star
+from byway.sim.world import World
 from byway.trace import TraceWriter, read_trace
 
 pytestmark = pytest.mark.sim
@@ -19,7 +19,7 @@ BODY_BYTES = 7  # of {"p": 1}, encoded, without data
 
 def make(topology=None, **options):
     options.setdefault("config", BrokerConfig())
-    return World(topology or chain(3), seed=1, **options)
+    return World(topology or chain(3), **options)
 
 
 def pair(world, publisher="B1", subscriber="B3", ttl_us=0, source_ttl_us=0):
@@ -46,7 +46,7 @@ def finish(world):
 
 
 def test_latencies_add_up():
-    world = make(network=NetworkOptions(ways={("B1", "B2"): WayOptions(latency_us=250)}))
+    world = make(network=NetworkOptions(channels={("B1", "B2"): ChannelOptions(latency_us=250)}))
     source, sink = pair(world)
     source.publish({"p": 1})
     metrics = finish(world)

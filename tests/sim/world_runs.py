@@ -4,10 +4,11 @@ import random
 from collections import Counter
 
 from byway.core.broker_config import BrokerConfig
-from byway.sim.engine.network import NetworkOptions, WayOptions
+from byway.model.tree_shapes import random_parents
+from byway.sim.engine.network import ChannelOptions, NetworkOptions
 from byway.sim.engine.service import INSTANT, Cost, ServiceProfile
-from byway.sim.engine.world import World
 from byway.sim.topology.tree import LinkSpec, Topology
+from byway.sim.world import World
 
 FILTERS = ("p > 0", "p > 2", "p < 3", "p = 2", "p > 1 AND q > 1", "q < 3", "TRUE", "p > 9")
 ADVERTS = ("p > 0", "p < 3", "p > 0 AND q > 0", "ANY", "q > 0")
@@ -59,7 +60,6 @@ class RandomRun:
         remembered = outages and rng.random() < 0.5
         self.world = World(
             tree,
-            seed=seed,
             config=self.configs(),
             profile=rng.choice((INSTANT, INSTANT, BUSY, LAZY)),
             network=self.network,
@@ -88,15 +88,16 @@ class RandomRun:
         rng = self.rng
         count = rng.randint(2, 8)
         latency_us = rng.choice((0, 1_000, None))
+        names = tuple(f"B{number}" for number in range(count))
         links = [
             LinkSpec(
-                f"B{rng.randrange(number)}",
-                f"B{number}",
+                names[parent],
+                names[child],
                 rng.randint(0, 8_000) if latency_us is None else latency_us,
             )
-            for number in range(1, count)
+            for child, parent in enumerate(random_parents(count, rng.randrange), start=1)
         ]
-        return Topology(tuple(f"B{number}" for number in range(count)), tuple(links))
+        return Topology(names, tuple(links))
 
     def configs(self):
         rng = self.rng
@@ -118,7 +119,7 @@ class RandomRun:
         return NetworkOptions(
             bandwidth_bytes_per_s=rng.choice((None, None, 20_000)),
             uplink_messages_per_s=rng.choice((None, None, 2_000)),
-            ways={("B0", "B1"): WayOptions(latency_us=rng.choice((0, 3_000)))},
+            channels={("B0", "B1"): ChannelOptions(latency_us=rng.choice((0, 3_000)))},
             reconnect_us=rng.choice((0, 1_000, 100_000)),
             reattach_us=rng.choice((0, 1_000, 100_000)),
         )
@@ -159,7 +160,7 @@ class RandomRun:
         return attributes
 
     def go_away(self, client):
-        if not client.here:
+        if not client.online:
             return
         if self.rng.random() < 0.15:
             client.leave()

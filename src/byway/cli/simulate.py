@@ -120,5 +120,8 @@ def _table(result: Result) -> Table:
 
 
 def _found(result: Result) -> str:
-    counts = {**result.facts()["violations_by_kind"], "expectations": len(result.disappointments)}
+    counts = {
+        **result.facts()["violations_by_kind"],
+        "expectations": len(result.unmet_expectations),
+    }
     return ", ".join(f"{kind}: {count:,}" for kind, count in counts.items() if count)

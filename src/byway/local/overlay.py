@@ -10,7 +10,7 @@ whom; what the tree looks like is the caller's business.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
@@ -21,6 +21,13 @@ from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.model.addresses import Address, Neighbour
 from byway.model.errors import TopologyError
+from byway.model.tree_shapes import (
+    balanced_parents,
+    chain_parents,
+    links_of,
+    numbered_names,
+    star_parents,
+)
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
 from byway.runtime.warmup import warm_up_aside
@@ -33,7 +40,11 @@ HOST: Final = "127.0.0.1"
 BROKERS_MAX: Final = 256
 START_S: Final = 10.0
 """How long links may take to come up."""
-_SHAPES: Final = ("chain", "star", "tree")
+_SHAPES: Final[dict[str, Callable[[int], Iterable[int]]]] = {
+    "chain": chain_parents,
+    "star": star_parents,
+    "tree": lambda count: balanced_parents(count, fan_out=2),
+}
 
 
 class Link(Protocol):
@@ -226,16 +237,8 @@ def _shape(text: str) -> tuple[list[str], list[tuple[str, str]]]:
     if kind not in _SHAPES or not count.isdecimal() or not 1 <= int(count) <= BROKERS_MAX:
         expected = f"one of {', '.join(_SHAPES)} and a number from 1 to {BROKERS_MAX}"
         raise TopologyError(f"topology {text!r}", f"expected {expected}, such as 'chain:3'")
-    width = len(count)
-    names = [f"B{number:0{width}}" for number in range(1, int(count) + 1)]
-    return names, [(names[_above(kind, at)], names[at]) for at in range(1, len(names))]
-
-
-def _above(kind: str, at: int) -> int:
-    """The place of the broker that one is linked to."""
-    if kind == "chain":
-        return at - 1
-    return 0 if kind == "star" else (at - 1) // 2
+    names = numbered_names("B", int(count), digits=len(count))
+    return list(names), links_of(names, _SHAPES[kind](len(names)))
 
 
 def _checked(names: list[str], pairs: list[tuple[str, str]]) -> dict[str, list[str]]:

@@ -1,8 +1,8 @@
-"""Measuring: a part of a run, for groups of brokers.
+"""Meters: the measures of a part of a run, for groups of brokers.
 
-A meter watches brokers from outside. From a time on it adds up what they were busy with, which
-publications reached them for nothing, how long queues and tables were, and how late publications
-were delivered. It changes nothing of what happens, and knows nothing of why it is asked.
+A meter observes brokers from outside. From a time on it adds up their work, the publications that
+reached them in vain, the lengths of queues and tables, and the delays of deliveries. It changes
+nothing of what happens, and does not know which scenario it measures.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from byway.core.counters import Counters
 from byway.model.messages import Publish
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import Work
-from byway.sim.run_metrics import Tally
+from byway.sim.run_metrics import Tally, ratio
 
 
 class Delays(msgspec.Struct, frozen=True, kw_only=True):
-    """How late publications were delivered, from when their publishers asked; None: there were
-    none."""
+    """The delays of deliveries, from when their publishers were to publish; None: there were no
+    deliveries."""
 
     deliveries: int
     mean_ms: float | None
@@ -32,52 +32,52 @@ class Delays(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMeasures(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured at some brokers. Counts are of all of them together; tables, times and the
-    like are means over them."""
+    """The measures of some brokers. Counts are sums over the brokers, table sizes and times are
+    means."""
 
     brokers: int
     subscriptions_arrived: int
-    """From neighbours, those in packs each."""
+    """Subscriptions from neighbours, each one of a pack counted."""
     subscription_messages: int
-    """The same, a pack being one."""
+    """Messages with subscriptions from neighbours, a pack counted once."""
     triggered: int
-    """Subscriptions sent because one that covered them went."""
+    """Subscriptions that were sent because one that covered them ended."""
     preserved: int
     """Times that an unsubscription was not passed on over a link."""
     retired: int
-    """Times that it was in the end."""
+    """Times that such an unsubscription was passed on later."""
     preserved_entries: int
-    """Preserved subscriptions in the end."""
+    """Preserved subscriptions at the end."""
     peak_queue: int
-    """Messages that waited at one of them at one time, at most."""
+    """The most messages that waited at one broker at one time."""
     table_entries_begin: float
     table_entries_mean: float | None
-    """Over samples."""
+    """The mean over samples; None: there was no sample."""
     table_entries_end: float
     publications: int
-    """Taken from neighbours."""
+    """Publications received from neighbours."""
     false_positives: int
-    """Of these, those that nobody wanted, here or beyond."""
+    """Publications received that the broker neither forwarded nor delivered."""
     false_positive_share: float | None
     busy_s: dict[str, float]
-    """By kind of message."""
+    """By kind of message, the time that the broker was busy."""
     messages: dict[str, int]
-    """Handled, by kind, where handling takes time."""
+    """By kind, the messages that the broker handled; counted where handling takes time."""
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured in a part of a run."""
+    """The measures of a part of a run."""
 
     from_s: float
     to_s: float
     delays: Delays
     probes: Delays | None
-    """Of publications that were to be measured apart."""
+    """The delays of probes; None: no probe was delivered."""
     groups: dict[str, GroupMeasures]
 
 
-class Watch:
-    """What one broker's publications come to."""
+class PublicationCounter:
+    """Counts the publications that reach one broker, and those that reach it in vain."""
 
     __slots__ = ("_meter", "_node", "_undecided", "false_positives", "publications")
 
@@ -96,7 +96,7 @@ class Watch:
         self._undecided = False
 
     def _received(self, message: Publish, link: str | None) -> None:
-        """It is for nothing unless it is forwarded or delivered."""
+        """Count a publication as a false positive until it is forwarded or delivered."""
         del message
         self._undecided = link is not None
         self.publications += self._undecided
@@ -116,7 +116,7 @@ class Watch:
 
 
 class Meter:
-    """Measures one world, whose brokers do not crash."""
+    """Measures one world, whose brokers must not crash."""
 
     def __init__(
         self,
@@ -127,41 +127,46 @@ class Meter:
         from_us: int,
         to_us: int,
         is_probe: Callable[[str], bool],
+        requested_us: Callable[[Publish], int],
     ) -> None:
+        """`is_probe` says of a publisher whether its publications are measured apart;
+        `requested_us` when a publication was to be published."""
         self._nodes = nodes
         self._groups = {"all": list(nodes), **{n: list(g) for n, g in groups.items()}}
         self._now_us = now_us
         self._from_us = from_us
         self._to_us = to_us
         self._is_probe = is_probe
+        self._requested_us = requested_us
         self._tally = Tally()
         self._probes = Tally()
-        self._watches = {name: Watch(node, self) for name, node in nodes.items()}
+        self._counters = {name: PublicationCounter(node, self) for name, node in nodes.items()}
         self._before: dict[str, dict[str, int]] = {}
         self._entries_before: dict[str, int] = {}
         self._entries_sum = dict.fromkeys(nodes, 0)
         self._samples = 0
 
     def begin(self) -> None:
-        """It is the time to measure from."""
+        """Measure from now on."""
         for name, node in self._nodes.items():
-            node.measure_anew()
-            self._watches[name].begin()
+            node.reset_measures()
+            self._counters[name].begin()
             self._before[name] = _counted(_counters(node))
             self._entries_before[name] = _entries(node)
 
     def sample(self) -> None:
-        """Look at the tables."""
+        """Add the present sizes of tables to their means."""
         self._samples += 1
         for name, node in self._nodes.items():
             self._entries_sum[name] += _entries(node)
 
     def delivered(self, message: Publish, clients: int) -> None:
-        """A publication was given to so many clients."""
-        delay_us = self._now_us() - message.published_us
+        """Count a publication that a broker delivered to `clients` clients."""
+        requested_us = self._requested_us(message)
+        delay_us = self._now_us() - requested_us
         if self._is_probe(message.publisher):
             tally = self._probes
-        elif self._from_us <= message.published_us <= self._to_us:
+        elif self._from_us <= requested_us <= self._to_us:
             tally = self._tally
         else:
             return
@@ -169,7 +174,7 @@ class Meter:
             tally.add(message.hop, delay_us)
 
     def measures(self) -> Measures:
-        """What was measured so far."""
+        """The measures so far."""
         return Measures(
             from_s=self._from_us / 1_000_000,
             to_s=self._to_us / 1_000_000,
@@ -183,9 +188,9 @@ class Meter:
         work = Work()
         for node in nodes:
             work.add(node.times.work)
-        watches = [self._watches[name] for name in names]
-        publications = sum(watch.publications for watch in watches)
-        false_positives = sum(watch.false_positives for watch in watches)
+        counters = [self._counters[name] for name in names]
+        publications = sum(counter.publications for counter in counters)
+        false_positives = sum(counter.false_positives for counter in counters)
         entries_sum = sum(self._entries_sum[name] for name in names)
         counted = {
             key: sum(
@@ -203,11 +208,11 @@ class Meter:
             preserved_entries=sum(map(_preserved, nodes)),
             peak_queue=max(node.peak_queue for node in nodes),
             table_entries_begin=sum(self._entries_before.get(n, 0) for n in names) / len(names),
-            table_entries_mean=_ratio(entries_sum, self._samples * len(names)),
+            table_entries_mean=ratio(entries_sum, self._samples * len(names)),
             table_entries_end=sum(map(_entries, nodes)) / len(names),
             publications=publications,
             false_positives=false_positives,
-            false_positive_share=_ratio(false_positives, publications),
+            false_positive_share=ratio(false_positives, publications),
             busy_s={k: work.busy_us[k] / 1e6 / len(names) for k in sorted(work.busy_us)},
             messages={kind: work.messages[kind] for kind in sorted(work.messages)},
         )
@@ -240,14 +245,10 @@ def _delays(tally: Tally) -> Delays:
 
     return Delays(
         deliveries=count,
-        mean_ms=_ratio(tally.delay_us_sum / 1_000, count),
+        mean_ms=ratio(tally.delay_us_sum / 1_000, count),
         p10_ms=percentile(0.1),
         p50_ms=percentile(0.5),
         p90_ms=percentile(0.9),
         p99_ms=percentile(0.99),
         max_ms=tally.delay_us_max / 1_000 if count else None,
     )
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None

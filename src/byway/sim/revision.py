@@ -1,7 +1,7 @@
-"""The revision: which code computes a run, as a digest of it.
+"""The revision: a digest of the code that computes a run.
 
-The same scenario and seed give the same numbers only with the same code; whoever keeps results can
-tell by this whether they are still those of today.
+The same scenario and seed give the same numbers only with the same code. Stored results carry the
+revision, so that results of other code are not taken for those of today.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-ROOMS: Final = ("core", "matching", "model", "sim", "trace", "workload")
-"""Where it is computed what brokers do."""
+PACKAGES: Final = ("core", "matching", "model", "sim", "trace", "workload")
+"""The packages whose code decides what brokers do."""
 _ENDINGS: Final = (".py", ".toml")
 
 
 @cache
 def revision() -> str:
-    """Of the code that runs."""
+    """The revision of the code that is running."""
     return revision_of(Path(__file__).parents[1])
 
 
 def revision_of(package: Path) -> str:
-    """Of the code in a directory."""
+    """The revision of the code in a directory with these packages."""
     digest = sha256()
-    for room in ROOMS:
-        for path in sorted((package / room).rglob("*")):
+    for name in PACKAGES:
+        for path in sorted((package / name).rglob("*")):
             if path.suffix in _ENDINGS:
                 content = path.read_bytes()
-                name = path.relative_to(package).as_posix()
-                digest.update(f"{name} {len(content)}\n".encode() + content)
+                relative = path.relative_to(package).as_posix()
+                digest.update(f"{relative} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]

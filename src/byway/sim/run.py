@@ -1,7 +1,7 @@
 """Running: a scenario and a seed become a result.
 
-A run is a function of the scenario and the seed, but for the time it takes: nothing is kept between
-runs, and scenario and result may be shipped to another process.
+A result depends on the scenario and the seed alone, but for the time the run takes: nothing is kept
+between runs, and scenario and result may be sent to another process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from byway.sim.meters import Measures
 from byway.sim.oracle.violations import Report
 from byway.sim.run_metrics import RunMetrics
-from byway.sim.run_summary import numbers_of, unexpected
+from byway.sim.run_summary import numbers_of, unmet_expectations
 from byway.sim.scenario.build import build, plan_of
 from byway.sim.scenario.measure import start_meter
 from byway.sim.scenario.schema import Scenario
@@ -25,39 +25,39 @@ from byway.sim.scenario.value_types import microseconds
 from byway.trace import TraceWriter
 
 Progress = Callable[[int], None]
-"""Called now and then with the simulated time, in microseconds."""
+"""A function that is called now and then with the simulated time, in microseconds."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to."""
+    """The result of one run."""
 
     scenario: str
     seed: int
     brokers: int
     clients: int
     simulated_s: float
-    """Until nothing was under way any more."""
+    """The simulated time until nothing was under way any more."""
     wall_s: float
-    """What it took to simulate that."""
+    """The real time that the run took."""
     metrics: RunMetrics
     report: Report
     measures: Measures | None = None
-    """What the scenario had measured in a part of the run."""
-    disappointments: tuple[str, ...] = ()
-    """What the scenario expected and was not so."""
+    """The measures of a part of the run; None: the scenario asks for none."""
+    unmet_expectations: tuple[str, ...] = ()
+    """The expectations of the scenario that were not met, in sentences."""
 
     @property
     def ok(self) -> bool:
-        """Whether the checkers held, and what was expected came."""
+        """Whether there was no violation and every expectation was met."""
         return not self.violations
 
     @property
     def violations(self) -> list[str]:
-        """What went wrong, in sentences."""
-        return [*self.report.violations, *self.disappointments]
+        """The violations and the unmet expectations, in sentences."""
+        return [*self.report.violations, *self.unmet_expectations]
 
     def facts(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The result as plain data."""
         return {
             "scenario": self.scenario,
             "seed": self.seed,
@@ -81,7 +81,7 @@ def run_scenario(
 ) -> Result:
     """Run a scenario with a seed (its own unless given) and check all that can be checked.
 
-    The trace calls the run by the name `run`, or by those of scenario and seed.
+    The name of the run in the trace is `run`, or made of those of scenario and seed.
     Raises `ScenarioError` before anything happens if the scenario does not fit its topology.
     """
     seed = scenario.seed if seed is None else seed
@@ -100,9 +100,9 @@ def run_scenario(
         report = world.check(tables=scenario.compare_tables)
         metrics = world.metrics()
     received = {name: client.deliveries for name, client in clients.items()}
-    disappointments = list(unexpected(scenario.expect, numbers_of(metrics, report), received))
+    unmet = list(unmet_expectations(scenario.expect, numbers_of(metrics, report), received))
     if not is_quiet:
-        disappointments.append(f"something is still under way {scenario.quiet_s:g} s after the end")
+        unmet.append(f"something is still under way {scenario.quiet_s:g} s after the end")
     return Result(
         scenario=scenario.name,
         seed=seed,
@@ -113,5 +113,5 @@ def run_scenario(
         metrics=metrics,
         report=report,
         measures=measures,
-        disappointments=tuple(disappointments),
+        unmet_expectations=tuple(unmet),
     )

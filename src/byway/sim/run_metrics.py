@@ -1,7 +1,7 @@
-"""Metrics: what a run was like, in the words of the design.
+"""Metrics of a run: deliveries with their hops and delays, messages, queues and tables.
 
-Everything is folded as it happens: nothing here grows with the length of a run. What the numbers
-are for is not known here.
+Everything is added up as it happens: nothing here grows with the length of a run. Where the numbers
+come from, and what they are compared with, is not known here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgspec
 from byway.core.counters import Counters
 
 _DIGITS: Final = 7
-"""Binary digits kept of a delay: percentiles are off by less than one part in 64."""
+"""The binary digits kept of a delay: percentiles are off by less than one part in 64."""
 
 
 class Tally:
-    """Deliveries, their hops and their delays."""
+    """The number of deliveries, their hops and a histogram of their delays."""
 
     __slots__ = ("_buckets", "delay_us_max", "delay_us_sum", "deliveries", "hops_sum")
 
@@ -29,7 +29,7 @@ class Tally:
         self._buckets: dict[int, int] = {}
 
     def add(self, hops: int, delay_us: int) -> None:
-        """One delivery."""
+        """Count one delivery."""
         self.deliveries += 1
         self.hops_sum += hops
         self.delay_us_sum += delay_us
@@ -51,7 +51,7 @@ class Tally:
 
 
 class Totals:
-    """What brokers did, also those that have gone."""
+    """The counters of all brokers together, also of those that crashed."""
 
     def __init__(self) -> None:
         self.numbers = dict.fromkeys(
@@ -60,55 +60,55 @@ class Totals:
         self.messages: dict[str, int] = {}
 
     def add(self, counters: Counters) -> None:
-        """Count what one broker did."""
+        """Add the counters of one broker."""
         for name in self.numbers:
             self.numbers[name] += getattr(counters, name)
         for kind, count in counters.messages_sent.items():
             self.messages[kind] = self.messages.get(kind, 0) + count
 
     def copy(self) -> Totals:
-        """The same numbers, to go on from."""
+        """Totals with the same numbers, which change independently."""
         copied = Totals()
         copied.numbers, copied.messages = dict(self.numbers), dict(self.messages)
         return copied
 
 
 class RunMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was like. Hops are broker-to-broker links, delays are from a publication's home
+    """The metrics of a run. Hops are broker-to-broker links; delays are from a publication's home
     broker to its subscriber."""
 
     publications: int
-    """Accepted by home brokers."""
+    """Publications accepted by home brokers."""
     deliveries: int
-    """(publication, client) pairs."""
+    """Publications delivered, counted for each client."""
     matched_brokers: int
-    """(publication, broker) pairs with a local match."""
+    """Pairs of a publication and a broker that handled it and had a local match."""
     pure_forwarders: int
-    """(publication, broker) pairs without one."""
+    """Pairs of a publication and a broker that handled it without a local match."""
     yield_: float | None = msgspec.field(name="yield")
-    """Of matched brokers in both together; None where no broker handled any."""
+    """The share of matched brokers in both; None: no broker handled any publication."""
     mean_hops: float | None
     mean_delay_ms: float | None
     delay_ms_p50: float | None
     delay_ms_p95: float | None
     delay_ms_p99: float | None
     delay_ms_max: float | None
-    """Over deliveries; None where there are none."""
+    """The longest delay; this and the five above are None if there were no deliveries."""
     messages: dict[str, int]
-    """Broker to broker, by kind; link acknowledgements apart."""
+    """By kind, the messages between brokers, link acknowledgements not among them."""
     messages_total: int
     bytes_sent: int | None
-    """Broker to broker; None where nothing limits them, and they are not counted."""
+    """The bytes sent between brokers; None: nothing limits them, so they are not counted."""
     publication_hops: int
-    """Publications that brokers took from one another."""
+    """Publications that brokers received from one another."""
     subscription_hops: int
     """Subscriptions that brokers sent one another."""
     peak_queue: int
-    """Messages that waited at one broker at one time, at most."""
+    """The most messages that waited at one broker at one time."""
     table_entries: int
-    """Subscriptions in the tables of all brokers, now."""
+    """The subscriptions in the tables of all brokers at the end."""
     table_entries_peak: int
-    """The same, at most, as far as samples saw."""
+    """The most subscriptions in the tables of all brokers, by samples."""
     redelivered: int
     """Deliveries dropped by clients, because a broker that lost its state sent them again."""
     lost_in_sessions: int
@@ -137,13 +137,13 @@ def metrics_of(
         deliveries=count,
         matched_brokers=matched,
         pure_forwarders=forwarders,
-        yield_=_ratio(matched, matched + forwarders),
-        mean_hops=_ratio(tally.hops_sum, count),
-        mean_delay_ms=_ratio(tally.delay_us_sum / 1_000, count),
-        delay_ms_p50=_ratio(tally.delay_us(0.50), 1_000 if count else 0),
-        delay_ms_p95=_ratio(tally.delay_us(0.95), 1_000 if count else 0),
-        delay_ms_p99=_ratio(tally.delay_us(0.99), 1_000 if count else 0),
-        delay_ms_max=_ratio(tally.delay_us_max, 1_000 if count else 0),
+        yield_=ratio(matched, matched + forwarders),
+        mean_hops=ratio(tally.hops_sum, count),
+        mean_delay_ms=ratio(tally.delay_us_sum / 1_000, count),
+        delay_ms_p50=ratio(tally.delay_us(0.50), 1_000 if count else 0),
+        delay_ms_p95=ratio(tally.delay_us(0.95), 1_000 if count else 0),
+        delay_ms_p99=ratio(tally.delay_us(0.99), 1_000 if count else 0),
+        delay_ms_max=ratio(tally.delay_us_max, 1_000 if count else 0),
         messages=messages,
         messages_total=sum(messages.values()),
         bytes_sent=bytes_sent,
@@ -157,5 +157,6 @@ def metrics_of(
     )
 
 
-def _ratio(part: float, whole: float) -> float | None:
+def ratio(part: float, whole: float) -> float | None:
+    """The quotient; None: there is nothing to divide by."""
     return part / whole if whole else None

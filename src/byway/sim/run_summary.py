@@ -1,7 +1,7 @@
-"""Summary: a run in numbers and in lines, in the words of the design.
+"""The summary of a run: its numbers by name, as rows for people, and against expectations.
 
-It decides names, order and formatting, and compares with what a scenario expects. What the numbers
-mean is decided where they are counted.
+It decides names, order and formatting, and compares numbers with those that a scenario expects.
+What the numbers mean is decided where they are counted.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def numbers_of(metrics: RunMetrics, report: Report) -> dict[str, Any]:
     }
 
 
-# --- what was expected ------------------------------------------------------------------------
+# --- expectations -----------------------------------------------------------------------------
 
 
-def unexpected(
+def unmet_expectations(
     expect: Expect, numbers: Mapping[str, Any], received: Mapping[str, int]
 ) -> Iterator[str]:
-    """What a scenario expected and was not so, in sentences."""
+    """The expectations of a scenario that its run did not meet, in sentences."""
     for field in msgspec.structs.fields(Expect):
         expected = getattr(expect, field.name)
         name = field.encode_name
@@ -63,21 +63,21 @@ def unexpected(
 def _deviation(name: str, expected: Expected, found: float | None) -> Iterator[str]:
     if isinstance(expected, tuple):
         low, high = expected
-        told = f"{low:g} to {high:g}"
+        wanted = f"{low:g} to {high:g}"
         holds = found is not None and low <= found <= high
     else:
-        told = f"{expected:g}"
+        wanted = f"{expected:g}"
         holds = found is not None and isclose(found, expected, rel_tol=_CLOSE, abs_tol=_CLOSE)
     if not holds:
         got = "nothing to measure" if found is None else f"{found:g}"
-        yield f"expect.{name}: expected {told}, found {got}"
+        yield f"expect.{name}: expected {wanted}, found {got}"
 
 
 # --- for people -------------------------------------------------------------------------------
 
 
 def rows_of(metrics: RunMetrics, report: Report, measures: Measures | None = None) -> list[Rows]:
-    """The summary as groups of rows, each a word and what was measured."""
+    """The summary as groups of rows, each a name and a formatted number."""
     return [*_rows_of_run(metrics, report), *([] if measures is None else _rows_of_part(measures))]
 
 
@@ -114,7 +114,7 @@ def _rows_of_run(metrics: RunMetrics, report: Report) -> list[Rows]:
 
 
 def _rows_of_part(measures: Measures) -> list[Rows]:
-    """What was measured in a part of the run."""
+    """The measures of a part of the run as groups of rows."""
     part = [
         ("measured from", f"{measures.from_s:,.0f} s"),
         ("to", f"{measures.to_s:,.0f} s"),

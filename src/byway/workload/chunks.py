@@ -33,7 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 
 NO_STRING: Final = -1
 NOWHERE: Final = -1
-"""In the place of a broker's number."""
+"""Stands for the number of a broker where a subscription is at none."""
 
 
 class ValueKind(IntEnum):
@@ -230,13 +230,13 @@ class ScheduleChunk(NamedTuple):
     """The number of the broker that it comes to; -1: at none."""
 
     def in_order(self) -> ScheduleChunk:
-        """By time, then by subscription."""
+        """The same rows sorted by time, then by subscription."""
         order = np.lexsort((self.rows, self.times_us))
         return ScheduleChunk(*(column[order] for column in self))
 
 
 def row_offsets(sizes: npt.NDArray[np.int64]) -> IntArray:
-    """Offsets of rows with so many entries each."""
+    """The offsets of rows that have these numbers of entries."""
     offsets = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     return offsets

@@ -10,9 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from byway.model.tree_shapes import numbered_names
 from byway.workload.covering_degree import CoveringDegree
 from byway.workload.draws import Integers, below, chunk_rng, numbered_integers
-from byway.workload.generator import WorkloadError, numbered_brokers, require
+from byway.workload.generator import WorkloadError, require
 
 BROKERS_MAX: Final = 100_000
 _CLUSTERS: Final = 20
@@ -42,7 +43,7 @@ class Clustered(CoveringDegree, frozen=True, kw_only=True, tag=True):
             raise WorkloadError("cluster_min", self.cluster_min, expected)
 
     def broker_names(self) -> tuple[str, ...]:
-        return numbered_brokers(self.brokers)
+        return numbered_names("B", self.brokers)
 
     def clusters(self) -> Integers:
         """The number of the first broker of each cluster, and the end."""

@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from byway.model.tree_shapes import numbered_names
 from byway.workload.chunks import NO_STRING, FilterChunk, Operator, PublicationChunk, ValueKind
 from byway.workload.draws import Integers, chunk_rng, draw_zipf
-from byway.workload.generator import PUBLICATIONS, Generator, numbered_brokers, require
+from byway.workload.generator import PUBLICATIONS, Generator, require
 from byway.workload.zipf import EXPONENT_MAX
 
 BROKERS_MAX: Final = 100_000
@@ -66,7 +67,7 @@ class Feeds(Generator, frozen=True, kw_only=True, tag=True):
         require("draws", self.feeds * int(self._draws().sum()), 0, DRAWS_MAX)
 
     def broker_names(self) -> tuple[str, ...]:
-        return numbered_brokers(self.brokers)
+        return numbered_names("B", self.brokers)
 
     def subscription_count(self) -> int:
         return len(_wanted(self).feed)

@@ -114,9 +114,3 @@ def require(parameter: str, value: float, low: float, high: float) -> None:
     """Raise `WorkloadError` unless `value` lies between `low` and `high`, both included."""
     if not low <= value <= high:
         raise WorkloadError(parameter, value, f"a number from {low} to {high}")
-
-
-def numbered_brokers(count: int) -> tuple[str, ...]:
-    """B1 … Bn, padded to one width, as the simulator's topologies call them."""
-    width = len(str(count))
-    return tuple(f"B{number:0{width}}" for number in range(1, count + 1))

@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from byway.model.tree_shapes import numbered_names
 from byway.workload.chunks import FilterChunk, ScheduleChunk, row_offsets
 from byway.workload.draws import Integers, bell, below, chunk_rng
-from byway.workload.generator import Generator, WorkloadError, numbered_brokers, require
+from byway.workload.generator import Generator, WorkloadError, require
 from byway.workload.zipf import Siena
 
 BROKERS_MAX: Final = 100_000
@@ -70,7 +71,7 @@ class Mobile(Siena, frozen=True, kw_only=True, tag=True):
             raise WorkloadError("wanderers", self.wanderers, expected)
 
     def broker_names(self) -> tuple[str, ...]:
-        return numbered_brokers(self.brokers)
+        return numbered_names("B", self.brokers)
 
     def subscriptions(self, chunk: int) -> FilterChunk:
         everyone = super().subscriptions(chunk)
@@ -88,7 +89,7 @@ class Mobile(Siena, frozen=True, kw_only=True, tag=True):
         )
 
     def subscription_places(self, chunk: int) -> Integers:
-        """Where everybody is at first."""
+        """For each subscription of the chunk the broker that it is at in the beginning."""
         rng = chunk_rng(self.seed, _HOMES, chunk)
         homes = rng.integers(0, self.brokers, self.ROWS)
         if chunk == 0:
@@ -151,7 +152,7 @@ class Mobile(Siena, frozen=True, kw_only=True, tag=True):
         )
 
     def _times(self, rng: np.random.Generator, count: int) -> Integers:
-        """Microseconds, at random."""
+        """For each row `count` random times in microseconds, within the duration."""
         return (rng.random((self.ROWS, count)) * (self.duration_s * 1e6)).astype(np.int64)
 
     def _starts(self) -> Integers:

@@ -124,7 +124,7 @@ class StockQuotes(Generator, frozen=True, kw_only=True, tag=True):
         require("popularity_exponent", self.popularity_exponent, 0, EXPONENT_MAX)
 
     def symbol_names(self) -> tuple[str, ...]:
-        """The symbols, by number."""
+        """The names of the symbols, in the order of their numbers."""
         return _symbol_names(self.symbols)
 
     # --- publications
@@ -293,6 +293,7 @@ class _Terms:
         self.numbers[:, column] = numbers
 
     def chunk(self) -> FilterChunk:
+        """The filters as they are now."""
         used = self.used
         return FilterChunk(
             names=_NAMES,

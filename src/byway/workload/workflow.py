@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from byway.model.tree_shapes import numbered_names
 from byway.workload.chunks import (
     NO_STRING,
     NOWHERE,
@@ -20,7 +21,7 @@ from byway.workload.chunks import (
     ValueKind,
 )
 from byway.workload.draws import Integers, chunk_rng
-from byway.workload.generator import PUBLICATIONS, Generator, numbered_brokers, require
+from byway.workload.generator import PUBLICATIONS, Generator, require
 
 _NAMES: Final = ("activity", "instance", "process")
 _SIZES: Final = (3, 10, 26)
@@ -84,14 +85,14 @@ class Workflow(Generator, frozen=True, kw_only=True, tag=True):
 
     @property
     def processes(self) -> int:
-        """Of all sizes."""
+        """The number of processes of all sizes."""
         return self.small + self.medium + self.large
 
     def subscription_count(self) -> int:
         return int(self._starts()[-1]) + self.auditors
 
     def _activities(self) -> Integers:
-        """How many each process has."""
+        """The number of activities of each process."""
         return np.repeat(np.array(_SIZES), [self.small, self.medium, self.large])
 
     def _is_watched(self) -> Integers:
@@ -119,7 +120,7 @@ class Workflow(Generator, frozen=True, kw_only=True, tag=True):
     # --- where and when
 
     def broker_names(self) -> tuple[str, ...]:
-        return numbered_brokers(self.domains * self.engines)
+        return numbered_names("B", self.domains * self.engines)
 
     def subscription_places(self, chunk: int) -> Integers:
         process, place = self._members(chunk)

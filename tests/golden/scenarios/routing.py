@@ -1,5 +1,6 @@
 """Scenarios of plain routing: where advertisements, subscriptions and publications go."""
 
+from byway.model.tree_shapes import chain_links, numbered_names
 from tests.golden.scene import ACTIVE, CHAIN, PAIR, STAR, Scene
 
 
@@ -193,7 +194,7 @@ def distance_since_others_matched() -> Scene:
     """003 figure 4, with active covering: a chain B1 to B8, the publisher at B1, a subscriber at
     B8; at B3 and at B7 others match too. A publication tells how many hops ago it last matched
     several: at B6 three, at B8 one."""
-    edges = [(f"B{i}", f"B{i + 1}") for i in range(1, 8)] + [("B3", "C"), ("B7", "D")]
+    edges = [*chain_links(numbered_names("B", 8)), ("B3", "C"), ("B7", "D")]
     scene = Scene(edges, ACTIVE)
     scene.attach("pub", "B1")
     scene.advertise("pub", "price > 0")

@@ -2,7 +2,6 @@
 
 import random
 import tracemalloc
-from itertools import pairwise
 
 import pytest
 
@@ -18,6 +17,7 @@ from byway.model import Filter, covers, parse
 from byway.model.constraints import SET_SIZE_MAX, equal_to
 from byway.model.filter_merging import even_share, merge, merge_exactly
 from byway.model.messages import Subscribe, SubscriptionsSettled
+from byway.model.tree_shapes import chain_links
 from tests.core_net import Net
 from tests.lone_broker import Lone, entry, publication, subscribe
 from tests.unit.core.test_merging import (
@@ -68,7 +68,7 @@ def steps_to_rest(net: Net, most: int = 100) -> int:
 @pytest.mark.parametrize("covering", POLICIES)
 def test_both_ends_merge_and_come_to_rest(covering, brokers):
     names = [f"B{number}" for number in range(brokers)]
-    net = Net(list(pairwise(names)), BrokerConfig(covering=covering, merging=True))
+    net = Net(chain_links(names), BrokerConfig(covering=covering, merging=True))
     ends = {"a": names[0], "b": names[-1]}
     for client, broker in ends.items():
         net.attach(client, broker)

@@ -2,7 +2,6 @@
 that restart with and without what they preserved."""
 
 from collections import defaultdict
-from itertools import pairwise
 
 import pytest
 
@@ -10,7 +9,15 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived
 from byway.core.invariants import validate
 from byway.core.subscriptions import TIMER
-from byway.model.messages import Batch, Delivery, EntryId, Hint, Publish, Unsubscribe
+from byway.model.messages import (
+    Batch,
+    Delivery,
+    EntryId,
+    Hint,
+    Publish,
+    Unsubscribe,
+)
+from byway.model.tree_shapes import chain_links
 from tests.core_net import Net
 from tests.unit.core.pruning_scenes import few
 
@@ -76,12 +83,7 @@ class Watched(Net):
         raise AssertionError("it never ends")
 
 
-def chain(names: str) -> list[tuple[str, str]]:
-    brokers = names.split()
-    return list(pairwise(brokers))
-
-
-FIGURE_4_OF_003 = [*chain("B1 B2 B3 B4 B5 B6 B7 B8"), ("B3", "B11")]
+FIGURE_4_OF_003 = [*chain_links("B1 B2 B3 B4 B5 B6 B7 B8".split()), ("B3", "B11")]
 
 
 def figure_4_of_003(config: BrokerConfig) -> Watched:
@@ -167,7 +169,7 @@ def test_a_large_burst_is_stopped_where_the_smaller_similarity_is_reached():
 
 def figure_4_of_004(config: BrokerConfig) -> Watched:
     """A publisher at A; S at I, which covers others at K, G and B."""
-    net = Watched([*chain("A B C D E F G H I"), *chain("C J K")], config)
+    net = Watched([*chain_links("ABCDEFGHI"), *chain_links("CJK")], config)
     net.clients(P="A", S="I", atK="K", atG="G", atB="B")
     net.advertise("P", "ANY")
     net.settle()
@@ -241,7 +243,7 @@ def test_a_small_count_is_no_reason_to_prune(count_min, stops):
 def test_counts_are_of_all_that_want_it():
     """Not one more for each broker, as the text of 004 has it: its `count` is to estimate how many
     subscriptions there are."""
-    net = Watched(chain("A B C"), few("selective"))
+    net = Watched(chain_links("ABC"), few("selective"))
     net.clients(P="A", S="C", **{f"other{n}": "B" for n in range(5)})
     net.advertise("P", "ANY")
     net.settle()
@@ -256,7 +258,7 @@ def test_counts_are_of_all_that_want_it():
 # --- property 2: fig. 11 of 003, fig. 2 of 004 ---------------------------------------------------
 
 FIGURE_11_OF_003 = [
-    *chain("A B C D E"), ("B", "F"), ("F", "I"), ("F", "J"), ("C", "G"), ("G", "K"), ("D", "H"),
+    *chain_links("ABCDE"), ("B", "F"), ("F", "I"), ("F", "J"), ("C", "G"), ("G", "K"), ("D", "H"),
     ("H", "L"), ("H", "M"),
 ]  # fmt: skip
 """The drawing is not in the text; this is the tree that its words allow: A to E in a row, and the
@@ -345,7 +347,7 @@ def test_several_publishers_behind_each_link(covering):
 
 def three(covering: str = "selective") -> Watched:
     """A, B, C with a publisher at A; S at C was preserved at B for A, in favour of one at B."""
-    net = Watched(chain("A B C"), few(covering, incremental_bursts=(1, 3)))
+    net = Watched(chain_links("ABC"), few(covering, incremental_bursts=(1, 3)))
     net.clients(P="A", S="C", other="B")
     net.advertise("P", "ANY")
     net.settle()

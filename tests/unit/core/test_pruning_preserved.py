@@ -2,8 +2,8 @@
 
 import pytest
 
-from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.core.inputs import NeighbourRemoved, TimerFired
+from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.model import parse
 from byway.model.messages import Advertise, EntryId, Unadvertise
 from tests.lone_broker import subscribe

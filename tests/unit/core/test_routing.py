@@ -3,6 +3,7 @@
 import pytest
 
 from byway.model.messages import Delivery, PublicationsConfirmed, Refused, Settled
+from byway.model.tree_shapes import chain_links, numbered_names
 from tests.core_net import Net
 
 CHAIN = [("B1", "B2"), ("B2", "B3")]
@@ -145,7 +146,7 @@ def test_what_a_client_is_told():
 
 
 def test_a_publication_counts_its_hops_and_distance():
-    edges = [(f"B{i}", f"B{i + 1}") for i in range(1, 8)] + [("B3", "C"), ("B7", "D")]
+    edges = [*chain_links(numbered_names("B", 8)), ("B3", "C"), ("B7", "D")]
     net = Net(edges)
     net.attach("pub", "B1")
     net.advertise("pub", "p > 0")

@@ -9,7 +9,7 @@ def test_ties_go_by_order_of_scheduling():
     clock, seen = Clock(), []
     clock.at(5, seen.append, "later")
     clock.at(3, seen.append, "first")
-    clock.aside_at(3, seen.append, "second")
+    clock.background_at(3, seen.append, "second")
     clock.at(3, seen.append, "third")
     clock.run(4)
     assert (seen, clock.now_us) == (["first", "second", "third"], 4)
@@ -27,18 +27,18 @@ def test_what_is_called_can_schedule_for_now():
 def test_the_past_is_refused():
     clock = Clock()
     clock.run(10)
-    for schedule in (clock.at, clock.aside_at):
+    for schedule in (clock.at, clock.background_at):
         with pytest.raises(AssertionError, match="9 us has passed"):
             schedule(9, print)
 
 
 def test_the_background_is_served_until_the_foreground_is_empty():
     clock, seen = Clock(), []
-    clock.aside_at(1, seen.append, "aside")
+    clock.background_at(1, seen.append, "background")
     clock.at(2, seen.append, "under way")
-    clock.aside_at(3, seen.append, "never")
+    clock.background_at(3, seen.append, "never")
     assert clock.run_to_rest(100)
-    assert (seen, clock.now_us) == (["aside", "under way"], 2)
+    assert (seen, clock.now_us) == (["background", "under way"], 2)
     assert clock.next_us == 3
 
 

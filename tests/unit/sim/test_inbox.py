@@ -109,10 +109,10 @@ def test_leaving_out_counts(broker):
     inbox.put_request("c", UNSUBSCRIBE)
     assert inbox.waiting_bytes == 6 * (3 + 40) + 5
     gone = []
-    inbox.leave_out(lambda event: getattr(event, "link", "") == "A" and not gone.append(event))
+    inbox.drop(lambda event: getattr(event, "link", "") == "A" and not gone.append(event))
     assert [event.frame for event in gone] == [data(1, count=5)]
     assert inbox.waiting == 3
-    inbox.leave_out(lambda event: isinstance(event, ClientRequested))
+    inbox.drop(lambda event: isinstance(event, ClientRequested))
     assert inbox.waiting == 1
     inbox.put_request("c", UNSUBSCRIBE)
     assert taken(inbox, broker) == [ClientRequested("c", (UNSUBSCRIBE,)), data(2)]

@@ -14,11 +14,11 @@ from byway.model.messages import (
 )
 from byway.sim.engine.clock import Clock
 from byway.sim.engine.network import (
+    Channel,
+    ChannelOptions,
     NetworkOptions,
     Transmitter,
     UplinkOptions,
-    Way,
-    WayOptions,
     frame_bytes,
 )
 
@@ -32,12 +32,12 @@ def data(body_bytes=60, count=1):
 
 
 class Wire:
-    """A way and what arrived on it, with the time."""
+    """A channel and what arrived on it, with the time."""
 
     def __init__(self, latency_us=1_000, bandwidth=None, uplink=None, clock=None):
         self.clock = clock or Clock()
         self.arrived = []
-        self.way = Way(self.clock, "A", self.receive, latency_us, bandwidth, uplink)
+        self.channel = Channel(self.clock, "A", self.receive, latency_us, bandwidth, uplink)
 
     def receive(self, link, frame):
         assert link == "A"
@@ -53,32 +53,32 @@ def test_sizes():
 
 def test_without_limits_only_latency_counts():
     wire = Wire(latency_us=700)
-    wire.way.send(data(10_000))
+    wire.channel.send(data(10_000))
     wire.clock.run(100)
-    wire.way.send(CONTROL)
+    wire.channel.send(CONTROL)
     wire.clock.run(10_000)
     assert wire.arrived == [(700, data(10_000)), (800, CONTROL)]
-    assert wire.way.bytes_sent == 0  # nobody asked
+    assert wire.channel.bytes_sent == 0  # nobody asked
 
 
 def test_a_frame_waits_for_the_wire_and_then_travels():
     wire = Wire(latency_us=1_000, bandwidth=100_000)  # 100 bytes take 1 ms
     for _ in range(3):
-        wire.way.send(data())
-    assert (wire.way.waiting, wire.way.waiting_bytes) == (3, 300)
+        wire.channel.send(data())
+    assert (wire.channel.waiting, wire.channel.waiting_bytes) == (3, 300)
     wire.clock.run(1_500)
-    assert (wire.way.waiting, wire.way.waiting_bytes) == (2, 200)
+    assert (wire.channel.waiting, wire.channel.waiting_bytes) == (2, 200)
     wire.clock.run(10_000)
     assert [t for t, _ in wire.arrived] == [2_000, 3_000, 4_000]
-    assert (wire.way.waiting, wire.way.bytes_sent) == (0, 300)
+    assert (wire.channel.waiting, wire.channel.bytes_sent) == (0, 300)
 
 
 def test_control_goes_before_waiting_data_and_acknowledgements_are_free():
     wire = Wire(latency_us=0, bandwidth=100_000)
-    wire.way.send(data())
-    wire.way.send(data())
-    wire.way.send(CONTROL)
-    wire.way.send(ACK)
+    wire.channel.send(data())
+    wire.channel.send(data())
+    wire.channel.send(CONTROL)
+    wire.channel.send(ACK)
     wire.clock.run(100_000)
     control_us = 1_000 + frame_bytes(CONTROL) * 10
     assert wire.arrived == [
@@ -93,9 +93,9 @@ def test_an_uplink_is_shared_by_all_ways():
     clock = Clock()
     uplink = Transmitter(clock, 100_000)
     near, far = Wire(10, None, uplink, clock), Wire(500, None, uplink, clock)
-    near.way.send(data())
-    far.way.send(data())
-    near.way.send(data())
+    near.channel.send(data())
+    far.channel.send(data())
+    near.channel.send(data())
     clock.run(100_000)
     assert [t for t, _ in near.arrived] == [1_010, 3_010]
     assert [t for t, _ in far.arrived] == [2_500]
@@ -105,7 +105,7 @@ def test_an_uplink_is_shared_by_all_ways():
 def test_an_uplink_may_be_limited_in_messages():
     clock = Clock()
     wire = Wire(0, None, Transmitter(clock, None, 1_000), clock)  # 1 ms a message
-    wire.way.send(data(count=5))
+    wire.channel.send(data(count=5))
     clock.run(100_000)
     assert [t for t, _ in wire.arrived] == [5_000]
 
@@ -113,26 +113,26 @@ def test_an_uplink_may_be_limited_in_messages():
 def test_the_longer_of_two_limits_counts_and_the_wire_comes_after_the_uplink():
     clock = Clock()
     wire = Wire(0, 50_000, Transmitter(clock, 100_000, 10_000), clock)
-    wire.way.send(data())  # 1 ms by bytes (0.1 ms by messages), then 2 ms on the wire
-    wire.way.send(data())
+    wire.channel.send(data())  # 1 ms by bytes (0.1 ms by messages), then 2 ms on the wire
+    wire.channel.send(data())
     clock.run(100_000)
     assert [t for t, _ in wire.arrived] == [3_000, 5_000]
 
 
 def test_times_are_rounded_up():
     wire = Wire(0, 3e6)
-    wire.way.send(data(0))  # 40 bytes: 13.3 us
+    wire.channel.send(data(0))  # 40 bytes: 13.3 us
     wire.clock.run(1_000)
     assert [t for t, _ in wire.arrived] == [14]
 
 
 def test_a_delay_spike_does_not_let_frames_overtake():
     wire = Wire(latency_us=100)
-    wire.way.extra_us = 5_000
-    wire.way.send(data())
+    wire.channel.extra_us = 5_000
+    wire.channel.send(data())
     wire.clock.run(50)
-    wire.way.extra_us = 0
-    wire.way.send(CONTROL)
+    wire.channel.extra_us = 0
+    wire.channel.send(CONTROL)
     wire.clock.run(100_000)
     assert wire.arrived == [(5_100, data()), (5_100, CONTROL)]
 
@@ -141,18 +141,18 @@ def test_a_closed_way_loses_what_is_on_it_and_frees_the_uplink():
     clock = Clock()
     uplink = Transmitter(clock, 100_000)
     broken, other = Wire(0, None, uplink, clock), Wire(0, None, uplink, clock)
-    broken.way.send(data())
-    broken.way.send(data())
-    other.way.send(data())
+    broken.channel.send(data())
+    broken.channel.send(data())
+    other.channel.send(data())
     clock.run(500)
-    broken.way.open = False
+    broken.channel.open = False
     clock.run(100_000)
     assert broken.arrived == []
     assert [t for t, _ in other.arrived] == [2_000]  # what was being sent is sent in vain
 
 
 @pytest.mark.parametrize(
-    ("options", "way", "uplink"),
+    ("options", "channel", "uplink"),
     [
         (NetworkOptions(), (7, None), UplinkOptions()),
         (NetworkOptions(latency_us=9), (9, None), UplinkOptions()),
@@ -160,7 +160,7 @@ def test_a_closed_way_loses_what_is_on_it_and_frees_the_uplink():
             NetworkOptions(
                 latency_us=9,
                 bandwidth_bytes_per_s=5.0,
-                ways={("A", "B"): WayOptions(latency_us=0)},
+                channels={("A", "B"): ChannelOptions(latency_us=0)},
                 uplink_bytes_per_s=3.0,
                 uplinks={"A": UplinkOptions(messages_per_s=2.0)},
             ),
@@ -169,8 +169,8 @@ def test_a_closed_way_loses_what_is_on_it_and_frees_the_uplink():
         ),
     ],
 )
-def test_options_of_one_way_and_one_broker(options, way, uplink):
-    assert options.way("A", "B", 7) == way
+def test_options_of_one_channel_and_one_broker(options, channel, uplink):
+    assert options.channel("A", "B", 7) == channel
     assert options.uplink("A") == uplink
 
 
@@ -181,8 +181,8 @@ def test_options_of_one_way_and_one_broker(options, way, uplink):
         (NetworkOptions(bandwidth_bytes_per_s=1.0), True),
         (NetworkOptions(uplink_messages_per_s=1.0), True),
         (NetworkOptions(uplinks={"A": UplinkOptions(bytes_per_s=1.0)}), True),
-        (NetworkOptions(ways={("A", "B"): WayOptions(bandwidth_bytes_per_s=1.0)}), True),
-        (NetworkOptions(ways={("A", "B"): WayOptions(latency_us=1)}), False),
+        (NetworkOptions(channels={("A", "B"): ChannelOptions(bandwidth_bytes_per_s=1.0)}), True),
+        (NetworkOptions(channels={("A", "B"): ChannelOptions(latency_us=1)}), False),
     ],
 )
 def test_bytes_are_counted_where_something_is_limited(options, is_limited):

@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 import byway
-from byway.sim.revision import ROOMS, revision, revision_of
+from byway.sim.revision import PACKAGES, revision, revision_of
 
 PACKAGE = Path(byway.__file__).parent
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    for room in ROOMS:
-        shutil.copytree(PACKAGE / room, tmp_path / room, ignore=lambda _, n: {"__pycache__"} & {*n})
+    for package in PACKAGES:
+        shutil.copytree(
+            PACKAGE / package, tmp_path / package, ignore=lambda _, n: {"__pycache__"} & {*n}
+        )
     (tmp_path / "cli").mkdir()
     return tmp_path
 

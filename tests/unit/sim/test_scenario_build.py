@@ -7,15 +7,15 @@ import pytest
 from byway.core.broker_config import BrokerConfig
 from byway.model import ANY, conforms, covers
 from byway.sim.engine.network import NetworkOptions
-from byway.sim.engine.world import World
 from byway.sim.scenario import Scenario, ScenarioError, scenario_of
 from byway.sim.scenario.build import build, configs_of, network_of, plan_of, topology_of
 from byway.sim.scenario.check_faults import overlaps
 from byway.sim.scenario.faults import faults_of
-from byway.sim.scenario.places import brokers_of, places
 from byway.sim.scenario.random_streams import Purpose, stream
+from byway.sim.scenario.resolve import brokers_of, homes_of
 from byway.sim.scenario.schema import Crash, Cut, Delay, Network, Partition, Slow
 from byway.sim.scenario.workload_source import advertisements, generator_of
+from byway.sim.world import World
 from byway.workload import CoveringDegree, StockQuotes
 
 CHAIN = {"kind": "chain", "brokers": 4}
@@ -164,7 +164,7 @@ def test_clients_are_placed_in_turn(place: Any, brokers: tuple[str, ...]) -> Non
     chain = topology_of(scenario(), 1)
     assert brokers_of("key", place, chain) == brokers
     rng = stream(1, Purpose.PUBLISHERS)
-    assert places("key", place, 6, chain, rng) == [brokers[n % len(brokers)] for n in range(6)]
+    assert homes_of("key", place, 6, chain, rng) == [brokers[n % len(brokers)] for n in range(6)]
 
 
 def test_a_role_is_a_place() -> None:
@@ -173,7 +173,9 @@ def test_a_role_is_a_place() -> None:
 
 
 def test_random_places_use_every_broker() -> None:
-    drawn = places("key", "random", 400, topology_of(scenario(), 1), stream(1, Purpose.PUBLISHERS))
+    drawn = homes_of(
+        "key", "random", 400, topology_of(scenario(), 1), stream(1, Purpose.PUBLISHERS)
+    )
     counts = [drawn.count(name) for name in ("B1", "B2", "B3", "B4")]
     assert all(70 <= count <= 130 for count in counts)
 
@@ -303,7 +305,9 @@ def test_the_order_of_subscriptions() -> None:
             workload={"kind": "siena", "subscriptions": 20, "subscribers": 1, "order": order}
         )
         world.run(1)
-        return [str(entry.filter) for entry in world.clients["s1"].holdings.subscriptions.values()]
+        return [
+            str(entry.filter) for entry in world.clients["s1"].registrations.subscriptions.values()
+        ]
 
     given, shuffled = filters("given"), filters("shuffled")
     assert given != shuffled
@@ -361,7 +365,7 @@ def test_a_burst_takes_the_broadest() -> None:
         entries_at(world, time_s)
         in_force.append(len(client.subscriptions))
     assert in_force == [10, 9, 9, 8, 8]
-    kept = [entry.filter for entry in client.holdings.subscriptions.values()]
+    kept = [entry.filter for entry in client.registrations.subscriptions.values()]
     assert not any(covers(wide, narrow) for wide in kept for narrow in kept if wide is not narrow)
 
 

@@ -9,14 +9,15 @@ import pytest
 from byway.sim.scenario import ScenarioError, scenario_of
 from byway.sim.scenario.build import build, plan_of
 from byway.sim.scenario.groups import (
+    assigned_clients,
     clusters_of,
     groups_of,
     order_by_groups,
     order_with_late_roots,
-    places_of,
 )
 from byway.sim.scenario.random_streams import Purpose, derived_seed
 from byway.sim.topology.tree import Topology
+from byway.sim.world import World
 from byway.workload import CoveringDegree
 
 GENERATOR = CoveringDegree(seed=1, count=600, degree=29)
@@ -80,7 +81,7 @@ def test_clusters_are_brokers_or_those_with_a_common_neighbour() -> None:
 def test_a_group_is_in_one_cluster_unless_it_is_scattered() -> None:
     groups = groups_of(GENERATOR, 600)
     clusters = [[0, 1, 3, 4], [2, 5]]
-    places = np.array(places_of(groups, clusters, 3, rng()))
+    places = np.array(assigned_clients(groups, clusters, 3, rng()))
     for group in range(20):
         own = set(places[groups.of == group].tolist())
         if group < 3:
@@ -113,7 +114,7 @@ def homes_of_groups(world: Any) -> dict[str, set[str]]:
     """By class and key and the marker of its group, the homes of its subscriptions."""
     found: dict[str, set[str]] = {}
     for client in world.clients.values():
-        for entry in client.holdings.subscriptions_in_force:
+        for entry in client.registrations.subscriptions_in_force:
             low = str(entry.filter).split("price BETWEEN ")[1].split(" AND ")
             group = (int(low[0]) + int(low[1])) // 2 // 1_000_000
             key = str(entry.filter).split("key = ")[1][:8]
@@ -140,10 +141,18 @@ def test_roots_are_where_they_are_told_to_be() -> None:
         homes = {
             str(entry.filter): client.home_name
             for client in world.clients.values()
-            for entry in client.holdings.subscriptions_in_force
+            for entry in client.registrations.subscriptions_in_force
         }
         assert {homes[root] for root in roots[:scattered]} <= {"B2", "B3"}
         assert {*homes.values()} == {"B2", "B3", "B4", "B5"}
+
+
+def filters_in_force(world: World) -> set[str]:
+    """The filters of all registrations that brokers hold."""
+    clients = world.clients.values()
+    return {
+        str(held.filter) for client in clients for held in client.registrations.in_force.values()
+    }
 
 
 def test_the_first_roots_end() -> None:
@@ -152,9 +161,9 @@ def test_the_first_roots_end() -> None:
     generator = CoveringDegree(seed=derived_seed(1, Purpose.WORKLOAD), count=100, degree=9)
     filters = generator.take_filters(100)
     world.run(1_000_000)
-    before = {str(e.filter) for c in world.clients.values() for e in c.holdings.in_force.values()}
+    before = filters_in_force(world)
     world.run(5_000_000)
-    after = {str(e.filter) for c in world.clients.values() for e in c.holdings.in_force.values()}
+    after = filters_in_force(world)
     assert before - after == {str(filters[row]) for row in generator.root_rows()[:3]}
 
 
@@ -166,7 +175,7 @@ def test_moves_keep_filters_and_change_homes() -> None:
         return {
             str(entry.filter): client.home_name
             for client in world.clients.values()
-            for entry in client.holdings.subscriptions_in_force
+            for entry in client.registrations.subscriptions_in_force
         }
 
     before = held()

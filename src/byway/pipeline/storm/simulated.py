@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from byway.pipeline.storm.script import GAP_S, PUBLISHER, Policy, Script, config
 from byway.sim.engine.service import load_profile
-from byway.sim.engine.world import World
+from byway.sim.world import World
 from byway.trace import TraceWriter
 
 SAMPLE_US: Final = 250_000
@@ -29,7 +29,6 @@ def play(script: Script, policy: Policy, directory: Path) -> Played:
     writer = TraceWriter(directory, f"simulated {policy}")
     world = World(
         script.topology,
-        seed=1,
         config=config(policy),
         profile=load_profile(PROFILE),
         trace=writer,

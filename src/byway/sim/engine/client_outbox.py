@@ -1,7 +1,7 @@
-"""The outbox of a client: what it has to say, in order, and publications until they are confirmed.
+"""The outbox of a client: its requests in order, and its publications until they are confirmed.
 
-Publications get their number when they are said, and no more are said than fit into a window. What
-a broker had not read when the connection broke is said again.
+A publication gets its number when it is sent, and no more are sent than fit into a window. Requests
+that the broker had not read when the connection broke are sent again.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from byway.model.messages import DeliveriesReceived, PublishRequest, Request
 from byway.sim.engine.nodes import Node
 
 WINDOW: Final = 1_024
-"""Publications of one client that are not confirmed; more wait in the client."""
+"""Publications of one client that may be unconfirmed at a time; more wait in its outbox."""
 
 
-class Unsaid(msgspec.Struct, frozen=True):
+class QueuedPublication(msgspec.Struct, frozen=True):
     """A publication that has no number yet."""
 
     body: bytes
     attributes: Mapping[str, Any]
 
 
-class Leaving(msgspec.Struct, frozen=True):
-    """The client goes for good."""
+class Goodbye(msgspec.Struct, frozen=True):
+    """The client leaves for good."""
 
 
-Item = Request | Unsaid | Leaving
+Item = Request | QueuedPublication | Goodbye
 
 
 class ClientOutbox:
-    """What one client has to say."""
+    """The requests that one client has to send."""
 
     def __init__(self, client: str, home: Node) -> None:
         self.unconfirmed: dict[int, Mapping[str, Any]] = {}
-        """By sequence, the attributes of what was said."""
+        """By sequence, the attributes of publications that were sent."""
         self._client = client
         self._home = home
         self._items: deque[Item] = deque()
@@ -51,46 +51,48 @@ class ClientOutbox:
         return len(self._items)
 
     def put(self, item: Item) -> None:
-        """Something to say."""
+        """Append a request; `flush` sends it."""
         self._items.append(item)
 
-    def say(self) -> None:
-        """Say what waits, as far as the window allows."""
+    def flush(self) -> None:
+        """Send what waits, as far as the window allows."""
         items, home, client = self._items, self._home, self._client
         while items:
             item = items[0]
-            if type(item) is Unsaid:
+            if type(item) is QueuedPublication:
                 if len(self.unconfirmed) >= WINDOW:
                     return
                 self._sequence += 1
                 self.unconfirmed[self._sequence] = item.attributes
                 home.request(client, PublishRequest(self._sequence, item.body))
-            elif type(item) is Leaving:
+            elif type(item) is Goodbye:
                 home.goodbye(client)
             else:
                 home.request(client, item)  # type: ignore[arg-type]
             items.popleft()
 
     def confirm(self, sequence: int) -> None:
-        """Publications up to this one are confirmed."""
+        """Forget the publications up to this one: they are confirmed."""
         unconfirmed = self.unconfirmed
         while unconfirmed and (oldest := next(iter(unconfirmed))) <= sequence:
             del unconfirmed[oldest]
 
     def take_back(self, unread: Sequence[Request], *, goodbye: bool) -> None:
-        """The connection broke: so much was not read. What was received is told when it is back;
-        `goodbye`: it has been said, or is to be said."""
+        """The connection broke before the broker read these requests: put them first again.
+
+        What was received is reported when the client attaches again, so receipts are left out.
+        `goodbye`: the client leaves, whether it has said so or not."""
         again: list[Item] = [item for item in unread if type(item) is not DeliveriesReceived]
-        rest = [item for item in self._items if type(item) is not Leaving]
-        self._items = deque([*again, *rest, *([Leaving()] if goodbye else [])])
+        rest = [item for item in self._items if type(item) is not Goodbye]
+        self._items = deque([*again, *rest, *([Goodbye()] if goodbye else [])])
 
     def start_anew(self, requests: Sequence[Request]) -> None:
-        """First these requests, then the publications that were not read, with new numbers."""
+        """Send these requests first, then the publications that were not read, with new numbers."""
         items: list[Item] = list(requests)
         for item in self._items:
             if type(item) is PublishRequest:
-                items.append(Unsaid(item.body, self.unconfirmed[item.sequence]))
-            elif type(item) is Unsaid or type(item) is Leaving:
+                items.append(QueuedPublication(item.body, self.unconfirmed[item.sequence]))
+            elif type(item) is QueuedPublication or type(item) is Goodbye:
                 items.append(item)
         self._items = deque(items)
         self.unconfirmed.clear()

@@ -1,8 +1,8 @@
-"""The clock: what happens next, in the order of time, then of scheduling.
+"""The clock: simulated time, and the events that are scheduled, in order of time and scheduling.
 
-Two heaps. In the *foreground* is what is under way: when it is empty, the world is at rest. In the
-*background* is what merely comes round: samples, sessions that may end one day, timers. The clock
-knows nothing of what it calls.
+There are two heaps of events. The *foreground* holds what is under way: when it is empty, the world
+is at rest. The *background* holds what nobody waits for: samples, timers, sessions that may end.
+The clock knows nothing of the functions that it calls.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-Happening = tuple[int, int, Callable[[Any], None], Any]
+Event = tuple[int, int, Callable[[Any], None], Any]
 """Time, number in the order of scheduling, and the function with its argument."""
 
 
 class Clock:
-    """Time in integer microseconds, and a list of what is to come."""
+    """The time in integer microseconds, and the events to come."""
 
     __slots__ = ("background", "foreground", "now_us", "order")
 
     def __init__(self) -> None:
         self.now_us = 0
-        self.foreground: list[Happening] = []
-        self.background: list[Happening] = []
+        self.foreground: list[Event] = []
+        self.background: list[Event] = []
         self.order = itertools.count().__next__
 
     def __repr__(self) -> str:
@@ -34,28 +34,30 @@ class Clock:
         )
 
     def at(self, t_us: int, function: Callable[[Any], None], argument: Any = None) -> None:
-        """Call a function at a time that has not passed."""
+        """Schedule a call in the foreground, at a time that has not passed."""
         assert t_us >= self.now_us, f"{t_us} us has passed: it is {self.now_us} us"
         heappush(self.foreground, (t_us, self.order(), function, argument))
 
-    def aside_at(self, t_us: int, function: Callable[[Any], None], argument: Any = None) -> None:
-        """The same in the background: nobody waits for it."""
+    def background_at(
+        self, t_us: int, function: Callable[[Any], None], argument: Any = None
+    ) -> None:
+        """Schedule a call in the background, at a time that has not passed."""
         assert t_us >= self.now_us, f"{t_us} us has passed: it is {self.now_us} us"
         heappush(self.background, (t_us, self.order(), function, argument))
 
     @property
     def next_us(self) -> int | None:
-        """When something happens next, if anything does."""
+        """The time of the next event; None: there is none."""
         heads = [heap[0][0] for heap in (self.foreground, self.background) if heap]
         return min(heads, default=None)
 
     def run(self, until_us: int) -> None:
-        """Let happen what is due up to a time, that time included; then it is that time."""
+        """Run all events up to a time, that time included; then it is that time."""
         self._go(until_us, at_rest=False)
         self.now_us = max(self.now_us, until_us)
 
     def run_to_rest(self, until_us: int) -> bool:
-        """The same, but stop when the foreground is empty; whether it is."""
+        """Run events up to a time or until the foreground is empty. Returns whether it is."""
         self._go(until_us, at_rest=True)
         return not self.foreground
 
@@ -71,6 +73,6 @@ class Clock:
                 return
             if heap[0][0] > until_us:
                 return
-            happening = pop(heap)
-            self.now_us = happening[0]
-            happening[2](happening[3])
+            event = pop(heap)
+            self.now_us = event[0]
+            event[2](event[3])

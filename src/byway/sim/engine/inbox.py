@@ -1,8 +1,8 @@
-"""The inbox: what waits at a broker, control before data.
+"""The inbox of a broker: the inputs that wait, control before data.
 
-It decides the order in which inputs are taken, and what is lost or handed back when a connection
-breaks. The requests of a client keep their order: what it says after a publication that still
-waits, waits behind it.
+It decides the order in which inputs are taken, and which are dropped when a connection breaks. The
+requests of a client keep their order: a request after a publication that still waits queues behind
+it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from byway.model.messages import DATA, Batch, Frame, PublishRequest, Request
 from byway.sim.engine.network import frame_bytes
 
 BATCH_MESSAGES: Final = 64
-"""Taken at a time; a frame is taken whole."""
+"""The messages that are taken at a time; a frame is taken whole."""
 
 _Queued = tuple[Input, int]
-"""An input and the messages in it."""
+"""An input and the number of messages in it."""
 
 
 class Inbox:
-    """Inputs that wait at one broker."""
+    """The inputs that wait at one broker."""
 
     __slots__ = ("_behind", "_control", "_data", "peak", "waiting")
 
@@ -32,11 +32,11 @@ class Inbox:
         self._control: deque[_Queued] = deque()
         self._data: deque[_Queued] = deque()
         self._behind: dict[str, int] = {}
-        """By client, how much of what it said is among the data."""
+        """By client, the number of its requests that are among the data."""
         self.waiting = 0
-        """Messages; acknowledgements are none."""
+        """The number of messages that wait; acknowledgements do not count."""
         self.peak = peak
-        """The most that ever waited."""
+        """The most messages that ever waited."""
 
     def __repr__(self) -> str:
         return f"<Inbox of {self.waiting} messages>"
@@ -46,13 +46,13 @@ class Inbox:
 
     @property
     def waiting_bytes(self) -> int:
-        """Their size."""
+        """The size of the messages that wait."""
         return sum(_size_bytes(event) for event, _ in (*self._control, *self._data))
 
     # --- putting in ----------------------------------------------------------------------------
 
     def put_frame(self, link: str, frame: Frame) -> None:
-        """A frame from a neighbour."""
+        """Append a frame from a neighbour."""
         if type(frame) is Batch:
             count = len(frame.messages)
             self.waiting += count
@@ -64,14 +64,14 @@ class Inbox:
             self._control.append((FrameReceived(link, frame), 0))
 
     def put_request(self, client: str, request: Request) -> None:
-        """Something that a client asks for. Publications are data."""
+        """Append a request of a client. Publications are data."""
         self.waiting += 1
         self.peak = max(self.peak, self.waiting)
         is_data = client in self._behind or type(request) is PublishRequest
         self._put(client, (ClientRequested(client, (request,)), 1), is_data=is_data)
 
     def put_goodbye(self, client: str) -> None:
-        """A client leaves for good."""
+        """Append the end of a client's session, behind its requests."""
         self._put(client, (ClientDetached(client, True), 0), is_data=client in self._behind)
 
     def _put(self, client: str, item: _Queued, *, is_data: bool) -> None:
@@ -84,7 +84,7 @@ class Inbox:
     # --- taking out ----------------------------------------------------------------------------
 
     def take(self, broker: Broker) -> list[Input]:
-        """A batch of what waits, as far as the broker wants to read it."""
+        """Remove and return the next batch, without data that the broker does not read now."""
         events: list[Input] = []
         control, data = self._control, self._data
         if not control and not data:
@@ -108,7 +108,7 @@ class Inbox:
         return events
 
     def _take_wanted_data(self, broker: Broker, events: list[Input], room: int) -> int:
-        """Take the data of those neighbours that the broker reads now; the room that is left."""
+        """Take the data of those neighbours that the broker reads now. Returns the room left."""
         kept: list[_Queued] = []
         reads: dict[str, bool] = {}
         while self._data and room > 0:
@@ -131,16 +131,16 @@ class Inbox:
         else:
             del self._behind[event.client]
 
-    def leave_out(self, leaves: Callable[[Input], bool]) -> None:
-        """Remove inputs, in the order in which they would have been taken."""
+    def drop(self, dropped: Callable[[Input], bool]) -> None:
+        """Remove the inputs for which `dropped` holds; it is asked in the order of the queues."""
         for queue in (self._control, self._data):
-            kept = [item for item in queue if not leaves(item[0])]
+            kept = [item for item in queue if not dropped(item[0])]
             self.waiting -= sum(count for _, count in queue) - sum(count for _, count in kept)
             queue.clear()
             queue.extend(kept)
-        said = (event for event, _ in self._data if type(event) is not FrameReceived)
+        requests = (event for event, _ in self._data if type(event) is not FrameReceived)
         self._behind.clear()
-        for event in said:
+        for event in requests:
             client: str = event.client  # type: ignore[union-attr]
             self._behind[client] = self._behind.get(client, 0) + 1
 

@@ -1,9 +1,9 @@
-"""The network: how long frames are under way between brokers.
+"""The network: how long frames take between brokers.
 
-A connection has two directions, each a `Way`. With no limits a frame arrives its latency later.
-Where a link's bandwidth or a broker's uplink is limited, frames queue for it, control before data.
-Frames of one way never overtake one another once they have left, so data never overtakes control
-that was sent before it. What a frame means is not known here.
+A connection has two channels, one in each direction. Without limits a frame arrives its latency
+later. Where a link's bandwidth or a broker's uplink is limited, frames queue for it, control before
+data. Frames of one channel never overtake one another once they have left, so data never overtakes
+control that was sent before it. What a frame means is not known here.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from byway.model.messages import DATA, Batch, Frame, Message, Publish
 from byway.sim.engine.clock import Clock
 
 HEADER_BYTES: Final = 40
-"""Of a publication, on top of its body."""
+"""The size of a publication without its body."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class WayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One direction of one link, where it differs from the others; None: as they are."""
+class ChannelOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The latency and bandwidth of one direction of one link, where they differ from those of all
+    links; None: they do not."""
 
     latency_us: int | None = None
     bandwidth_bytes_per_s: float | None = None
 
 
 class UplinkOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one broker can send over all its links together; None: without limit."""
+    """The limits of what one broker can send over all its links together; None: without limit."""
 
     bytes_per_s: float | None = None
     messages_per_s: float | None = None
@@ -48,25 +49,25 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     uplink_bytes_per_s: float | None = None
     uplink_messages_per_s: float | None = None
     """Of each broker, over all its links together; None: without limit."""
-    ways: Mapping[tuple[str, str], WayOptions] = msgspec.field(default_factory=dict)
-    """By (sender, receiver), what differs."""
+    channels: Mapping[tuple[str, str], ChannelOptions] = msgspec.field(default_factory=dict)
+    """By (sender, receiver), the directions that differ."""
     uplinks: Mapping[str, UplinkOptions] = msgspec.field(default_factory=dict)
-    """By broker, what replaces the two limits above."""
+    """By broker, the limits that replace the two above."""
     reconnect_us: int = 100_000
-    """From when both ends are there until they are connected again."""
+    """The time from when both ends are up until they are connected again."""
     reattach_us: int = 100_000
-    """From when a broker is there again until its clients are back."""
+    """The time from when a broker is up again until its clients attach."""
 
     @property
     def is_limited(self) -> bool:
         """Whether anything limits what can be sent."""
         limits = (self.bandwidth_bytes_per_s, self.uplink_bytes_per_s, self.uplink_messages_per_s)
-        ways = (way.bandwidth_bytes_per_s for way in self.ways.values())
-        return any(limit is not None for limit in (*limits, *ways)) or bool(self.uplinks)
+        channels = (own.bandwidth_bytes_per_s for own in self.channels.values())
+        return any(limit is not None for limit in (*limits, *channels)) or bool(self.uplinks)
 
-    def way(self, sender: str, receiver: str, latency_us: int) -> tuple[int, float | None]:
+    def channel(self, sender: str, receiver: str, latency_us: int) -> tuple[int, float | None]:
         """Latency and bandwidth of one direction of a link of the topology."""
-        own = self.ways.get((sender, receiver), WayOptions())
+        own = self.channels.get((sender, receiver), ChannelOptions())
         if self.latency_us is not None:
             latency_us = self.latency_us
         if own.latency_us is not None:
@@ -74,7 +75,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
         return latency_us, own.bandwidth_bytes_per_s or self.bandwidth_bytes_per_s
 
     def uplink(self, broker: str) -> UplinkOptions:
-        """The limits of one broker."""
+        """The limits of what one broker can send."""
         everywhere = UplinkOptions(
             bytes_per_s=self.uplink_bytes_per_s, messages_per_s=self.uplink_messages_per_s
         )
@@ -97,14 +98,14 @@ def frame_bytes(frame: Frame) -> int:
 
 
 def frame_messages(frame: Frame) -> int:
-    """The messages in a frame, acknowledgements not among them."""
+    """The number of messages in a frame, acknowledgements not among them."""
     return len(frame.messages) if type(frame) is Batch else 0
 
 
 # --- what is limited ------------------------------------------------------------------------------
 
 Onward = Callable[[Frame, int], None]
-"""Takes a frame and its size."""
+"""A function that takes a frame and its size."""
 
 
 class Transmitter:
@@ -125,12 +126,12 @@ class Transmitter:
         self._lanes: tuple[deque[_Item], deque[_Item]] = (deque(), deque())
         self._sending = False
         self.busy_us = 0
-        """Time spent sending, all of the present frame included."""
+        """The time spent sending, all of the present frame included."""
 
-    def put(self, way: Way, frame: Frame, size_bytes: int, onward: Onward) -> None:
-        """Send a frame of a way, and hand it on when it is through."""
+    def put(self, channel: Channel, frame: Frame, size_bytes: int, onward: Onward) -> None:
+        """Send a frame of a channel, and hand it to `onward` when it is through."""
         is_data = type(frame) is Batch and frame.lane is DATA
-        self._lanes[is_data].append((way, frame, size_bytes, onward))
+        self._lanes[is_data].append((channel, frame, size_bytes, onward))
         if not self._sending:
             self._send_next()
 
@@ -138,8 +139,8 @@ class Transmitter:
         control, data = self._lanes
         while control or data:
             item = (control or data).popleft()
-            way, frame, size_bytes, onward = item
-            if not way.open:
+            channel, frame, size_bytes, onward = item
+            if not channel.open:
                 continue
             duration_us = self._duration_us(frame, size_bytes)
             if duration_us:
@@ -150,14 +151,14 @@ class Transmitter:
             onward(frame, size_bytes)
 
     def _sent(self, item: _Item) -> None:
-        way, frame, size_bytes, onward = item
+        channel, frame, size_bytes, onward = item
         self._sending = False
-        if way.open:
+        if channel.open:
             onward(frame, size_bytes)
         self._send_next()
 
     def _duration_us(self, frame: Frame, size_bytes: int) -> int:
-        """Rounded up; what is limited in two respects takes the longer time."""
+        """The time to send a frame, rounded up: the longer one where both rates are limited."""
         needed_us = 0.0
         if self._bytes_per_s is not None:
             needed_us = size_bytes * 1e6 / self._bytes_per_s
@@ -166,11 +167,11 @@ class Transmitter:
         return math.ceil(needed_us)
 
 
-# --- ways -----------------------------------------------------------------------------------------
+# --- channels -------------------------------------------------------------------------------------
 
 
-class Way:
-    """One direction of one connection. Closed, it loses what is on it; a new one is made then."""
+class Channel:
+    """One direction of one connection. Once closed, it loses the frames on it for good."""
 
     __slots__ = (
         "_clock",
@@ -207,24 +208,24 @@ class Way:
         self._wire = Transmitter(clock, bandwidth_bytes_per_s) if bandwidth_bytes_per_s else None
         self._last_us = 0
         self.link = link
-        """The sender: what the receiver calls the link."""
+        """The sender, which is the receiver's name of the link."""
         self.latency_us = latency_us
         self.extra_us = 0
         self.open = True
         self.waiting = 0
-        """Messages that have not left: they wait for the uplink or the wire."""
+        """The number of messages that have not left: they wait for the uplink or the wire."""
         self.waiting_bytes = 0
         self.bytes_sent = 0
-        """Counted only where something is limited."""
+        """The bytes that have left; counted only where something is limited."""
         limited = self._uplink is not None or self._wire is not None
         self.send: Callable[[Frame], None] = self._queue if limited else self._depart
 
     def __repr__(self) -> str:
         state = "open" if self.open else "closed"
-        return f"<Way from {self.link}, {state}, {self.waiting} messages wait>"
+        return f"<Channel from {self.link}, {state}, {self.waiting} messages wait>"
 
     def _depart(self, frame: Frame) -> None:
-        """The frame is on its way, behind all that left before."""
+        """Schedule the arrival of a frame, behind all that left before."""
         t_us = self._clock.now_us + self.latency_us + self.extra_us
         if t_us < self._last_us:
             t_us = self._last_us
@@ -257,4 +258,4 @@ class Way:
         self._depart(frame)
 
 
-_Item = tuple[Way, Frame, int, Onward]
+_Item = tuple[Channel, Frame, int, Onward]

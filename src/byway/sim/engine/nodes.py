@@ -1,8 +1,9 @@
-"""Nodes: a broker with its inbox, and one server that works through it.
+"""Nodes: a broker with its inbox, and the server that works through it.
 
-What waits is taken a batch at a time, and the broker is busy for as long as the service profile
-says; what it wants done is done then. What connects, attaches or falls due does not wait: it
-reaches the broker at once. A node decides when a broker is served, never what a message means.
+Inputs are taken from the inbox a batch at a time. The broker is busy with a batch for as long as
+the service profile says, and its actions are performed at the end. Connections, attachments and
+timers do not queue: they reach the broker at once. A node decides when a broker is served, never
+what a message means.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ from byway.core.inputs import (
 from byway.model.messages import Frame, Request
 from byway.sim.engine.clock import Clock
 from byway.sim.engine.inbox import Inbox
-from byway.sim.engine.network import Transmitter, Way
+from byway.sim.engine.network import Channel, Transmitter
+from byway.sim.engine.observer import Observer
 from byway.sim.engine.service import ServiceProfile, Work
-from byway.sim.oracle.account import Account
 from byway.trace import NullTrace, TraceBuffer
 
 if TYPE_CHECKING:
     from byway.sim.engine.sim_client import SimClient
 
 DRAIN_ROWS: Final = 4_096
-"""Trace rows of one broker that wait before they are written."""
+"""The trace rows of one broker that are buffered before they are written."""
 
 
 class Node:
-    """One broker of a world."""
+    """One broker of a world, up or down."""
 
     def __init__(
         self,
         name: str,
         config: BrokerConfig,
         clock: Clock,
-        account: Account,
+        observer: Observer,
         profile: ServiceProfile,
         trace: TraceBuffer | None,
         uplink: Transmitter | None,
@@ -61,33 +62,36 @@ class Node:
         self.name = name
         self.config = config
         self.broker: Broker | None = None
+        """The broker; None while it is down."""
         self.trace = trace or NullTrace(name)
         self.uplink = uplink
-        self.ways: dict[str, Way] = {}
-        """By neighbour, the open connection to it, as a way out."""
+        self.channels: dict[str, Channel] = {}
+        """By neighbour that is connected, the channel to it."""
         self.clients: dict[str, SimClient] = {}
-        """Those that are attached."""
+        """The clients that are attached, by name."""
         self.timers: dict[Timer, int] = {}
-        """When each falls due."""
+        """The timers that are set, and when each is due."""
         self.times = profile.times(config.covering)
-        """How long the broker works at a message, and what that adds up to."""
+        """The service times of the broker, and the work it has done."""
         self.slowness = 1.0
+        """The factor by which all service times are longer than the profile says."""
         self.closed: Callable[[str, str], None] = _nowhere
-        """Called when the broker wants a connection closed: the neighbour, and why."""
+        """Is called with a neighbour and the reason when the broker closes a connection."""
         self.drain: Callable[[TraceBuffer], None] | None = None
+        """Is called with the trace buffer when it is full."""
         self._clock = clock
-        self._account = account
+        self._observer = observer
         self._pickup_us = profile.pickup_us
         self._inbox = Inbox()
         self._busy = False
         self._serving: list[Input] | None = None
-        self._era = 0
-        """Counts up when the broker crashes, so that what was to happen to it does not."""
+        self._epoch = 0
+        """Counts the crashes of the broker: what was scheduled before a crash is void."""
         self._rare: dict[type, Callable[[Any], None]] = {
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             CloseLink: lambda action: self.closed(action.link, action.reason),
-            OpenLink: _done_anyway,
+            OpenLink: _ignore,
         }
 
     def __repr__(self) -> str:
@@ -95,7 +99,7 @@ class Node:
 
     @property
     def waiting(self) -> int:
-        """Messages in the inbox, those that are being served apart."""
+        """The number of messages in the inbox; those being served are not in it."""
         return self._inbox.waiting
 
     @property
@@ -105,27 +109,28 @@ class Node:
 
     @property
     def waiting_bytes(self) -> int:
-        """Their size."""
+        """The size of the messages in the inbox."""
         return self._inbox.waiting_bytes
 
-    def measure_anew(self) -> None:
-        """Forget what the inbox and the times came to so far."""
+    def reset_measures(self) -> None:
+        """Measure the queue and the work of the broker from now on."""
         self._inbox.peak = self._inbox.waiting
         self.times.work = Work()
 
     # --- life ----------------------------------------------------------------------------------
 
     def start(self, broker: Broker) -> None:
-        """The broker is there from now on."""
+        """The broker is up from now on."""
         assert self.broker is None, f"{self.name} is up"
         self.broker = broker
 
     def stop(self) -> Broker:
-        """The broker crashes; what waits is lost, and clients know what was not read."""
+        """The broker crashes: frames that wait are lost, requests go back to their clients. Returns
+        the broker that was."""
         assert self.broker is not None, f"{self.name} is down"
         broker, self.broker = self.broker, None
-        self._era += 1
-        unread = self.unread()
+        self._epoch += 1
+        unread = self.take_unread()
         for client in list(self.clients.values()):
             client.cut_off(unread.get(client.name, []))
         self.clients.clear()
@@ -134,33 +139,34 @@ class Node:
         self.timers.clear()
         return broker
 
-    def at_once(self, event: Input) -> None:
-        """Something that does not queue reaches the broker."""
+    def handle_now(self, event: Input) -> None:
+        """Let the broker handle an input that does not queue."""
         assert self.broker is not None, f"{self.name} is down"
         self._perform(self.broker.handle(self._clock.now_us, event))
         if self._inbox:
-            self._noticed()  # the broker may want to read it now
+            self._schedule_service()  # the broker may want to read it now
 
     # --- what comes in -------------------------------------------------------------------------
 
     def receive(self, link: str, frame: Frame) -> None:
-        """A frame arrives from a neighbour."""
+        """Queue a frame from a neighbour."""
         self._inbox.put_frame(link, frame)
         if not self._busy:
-            self._noticed()
+            self._schedule_service()
 
     def request(self, client: str, request: Request) -> None:
-        """A client asks for something."""
+        """Queue a request of a client."""
         self._inbox.put_request(client, request)
-        self._noticed()
+        self._schedule_service()
 
     def goodbye(self, client: str) -> None:
-        """A client leaves for good, after what it asked for before."""
+        """Queue the end of a client's session, after its requests."""
         self._inbox.put_goodbye(client)
-        self._noticed()
+        self._schedule_service()
 
-    def unread(self, client: str | None = None) -> dict[str, list[Request]]:
-        """Take back what a client, or all clients, asked for and the broker has not read."""
+    def take_unread(self, client: str | None = None) -> dict[str, list[Request]]:
+        """Remove and return, by client, the requests of one client (None: of all) that the broker
+        has not read."""
         found: dict[str, list[Request]] = {}
 
         def is_theirs(event: Input) -> bool:
@@ -172,31 +178,31 @@ class Node:
                 found.setdefault(event.client, []).extend(event.requests)
             return True
 
-        self._leave_out(is_theirs)
+        self._drop(is_theirs)
         return found
 
-    def lose_frames(self, link: str) -> None:
-        """A connection broke: what came over it and was not read is lost."""
-        self._leave_out(lambda event: type(event) is FrameReceived and event.link == link)
+    def drop_frames(self, link: str) -> None:
+        """A connection broke: frames that came over it and were not read are lost."""
+        self._drop(lambda event: type(event) is FrameReceived and event.link == link)
 
-    def _leave_out(self, leaves: Callable[[Input], bool]) -> None:
+    def _drop(self, dropped: Callable[[Input], bool]) -> None:
         if self._serving is not None:
-            self._serving = [event for event in self._serving if not leaves(event)]
-        self._inbox.leave_out(leaves)
+            self._serving = [event for event in self._serving if not dropped(event)]
+        self._inbox.drop(dropped)
 
     # --- the server ----------------------------------------------------------------------------
 
-    def _noticed(self) -> None:
-        """Something came in."""
+    def _schedule_service(self) -> None:
+        """The inbox is not empty: look at it after the pick-up time, unless the broker is busy."""
         if not self._busy:
             self._busy = True
             clock = self._clock
             at_us = clock.now_us + self._pickup_us
-            heappush(clock.foreground, (at_us, clock.order(), self._serve, self._era))
+            heappush(clock.foreground, (at_us, clock.order(), self._serve, self._epoch))
 
-    def _serve(self, era: int) -> None:
-        """Take a batch, and be busy with it."""
-        if era != self._era:
+    def _serve(self, epoch: int) -> None:
+        """Take a batch and be busy with it, until the inbox is empty."""
+        if epoch != self._epoch:
             return
         assert self.broker is not None
         while events := self._inbox.take(self.broker):
@@ -205,83 +211,82 @@ class Node:
                 duration_us = int(needed_us + 0.5)
                 if duration_us:
                     self._serving = events
-                    self._clock.at(self._clock.now_us + duration_us, self._served, era)
+                    self._clock.at(self._clock.now_us + duration_us, self._served, epoch)
                     return
             self._work(events)
         self._busy = False
 
-    def _served(self, era: int) -> None:
-        if era != self._era:
+    def _served(self, epoch: int) -> None:
+        if epoch != self._epoch:
             return
         events, self._serving = self._serving, None
         if events:
             self._work(events)
-        self._serve(era)
+        self._serve(epoch)
 
     def _work(self, events: list[Input]) -> None:
-        """Let the broker have a batch, and do what it wants done."""
+        """Let the broker handle a batch, and perform its actions."""
         broker = self.broker
         assert broker is not None
         requested = [event for event in events if type(event) is not FrameReceived]
         for event in requested:
-            self._asked(event)
+            self._report_read(event)
         self._perform(broker.handle_batch(self._clock.now_us, events))
         for event in requested:
-            self._answered(event)
+            self._report_handled(event)
 
-    def _asked(self, event: Input) -> None:
+    def _report_read(self, event: Input) -> None:
         if type(event) is ClientRequested:
             client = self.clients[event.client]
             for request in event.requests:
-                client.taken(request)
+                client.request_read(request)
 
-    def _answered(self, event: Input) -> None:
+    def _report_handled(self, event: Input) -> None:
         if type(event) is ClientRequested:
             client = self.clients.get(event.client)
             if client is not None:
                 for request in event.requests:
-                    client.handled(request)
+                    client.request_handled(request)
         elif type(event) is ClientDetached:
             self.clients.pop(event.client).gone()
 
-    # --- what the broker wants done ------------------------------------------------------------
+    # --- actions -------------------------------------------------------------------------------
 
     def _perform(self, actions: Sequence[Action]) -> None:
-        ways, clients = self.ways, self.clients
+        channels, clients = self.channels, self.clients
         for action in actions:
             kind = type(action)
             if kind is Send:
-                way = ways.get(action.link)  # type: ignore[union-attr]
-                if way is not None:
-                    way.send(action.frame)  # type: ignore[union-attr]
+                channel = channels.get(action.link)  # type: ignore[union-attr]
+                if channel is not None:
+                    channel.send(action.frame)  # type: ignore[union-attr]
             elif kind is SendReply:
                 client = clients.get(action.client)  # type: ignore[union-attr]
                 if client is not None:
-                    client.told(action.replies)  # type: ignore[union-attr]
+                    client.receive(action.replies)  # type: ignore[union-attr]
             else:
                 self._rare[kind](action)
-        if self._account.news:
-            self._account.conclude()
+        self._observer.actions_done()
         if self.drain is not None and self.trace.rows >= DRAIN_ROWS:
             self.drain(self.trace)
 
     def _set_timer(self, action: SetTimer) -> None:
         at_us = max(action.at_us, self._clock.now_us)
         self.timers[action.timer] = at_us
-        self._clock.aside_at(at_us, self._due, (action.timer, at_us, self._era))
+        self._clock.background_at(at_us, self._due, (action.timer, at_us, self._epoch))
 
     def _cancel_timer(self, action: CancelTimer) -> None:
         self.timers.pop(action.timer, None)
 
     def _due(self, what: tuple[Timer, int, int]) -> None:
-        timer, at_us, era = what
-        if era == self._era and self.timers.get(timer) == at_us:
+        timer, at_us, epoch = what
+        if epoch == self._epoch and self.timers.get(timer) == at_us:
             del self.timers[timer]
-            self.at_once(TimerFired(timer))
+            self.handle_now(TimerFired(timer))
 
 
-def _done_anyway(action: OpenLink) -> None:
-    """The world connects neighbours whenever it can."""
+def _ignore(action: OpenLink) -> None:
+    """Do nothing: the world connects neighbours whenever it can."""
     del action
 
 

@@ -1,8 +1,8 @@
-"""Service: how long a broker is busy with what it takes in.
+"""Service times: how long a broker is busy with its inputs.
 
 A profile gives each kind of message a time that grows with the subscription table. It decides times
-only; who waits for whom is the node's business. `docs/reference/service-times.md` tells where the
-numbers of the profiles come from.
+only; when a broker is served is decided by its node. `docs/reference/service-times.md` says where
+the numbers of the profiles come from.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KINDS: Final[dict[type, tuple[str, ...]]] = {
     Unadvertise: ("unadvertise",),
     UnadvertiseRequest: ("unadvertise",),
 }
-"""What a broker does with a message."""
+"""The kinds of work that a broker does for a message."""
 _OTHER: Final = ("other",)
 
 
@@ -61,7 +61,7 @@ class ProfileError(BywayError):
 
 
 class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The time of one message: a base, and so much for each entry of the subscription table."""
+    """The time for one message: a base, and a time for each entry of the subscription table."""
 
     base_us: float = 0.0
     per_entry_us: float = 0.0
@@ -71,13 +71,9 @@ class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if not 0 <= value < 1e12:
                 raise ValueError(f"a time of {value:g} us: expected 0 up")
 
-    def plus(self, other: Cost) -> Cost:
-        """Both one after the other."""
-        return Cost(self.base_us + other.base_us, self.per_entry_us + other.per_entry_us)
-
 
 class PolicyCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What differs under one covering policy; None: as the profile says."""
+    """The costs that differ under one covering policy; None: as the profile says."""
 
     publication: Cost | None = None
     subscribe: Cost | None = None
@@ -86,31 +82,30 @@ class PolicyCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ServiceProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times by kind of message. What names several subscriptions counts for each."""
+    """The costs by kind of work. A message about several subscriptions costs as much as several."""
 
     name: str
     about: str = ""
     pickup_us: int = 0
-    """A broker at rest looks at its input so long after the first message came, and takes all that
-    has come by then."""
+    """The time from when a message reaches an idle broker until it takes all that wait by then."""
     batch_us: float = 0.0
-    """For each batch that is taken, whatever is in it."""
+    """The time for each batch, whatever is in it."""
     publication: Cost = Cost()
     subscribe: Cost = Cost()
     unsubscribe: Cost = Cost()
     advertise: Cost = Cost()
     unadvertise: Cost = Cost()
     other: Cost = Cost()
-    """Settlements, comparisons of tables, loads; link acknowledgements cost nothing."""
+    """The cost of settlements, table comparisons and loads; link acknowledgements cost nothing."""
     covering: Cost = Cost()
-    """On top of each subscription, where the policy looks for covering ones."""
+    """The further cost of a subscription where the policy looks for covering ones."""
     packed: Cost | None = None
-    """The same for one that comes in a pack; None: it saves nothing."""
+    """The further cost of a subscription in a pack; None: the same as `covering`."""
     policies: dict[str, PolicyCosts] = msgspec.field(default_factory=dict)
-    """By covering policy, what differs there."""
+    """By covering policy, the costs that differ."""
 
     def times(self, policy: str) -> ServiceTimes:
-        """The times of a broker with this covering policy."""
+        """The service times of a broker with this covering policy."""
         own = self.policies.get(policy, PolicyCosts())
         covering = own.covering or self.covering
         costs = {
@@ -127,22 +122,22 @@ class ServiceProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Work:
-    """What a broker was busy with."""
+    """The work that a broker has done."""
 
     __slots__ = ("busy_us", "messages", "subscription_messages", "subscriptions")
 
     def __init__(self) -> None:
         self.busy_us: dict[str, float] = {}
-        """By what it did."""
+        """By kind of work, the time spent on it."""
         self.messages: dict[str, int] = {}
-        """By what was done first with them."""
+        """By their first kind of work, the messages handled."""
         self.subscriptions = 0
-        """Taken from neighbours."""
+        """Subscriptions received from neighbours."""
         self.subscription_messages = 0
-        """Those in a pack counted once."""
+        """Messages with subscriptions from neighbours, a pack counted once."""
 
     def add(self, other: Work) -> None:
-        """Both together."""
+        """Add the work of another broker."""
         for own, others in ((self.busy_us, other.busy_us), (self.messages, other.messages)):
             for kind, number in others.items():
                 own[kind] = own.get(kind, 0) + number  # type: ignore[assignment]
@@ -151,7 +146,7 @@ class Work:
 
 
 class ServiceTimes:
-    """The times of one broker, and what they add up to."""
+    """The service times of one broker, and the work it has done."""
 
     __slots__ = ("_batch_us", "_other", "_parts", "instant", "work")
 
@@ -166,7 +161,8 @@ class ServiceTimes:
         self.work = Work()
 
     def of(self, events: Sequence[Input], entries: int) -> float:
-        """How long a batch takes, in microseconds, with so many entries in the table."""
+        """The time for a batch in microseconds, with `entries` entries in the subscription table.
+        It is added to the work done."""
         total = 0.0
         messages = 0
         busy_us, handled = self.work.busy_us, self.work.messages
@@ -194,7 +190,7 @@ def _messages(event: Input) -> Sequence[Any]:
 
 
 def _weight(message: Any) -> int:
-    """How many subscriptions a message is about."""
+    """The number of subscriptions that a message is about."""
     kind = type(message)
     if kind is Unsubscribe or kind is Retire:
         return len(message.ids)
@@ -209,7 +205,7 @@ INSTANT: Final = ServiceProfile(name="instant", about="no time at all")
 
 
 def profile_names() -> tuple[str, ...]:
-    """The profiles that `load_profile` knows, sorted."""
+    """The names of the profiles that `load_profile` knows, sorted."""
     files = (file.name for file in _directory().iterdir())
     stored = (name.removesuffix(".toml") for name in files if name.endswith(".toml"))
     return tuple(sorted([INSTANT.name, *stored]))
@@ -217,7 +213,7 @@ def profile_names() -> tuple[str, ...]:
 
 @cache
 def load_profile(name: str) -> ServiceProfile:
-    """The profile of that name."""
+    """The profile of this name. Raises `ProfileError` if there is none."""
     if name == INSTANT.name:
         return INSTANT
     if name not in profile_names():
@@ -226,7 +222,7 @@ def load_profile(name: str) -> ServiceProfile:
 
 
 def read_profile(name: str, text: str) -> ServiceProfile:
-    """The profile that a TOML text describes."""
+    """The profile that a TOML text describes. Raises `ProfileError` if it cannot be read."""
     try:
         return msgspec.convert({"name": name, **tomllib.loads(text)}, ServiceProfile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:

@@ -1,11 +1,12 @@
-"""The account: what clients asked for and got, and so who is owed what.
+"""The account: which client is owed which publication.
 
-It keeps its own index of all subscriptions and never looks into a broker. When a home broker takes
-a publication it notes who must get it: the clients with a settled matching subscription, if the
-publisher's advertisement is settled. A claim ends when its client unsubscribes, leaves, stays away
-beyond its session, or its home broker restarts without its state. When the publication is
-confirmed, every claim must have been met; then it is forgotten, so nothing here grows with the
-length of a run.
+It is the observer of a world, keeps its own index of all subscriptions and never looks into a
+broker. When a home broker reads a publication, the account notes who must get it: the clients with
+a settled matching subscription, if the publisher's advertisement is settled. A claim ends when its
+client unsubscribes, leaves, stays away beyond its session, or its home broker restarts without its
+state. When the publication is confirmed, every claim must have been met; then it is forgotten, so
+that nothing here grows with the length of a run. What a client is given is judged in
+`client_account`.
 """
 
 from __future__ import annotations
@@ -13,50 +14,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from byway.matching import MatchIndex
 from byway.model import Filter
-from byway.model.messages import Body, Delivery, Publish
+from byway.model.messages import Publish
 from byway.sim.engine.clock import Clock
+from byway.sim.engine.observer import ObservedClient
 from byway.sim.oracle.account_records import (
     MAY,
     MUST,
     Identity,
-    Record,
-    Stream,
-    SubscriberRecord,
+    PublicationRecord,
+    PublisherStream,
     SubscriptionRecord,
-    called,
-    identity_of,
 )
+from byway.sim.oracle.client_account import ClientAccount
 from byway.sim.oracle.violations import Violations
 from byway.sim.run_metrics import Tally
 
-_decode = msgspec.msgpack.Decoder(Body).decode
-
 
 class Account:
-    """Who is owed what in one world."""
+    """The claims of all clients of one world; an `Observer`."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
         self.violations = Violations()
         self.tally = Tally()
         self.redelivered = 0
-        """Deliveries that clients dropped, because a broker that lost its state sent again."""
+        """Deliveries that clients dropped, because a broker that lost its state sent them again."""
         self.lost_in_sessions = 0
         self.published = 0
-        self.state_lost_us = -1
-        """When a broker last came back without its state."""
-        self._accepted = 0
+        self._clock = clock
+        self._state_lost_us = -1
+        self._read = 0
         self._index = MatchIndex()
         self._by_key: dict[int, SubscriptionRecord] = {}
         self._next_key = 0
-        self._streams: dict[str, Stream] = {}
-        self._orphans: dict[tuple[str, int], Stream] = {}
-        self.news: list[tuple[str, int] | SubscriberRecord] = []
-        """To be concluded: publishers and what was confirmed to them, and clients that are back."""
+        self._streams: dict[str, PublisherStream] = {}
+        self._orphans: dict[tuple[str, int], PublisherStream] = {}
+        self._unjudged: list[tuple[str, int] | ClientAccount] = []
+        """Publishers with the sequence that was confirmed to them, and clients that are back."""
 
     def __repr__(self) -> str:
         return (
@@ -66,47 +61,56 @@ class Account:
 
     @property
     def unconfirmed(self) -> int:
-        """Publications that are not confirmed yet."""
+        """The number of publications that are not confirmed yet."""
         return sum(len(stream.records) for stream in self._streams.values())
+
+    # --- what the world tells ------------------------------------------------------------------
+
+    def client_joined(self, client: ObservedClient) -> ClientAccount:
+        """Open the account of a new client."""
+        return ClientAccount(client, self, self._clock)
+
+    def violated(self, kind: str, sentence: str) -> None:
+        """Count a violation that needs no judgement."""
+        self.violations.add(kind, sentence)
+
+    def broker_lost_state(self) -> None:
+        """A broker came back without its state: earlier publications may be delivered again."""
+        self._state_lost_us = self._clock.now_us
+
+    def may_redeliver(self, publication: Publish) -> bool:
+        """Whether a broker has lost its state since this publication was published."""
+        return self._state_lost_us >= publication.published_us
 
     # --- subscriptions -------------------------------------------------------------------------
 
-    def begin(self, client: SubscriberRecord, name: str, filter: Filter) -> SubscriptionRecord:
-        """A client asks for something; from now on it may get it."""
-        subscription = SubscriptionRecord(client, name, filter, self._next_key)
+    def open(self, client: ClientAccount, filter: Filter) -> SubscriptionRecord:
+        """Record a subscription: from now on its client may get what matches."""
+        record = SubscriptionRecord(client, filter, self._next_key)
         self._next_key += 1
-        self._by_key[subscription.key] = client.held[subscription.key] = subscription
-        self._index.add(subscription.key, filter)
-        return subscription
+        self._by_key[record.key] = record
+        self._index.add(record.key, filter)
+        return record
 
-    def settled(self, subscription: SubscriptionRecord) -> None:
-        """From now on it must get it."""
-        if subscription.settled_at is None:
-            subscription.settled_at = self._accepted
+    def settle(self, record: SubscriptionRecord) -> None:
+        """From now on the client of a subscription must get what matches."""
+        if record.settled_at is None:
+            record.settled_at = self._read
 
-    def end(self, subscription: SubscriptionRecord) -> None:
-        """Its broker has ended it: from now on its client must not get it."""
-        subscription.wanted = False
-        if self._by_key.pop(subscription.key, None) is not None:
-            del subscription.client.held[subscription.key]
-            self._index.remove(subscription.key)
-
-    def end_all(self, client: SubscriberRecord) -> None:
-        """The client's session is gone, and all claims with it."""
-        for subscription in list(client.held.values()):
-            self.end(subscription)
-        client.owed.clear()
+    def close(self, record: SubscriptionRecord) -> None:
+        """The home broker has ended a subscription: its client must get nothing more for it."""
+        record.wanted = False
+        del self._by_key[record.key]
+        self._index.remove(record.key)
 
     # --- publications --------------------------------------------------------------------------
 
-    def accept(
-        self, identity: Identity, attributes: Mapping[str, Any], *, is_certain: bool
-    ) -> None:
-        """A home broker takes a publication; `is_certain`: its advertisement is settled."""
+    def read(self, identity: Identity, attributes: Mapping[str, Any], *, is_certain: bool) -> None:
+        """A home broker reads a publication: note who must get it, and who may."""
         publisher, incarnation, sequence = identity
         self.published += 1
-        self._accepted += 1
-        record = Record(identity, attributes, self._accepted, self._clock.now_us)
+        self._read += 1
+        record = PublicationRecord(identity, attributes, self._read, self._clock.now_us)
         waiting, by_key = record.waiting, self._by_key
         for key in self._index.match(attributes).tolist():
             subscription = by_key[key]
@@ -116,34 +120,44 @@ class Account:
                 waiting.setdefault(subscription.client, MAY)
         stream = self._streams.get(publisher)
         if stream is None or stream.incarnation != incarnation:
-            stream = self._streams[publisher] = Stream(incarnation)
+            stream = self._streams[publisher] = PublisherStream(incarnation)
         stream.records[sequence] = record
 
-    def refused(self, publisher: str, sequence: int) -> None:
-        """The home broker did not take it after all."""
+    def refuse(self, publisher: str, sequence: int) -> None:
+        """The home broker did not take a publication after all: nobody is owed it."""
         stream = self._streams.get(publisher)
         if stream is not None and stream.records.pop(sequence, None) is not None:
             self.published -= 1
 
-    def confirmed(self, publisher: str, sequence: int) -> None:
-        """The publisher was told; judged when all that was told with it is accounted for."""
-        self.news.append((publisher, sequence))
+    def confirm(self, publisher: str, sequence: int) -> None:
+        """Publications up to this one are confirmed: judge them when `actions_done`."""
+        self._unjudged.append((publisher, sequence))
 
-    def returned(self, client: SubscriberRecord, lost: int) -> None:
-        """A client is back in its session, which lacks so many deliveries."""
-        client.received += lost
-        client.forgiven += lost
-        self.lost_in_sessions += lost
-        self.news.append(client)
+    def returned(self, client: ClientAccount) -> None:
+        """A client is back in its session: judge what it was owed when `actions_done`."""
+        self._unjudged.append(client)
 
-    def conclude(self) -> None:
-        """All that was told at once is accounted for: judge what it brought to an end."""
-        news, self.news = self.news, []
-        for item in news:
+    def record_of(self, publication: Publish) -> PublicationRecord | None:
+        """The record of a publication, unless it is confirmed or was never read."""
+        stream = self._streams.get(publication.publisher)
+        if stream is None or stream.incarnation != publication.incarnation:
+            stream = self._orphans.get((publication.publisher, publication.incarnation))
+            if stream is None:
+                return None
+        return stream.records.get(publication.sequence)
+
+    # --- judging -------------------------------------------------------------------------------
+
+    def actions_done(self) -> None:
+        """Judge what the replies of one batch brought to an end, now that all are accounted for."""
+        if not self._unjudged:
+            return
+        unjudged, self._unjudged = self._unjudged, []
+        for item in unjudged:
             if isinstance(item, tuple):
                 self._judge_confirmed(*item)
             else:
-                self._judge_owed(item)
+                item.judge_owed()
 
     def _judge_confirmed(self, publisher: str, sequence: int) -> None:
         stream = self._streams.get(publisher)
@@ -152,155 +166,50 @@ class Account:
         for number in range(stream.confirmed + 1, sequence + 1):
             record = stream.records.pop(number, None)
             if record is not None and record.waiting:
-                self._judge(record, "was confirmed without")
+                _judge(record, "was confirmed without")
         stream.confirmed = max(stream.confirmed, sequence)
 
-    def _judge(self, record: Record, verdict: str) -> None:
-        """Who still waits must have no claim any more, or find it in its session."""
-        for client, state in record.waiting.items():
-            if state is MUST and self._has_claim(client, record):
-                if not client.attached:
-                    client.owed[record.identity] = record
-                elif client.forgiven:
-                    client.forgiven -= 1
-                else:
-                    self._missing(client, record, verdict)
-
-    def _has_claim(self, client: SubscriberRecord, record: Record) -> bool:
-        return any(
-            subscription.wanted
-            and subscription.settled_at is not None
-            and subscription.settled_at < record.accepted_at
-            and subscription.filter.matches(record.attributes)
-            for subscription in client.held.values()
-        )
-
-    def _judge_owed(self, client: SubscriberRecord) -> None:
-        """It is back and was told what its session held."""
-        for record in client.owed.values():
-            if client.forgiven:
-                client.forgiven -= 1
-            elif self._has_claim(client, record):
-                self._missing(client, record, "was not in the session of")
-        client.owed.clear()
-
-    def _missing(self, client: SubscriberRecord, record: Record, verdict: str) -> None:
-        self.violations.add(
-            "missing",
-            f"publication {called(record.identity)} (accepted at {record.accepted_us} us) "
-            f"{verdict} client {client.name} of {client.home_name} having it "
-            f"(at {self._clock.now_us} us)",
-        )
+    def finish(self) -> None:
+        """Judge all that is left: nothing is under way, so every claim must have been met."""
+        self.actions_done()
+        for streams in (self._streams, self._orphans):
+            for stream in streams.values():
+                for record in stream.records.values():
+                    _judge(record, "came to an end without")
 
     # --- publishers ----------------------------------------------------------------------------
 
-    def publisher_lost(self, publisher: str) -> None:
-        """Its home broker lost its state: what was not confirmed may be lost."""
+    def drop_publisher(self, publisher: str) -> None:
+        """A publisher's home broker lost its state: what was not confirmed may be lost."""
         self._streams.pop(publisher, None)
         for key in [key for key in self._orphans if key[0] == publisher]:
             del self._orphans[key]
 
-    def publisher_begins_anew(self, publisher: str) -> None:
-        """Nobody will be told any more that its publications are confirmed. They must arrive all
-        the same."""
+    def orphan_publisher(self, publisher: str) -> None:
+        """A publisher's incarnation is over: nobody will be told any more that its publications
+        are confirmed, but they must arrive all the same."""
         stream = self._streams.pop(publisher, None)
         if stream is not None:
             self._orphans[publisher, stream.incarnation] = stream
             self.sweep()
 
     def sweep(self) -> None:
-        """Forget publications that nobody is told of, and nobody waits for."""
+        """Forget orphaned publications that no client must get any more."""
         for key, stream in list(self._orphans.items()):
             stream.records = {
                 sequence: record
                 for sequence, record in stream.records.items()
                 if any(
-                    state is MUST and self._has_claim(client, record)
+                    state is MUST and client.has_claim(record)
                     for client, state in record.waiting.items()
                 )
             }
             if not stream.records:
                 del self._orphans[key]
 
-    # --- deliveries ----------------------------------------------------------------------------
 
-    def delivered(self, client: SubscriberRecord, delivery: Delivery) -> bool:
-        """A client was given a publication; whether it is one for its application."""
-        publication = delivery.publication
-        if delivery.number != client.received + 1:
-            self._misnumbered(client, delivery)
-        client.received = delivery.number
-        record = self._record(publication)
-        last = (publication.incarnation << 48) + publication.sequence
-        if last > client.last.get(publication.publisher, 0):
-            client.last[publication.publisher] = last
-        elif self._repeated(client, publication, record):
-            return False
-        if record is None or record.waiting.pop(client, None) is None:
-            self._unexpected(client, publication, record)
-        self.tally.add(publication.hop, self._clock.now_us - publication.published_us)
-        return True
-
-    def _record(self, publication: Publish) -> Record | None:
-        stream = self._streams.get(publication.publisher)
-        if stream is None or stream.incarnation != publication.incarnation:
-            stream = self._orphans.get((publication.publisher, publication.incarnation))
-            if stream is None:
-                return None
-        return stream.records.get(publication.sequence)
-
-    def _misnumbered(self, client: SubscriberRecord, delivery: Delivery) -> None:
-        kind = "missing" if delivery.number > client.received else "duplicates"
-        self.violations.add(
-            kind,
-            f"client {client.name} of {client.home_name} got delivery {delivery.number} after "
-            f"{client.received} (at {self._clock.now_us} us)",
-        )
-
-    def _repeated(
-        self, client: SubscriberRecord, publication: Publish, record: Record | None
-    ) -> bool:
-        """A delivery not later than the last of its publisher; whether the client drops it."""
-        if client.last[publication.publisher] >> 48 != publication.incarnation:
-            return False  # late, of an earlier incarnation: those are counted apart
-        record = client.owed.pop(identity_of(publication), record)
-        state = None if record is None else record.waiting.pop(client, None)
-        is_owed = record is not None and state is MUST and self._has_claim(client, record)
-        if not is_owed and self.state_lost_us >= publication.published_us:
-            self.redelivered += 1
-            return True
-        kind, what = ("duplicates", "twice")
-        if state is not None:
-            kind, what = ("out_of_order", "after a later one")
-        self.violations.add(
-            kind,
-            f"client {client.name} of {client.home_name} got publication "
-            f"{called(identity_of(publication))} {what} (at {self._clock.now_us} us)",
-        )
-        return True
-
-    def _unexpected(
-        self, client: SubscriberRecord, publication: Publish, record: Record | None
-    ) -> None:
-        """It was not expected when the publication was accepted, or that is forgotten."""
-        if record is None and client.owed.pop(identity_of(publication), None) is not None:
-            return
-        attributes = _decode(publication.body).attributes if record is None else record.attributes
-        if any(held.filter.matches(attributes) for held in client.held.values()):
-            return
-        self.violations.add(
-            "spurious",
-            f"client {client.name} of {client.home_name} got publication "
-            f"{called(identity_of(publication))} that none of its subscriptions matches "
-            f"(at {self._clock.now_us} us)",
-        )
-
-    # --- the end -------------------------------------------------------------------------------
-
-    def finish(self) -> None:
-        """Nothing is under way any more: every claim must have been met."""
-        self.conclude()
-        for streams in (self._streams, self._orphans):
-            for stream in streams.values():
-                for record in stream.records.values():
-                    self._judge(record, "came to an end without")
+def _judge(record: PublicationRecord, verdict: str) -> None:
+    """Every client that still waits must have lost its claim, or find it in its session."""
+    for client, state in record.waiting.items():
+        if state is MUST and client.has_claim(record):
+            client.judge_missing(record, verdict)

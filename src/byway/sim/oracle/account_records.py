@@ -1,4 +1,4 @@
-"""Records of the account: who asked for what, and what was published.
+"""Records of the account: subscriptions that were asked for, and publications that were read.
 
 They hold what the account needs to judge, and judge nothing themselves.
 """
@@ -6,78 +6,57 @@ They hold what the account needs to judge, and judge nothing themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from byway.model import Filter
 from byway.model.messages import Publish
+
+if TYPE_CHECKING:
+    from byway.sim.oracle.client_account import ClientAccount
 
 MUST: Final = True
 MAY: Final = False
 
 Identity = tuple[str, int, int]
-"""Publisher, incarnation, sequence."""
+"""Publisher, incarnation and sequence of a publication."""
 
 
 class SubscriptionRecord:
-    """One subscription as its client knows it."""
+    """One subscription, from when its client asks for it until the home broker has ended it."""
 
-    __slots__ = ("client", "doubtful", "filter", "key", "name", "settled_at", "wanted")
+    __slots__ = ("client", "filter", "key", "settled_at", "wanted")
 
-    def __init__(self, client: SubscriberRecord, name: str, filter: Filter, key: int) -> None:
+    def __init__(self, client: ClientAccount, filter: Filter, key: int) -> None:
         self.client = client
-        self.name = name
         self.filter = filter
         self.key = key
-        self.doubtful = False
-        """An answer came that may have been for an earlier one of its name."""
         self.settled_at: int | None = None
-        """How many publications had been accepted then."""
+        """How many publications had been read when the client was told that it is settled."""
         self.wanted = True
-
-    @property
-    def settled(self) -> bool:
-        """Whether its client was told so."""
-        return self.settled_at is not None
+        """Whether the client has not withdrawn it."""
 
 
-class SubscriberRecord(Protocol):
-    """What the account needs of a client, and keeps for it."""
+class PublicationRecord:
+    """A publication that its home broker has read and that is not confirmed yet."""
 
-    name: str
-    attached: bool
-    received: int
-    """Number of the last delivery of its session."""
-    last: dict[str, int]
-    """By publisher, the incarnation and sequence it saw last, in one number."""
-    held: dict[int, SubscriptionRecord]
-    """Its subscriptions by key, from when it asks until its broker has ended them."""
-    owed: dict[Identity, Record]
-    """What was confirmed while it was away: it is in its session."""
-    forgiven: int
-    """Deliveries that its session had no room for."""
-
-    @property
-    def home_name(self) -> str:
-        """Its broker."""
-
-
-class Record:
-    """A publication that was accepted and is not confirmed yet."""
-
-    __slots__ = ("accepted_at", "accepted_us", "attributes", "identity", "waiting")
+    __slots__ = ("attributes", "identity", "read_at", "read_us", "waiting")
 
     def __init__(
-        self, identity: Identity, attributes: Mapping[str, Any], accepted_at: int, accepted_us: int
+        self, identity: Identity, attributes: Mapping[str, Any], read_at: int, read_us: int
     ) -> None:
         self.identity = identity
         self.attributes = attributes
-        self.accepted_at = accepted_at
-        self.accepted_us = accepted_us
-        self.waiting: dict[SubscriberRecord, bool] = {}
-        """Who must or may get it, and has not got it yet."""
+        self.read_at = read_at
+        """Its number among all publications of the world."""
+        self.read_us = read_us
+        self.waiting: dict[ClientAccount, bool] = {}
+        """The clients that MUST or MAY get it, and have not got it yet."""
+
+    def __str__(self) -> str:
+        return described(self.identity)
 
 
-class Stream:
+class PublisherStream:
     """The unconfirmed publications of one incarnation of a publisher."""
 
     __slots__ = ("confirmed", "incarnation", "records")
@@ -85,13 +64,15 @@ class Stream:
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
         self.confirmed = 0
-        self.records: dict[int, Record] = {}
+        self.records: dict[int, PublicationRecord] = {}
 
 
 def identity_of(publication: Publish) -> Identity:
+    """The identity of a publication, the same at every broker."""
     return publication.publisher, publication.incarnation, publication.sequence
 
 
-def called(identity: Identity) -> str:
+def described(identity: Identity) -> str:
+    """A publication in the words of a report."""
     publisher, incarnation, sequence = identity
     return f"{sequence} of {publisher} (incarnation {incarnation})"

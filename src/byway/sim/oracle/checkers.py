@@ -1,6 +1,7 @@
-"""Checkers of a world at rest: tables as in a fresh network, and nothing left behind.
+"""Checkers of a world at rest: tables, leaks, and requests that were never answered.
 
-That clients got what they should is not checked here but as it happens, in `account`.
+The tables of brokers must be those of a reference network, and nothing may be left behind. That
+clients got what they are owed is not checked here but as it happens, in `account`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from byway.model import Filter
 from byway.model.filters import covers
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.sim_client import SimClient
-from byway.sim.oracle.reference_network import Directions, Held, fresh_tables, tables_of
+from byway.sim.oracle.reference_network import Directions, Held, reference_tables, tables_of
 from byway.sim.topology.tree import Topology
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -23,15 +24,15 @@ from byway.sim.topology.tree import Topology
 def table_faults(
     topology: Topology, nodes: Mapping[str, Node], clients: Sequence[SimClient]
 ) -> Iterator[str]:
-    """What is wrong with the tables of brokers that are all up and connected."""
+    """The faults in the tables of brokers that are all up and connected, in sentences."""
     configs = {name: node.config for name, node in nodes.items()}
     somebody_chooses = any(config.covering != "none" for config in configs.values())
     filter_faults = _filter_faults if all(map(_is_exact, configs.values())) else _cover_faults
-    fresh = fresh_tables(topology, configs, clients)
+    reference = reference_tables(topology, configs, clients)
     origins = _Origins(topology, clients, nodes)
     for name, node in nodes.items():
         assert node.broker is not None
-        found, expected = tables_of(node.broker), fresh[name]
+        found, expected = tables_of(node.broker), reference[name]
         yield from _differences(
             name, "advertisement", found.advertisements, expected.advertisements
         )
@@ -45,7 +46,7 @@ def table_faults(
 
 
 def _is_exact(config: BrokerConfig) -> bool:
-    """Whether tables at rest do not depend on what was before."""
+    """Whether the tables of a broker at rest do not depend on what happened before."""
     keeps = config.covering in ("incremental", "selective") and not config.retire_batch
     merges = config.covering != "none" and config.merging
     return config.covering != "lazy" and not keeps and not merges
@@ -69,7 +70,7 @@ def _differences(name: str, kind: str, found: Held, expected: Held) -> Iterator[
 
 
 def _filter_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
-    """Which of equal filters is sent is the sender's choice: compare filters by link."""
+    """Compare filters by link only: which of equal filters is sent is the sender's choice."""
     here, there = _by_link(found), _by_link(expected)
     for link in sorted(here.keys() | there.keys(), key=lambda link: link or ""):
         origin = f"from {link}" if link else "of its own clients"
@@ -80,7 +81,7 @@ def _filter_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
 
 
 def _cover_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
-    """Where more may be held than a fresh network would: nothing must be missing."""
+    """Every filter of the reference must be held or covered; more may be held."""
     here, there = _by_link(found), _by_link(expected)
     for link, filters in there.items():
         held = here.get(link, {})
@@ -107,7 +108,7 @@ def _by_link(held: Held) -> dict[str | None, dict[Filter, None]]:
 
 
 def _lacking(filters: Mapping[Filter, None], others: Mapping[Filter, None]) -> Iterator[Filter]:
-    """Filters that have no equal among others; equal is also what covers each other."""
+    """The filters that have no equal among others; filters that cover each other are equal."""
     for filter in filters:
         if filter not in others and not any(
             covers(filter, other) and covers(other, filter) for other in others
@@ -116,7 +117,7 @@ def _lacking(filters: Mapping[Filter, None], others: Mapping[Filter, None]) -> I
 
 
 class _Origins:
-    """Where each live subscription comes from."""
+    """The home broker and filter of each live subscription."""
 
     def __init__(
         self, topology: Topology, clients: Sequence[SimClient], nodes: Mapping[str, Node]
@@ -131,11 +132,11 @@ class _Origins:
         self._homes = {
             (client.name, entry.name): (client.home.name, entry.filter)
             for client in clients
-            for entry in client.holdings.subscriptions_in_force
+            for entry in client.registrations.subscriptions_in_force
         }
 
     def faults(self, broker: str, held: Held) -> Iterator[str]:
-        """Entries that nobody wants, or that came the wrong way."""
+        """The entries of a broker that no client wants, or that came from the wrong link."""
         for (link, client, name), filter in held.items():
             called = f"subscription {client}/{name}"
             home, wanted = self._homes.get((client, name), (None, None))
@@ -155,7 +156,8 @@ class _Origins:
 
 
 def leaks(node: Node) -> Iterator[str]:
-    """What a broker at rest, connected to all its neighbours, should not hold any more."""
+    """What a broker at rest, connected to all its neighbours, should not hold any more, in
+    sentences."""
     broker = node.broker
     assert broker is not None
     if node.waiting:
@@ -184,3 +186,19 @@ def _sync_leaks(name: str, broker: Broker) -> Iterator[str]:
     for link, facts in sorted(broker.links.items()):
         if facts.comparing:
             yield f"{name}: the comparison of tables with {link} has not ended"
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def unanswered(client: SimClient) -> Iterator[str]:
+    """What an attached client of a world at rest still waits for, in sentences."""
+    if not client.attached:
+        return
+    for entry in client.registrations.in_force.values():
+        if not entry.settled and not entry.ambiguous:
+            yield f"{client.name} was never told that {entry.name} is settled"
+    if client.unconfirmed:
+        yield f"{client.name} has {client.unconfirmed} publications unconfirmed"
+    if not client.is_idle:
+        yield f"{client.name} has something to say and cannot"

@@ -1,8 +1,9 @@
-"""Fresh networks: what tables hold in a network that has heard of nothing but present clients.
+"""Reference networks: the tables of a network that never knew any but the present clients.
 
-Without covering that can be said outright: an advertisement is everywhere, a subscription at the
-brokers between its home and the homes of advertisements that may feed it. With covering it is what
-brokers do: fresh ones are made, linked and told, with nothing in between.
+Without covering the tables follow from the topology: an advertisement is at every broker, a
+subscription at the brokers between its home and the homes of advertisements that may feed it. With
+covering they are what brokers make of it: new brokers are linked, and get the registrations of all
+clients at once, without delays or faults.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ Held = dict[tuple[str | None, str, str], Filter]
 
 
 class ReferenceTables(NamedTuple):
-    """What one broker holds."""
+    """The advertisements and subscriptions that one broker holds."""
 
     advertisements: Held
     subscriptions: Held
 
 
 def tables_of(broker: Broker) -> ReferenceTables:
-    """What a broker holds now."""
+    """The tables of a broker as they are now."""
     return ReferenceTables(_held(broker.advertisements), _held(broker.subscriptions))
 
 
@@ -49,14 +50,14 @@ def _held(table: Table) -> Held:
     return {(e.origin.link, e.id.client, e.id.name): e.filter for e in table}
 
 
-def fresh_tables(
+def reference_tables(
     topology: Topology, configs: Mapping[str, BrokerConfig], clients: Sequence[SimClient]
 ) -> dict[str, ReferenceTables]:
-    """What each broker would hold, of what is in force for these clients."""
+    """By broker, the tables of a network with nothing but what is in force for these clients."""
     if all(config.covering == "none" for config in configs.values()):
         return plain_tables(topology, clients)
     network = ReferenceNetwork(topology, configs)
-    network.hold(clients)
+    network.register(clients)
     return {name: tables_of(broker) for name, broker in network.brokers.items()}
 
 
@@ -64,14 +65,14 @@ def fresh_tables(
 
 
 class Directions:
-    """The next broker on the way to another one."""
+    """From each broker, the next one on the path to a goal."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._towards: dict[str, dict[str, str | None]] = {}
 
     def towards(self, goal: str) -> dict[str, str | None]:
-        """By broker, the next one on the way to `goal`; None at the goal itself."""
+        """By broker, the next one on the path to `goal`; None at the goal itself."""
         found = self._towards.get(goal)
         if found is None:
             found = self._towards[goal] = {goal: None}
@@ -85,13 +86,13 @@ class Directions:
 
 
 def plain_tables(topology: Topology, clients: Sequence[SimClient]) -> dict[str, ReferenceTables]:
-    """The tables of a network where nobody looks for covering."""
+    """By broker, the tables of a network without covering."""
     directions = Directions(topology)
     tables = {name: ReferenceTables({}, {}) for name in topology.brokers}
     feeds = MatchIndex()
     homes: list[str] = []
     for client in clients:
-        for advertisement in client.holdings.advertisements_in_force:
+        for advertisement in client.registrations.advertisements_in_force:
             feeds.add(len(homes), advertisement.filter)
             homes.append(client.home.name)
             for broker, link in directions.towards(client.home.name).items():
@@ -100,7 +101,7 @@ def plain_tables(topology: Topology, clients: Sequence[SimClient]) -> dict[str, 
     spans: dict[tuple[str, ...], list[tuple[str, str | None]]] = {}
     for client in clients:
         home = client.home.name
-        for subscription in client.holdings.subscriptions_in_force:
+        for subscription in client.registrations.subscriptions_in_force:
             keys = feeds.intersecting_advertisements(subscription.filter).tolist()
             ends = (home, *sorted({homes[key] for key in keys}))
             if ends not in spans:
@@ -114,7 +115,7 @@ def plain_tables(topology: Topology, clients: Sequence[SimClient]) -> dict[str, 
 def _between(
     goals: Iterable[str], towards: Mapping[str, str | None], home: str
 ) -> Iterator[tuple[str, str | None]]:
-    """Brokers on the ways from `home` to the goals, each with its neighbour towards `home`."""
+    """The brokers on the paths from `home` to the goals, each with its neighbour towards `home`."""
     seen: set[str] = set()
     for goal in (home, *goals):
         broker: str | None = goal
@@ -128,7 +129,7 @@ def _between(
 
 
 class ReferenceNetwork:
-    """Brokers that have heard of nothing yet."""
+    """New brokers, linked and at rest."""
 
     def __init__(self, topology: Topology, configs: Mapping[str, BrokerConfig]) -> None:
         self.brokers = {
@@ -144,19 +145,19 @@ class ReferenceNetwork:
             self._do(link.b, LinkUp(link.a, hellos[0]))
         self._settle()
 
-    def hold(self, clients: Sequence[SimClient]) -> None:
-        """The clients attach, advertise and subscribe."""
+    def register(self, clients: Sequence[SimClient]) -> None:
+        """Attach the clients, and let them advertise and then subscribe."""
         for client in clients:
             self._do(client.home.name, ClientAttached(client.name, 1))
         for client in clients:
-            own = client.holdings.advertisements_in_force
-            requests = tuple(AdvertiseRequest(e.name, e.filter) for e in own)
-            self._do(client.home.name, ClientRequested(client.name, requests))
+            advertised = client.registrations.advertisements_in_force
+            advertise = tuple(AdvertiseRequest(e.name, e.filter) for e in advertised)
+            self._do(client.home.name, ClientRequested(client.name, advertise))
         self._settle()
         for client in clients:
-            wanted = client.holdings.subscriptions_in_force
-            asked = tuple(SubscribeRequest(e.name, e.filter) for e in wanted)
-            self._do(client.home.name, ClientRequested(client.name, asked))
+            wanted = client.registrations.subscriptions_in_force
+            subscribe = tuple(SubscribeRequest(e.name, e.filter) for e in wanted)
+            self._do(client.home.name, ClientRequested(client.name, subscribe))
         self._settle()
 
     def _do(self, broker: str, event: Input) -> None:

@@ -1,4 +1,4 @@
-"""Reports: what checkers found, counted by kind, the first cases in words."""
+"""Violations: what the oracle found wrong, counted by kind, and the first cases in sentences."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-TOLD_MAX: Final = 20
+SENTENCES_MAX: Final = 20
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checkers found in one run."""
+    """The violations that were found in one run: their number by kind, and the first ones."""
 
     missing: int
     """Deliveries that were owed and did not happen."""
@@ -29,24 +29,24 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     unsettled: int
     """Advertisements, subscriptions and publications that were never answered."""
     tables: int
-    """Tables that differ from those of a fresh network."""
+    """Table entries that differ from those of a reference network."""
     leaks: int
-    """Messages, timers or state that stayed behind."""
+    """Messages, timers or state that were left behind."""
     invariants: int
     """Brokers' own invariants that do not hold."""
     violations: tuple[str, ...]
-    """The first ones, in words."""
+    """The first violations, a sentence each."""
     tables_compared: bool
     """Whether tables could be compared: all brokers and links were up, and all was quiet."""
 
     @property
     def ok(self) -> bool:
-        """Whether all is well."""
+        """Whether there was no violation."""
         return not self.violations
 
 
 class Violations:
-    """What goes wrong, as it is found."""
+    """The violations of one world, counted as they are found."""
 
     KINDS: Final = tuple(
         name for name in Report.__struct_fields__ if name not in ("violations", "tables_compared")
@@ -54,18 +54,18 @@ class Violations:
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(self.KINDS, 0)
-        self.told: list[str] = []
+        self.sentences: list[str] = []
 
     def add(self, kind: str, sentence: str) -> None:
-        """Something of this kind went wrong."""
+        """Count a violation of a kind, one of `KINDS`, and keep its sentence if it is early."""
         self.counts[kind] += 1
-        if len(self.told) < TOLD_MAX:
-            self.told.append(sentence)
+        if len(self.sentences) < SENTENCES_MAX:
+            self.sentences.append(sentence)
 
     def report(self, *, tables_compared: bool) -> Report:
-        """What was found so far."""
+        """The report of what was found so far."""
         return Report(
             **self.counts,
-            violations=tuple(self.told),
+            violations=tuple(self.sentences),
             tables_compared=tables_compared,
         )

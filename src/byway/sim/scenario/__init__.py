@@ -1,7 +1,9 @@
 """Scenario files: what a TOML file says becomes a world with everything scheduled.
 
-`schema` holds the keys, `read` reads files (checked by `shape` and `check`), `build` makes a world
-with the help of the other files, one for each thing that a scenario can ask for.
+`schema` holds the keys; `read` reads files, which `shape` and `check` check; `resolve` says which
+brokers and times are meant. `build` makes a world of it: `listed_clients`, `publishers` and
+`subscribers` (with `groups` and `workload_source`) add clients, `faults` and `measure` the rest.
+They share a `run_context`, and draw from `random_streams`.
 """
 
 from byway.sim.scenario.read import read_scenario, scenario_of

@@ -1,7 +1,7 @@
 """Building: a scenario and a seed become a world with everything scheduled.
 
-It decides nothing about what happens in the world; it hands each part of the scenario to the file
-that does, and translates units.
+It decides nothing about what happens in the world: it hands each table of the scenario to the file
+that does, and converts units.
 """
 
 from __future__ import annotations
@@ -14,32 +14,31 @@ from byway.model.errors import TopologyError
 from byway.sim.engine.network import NetworkOptions
 from byway.sim.engine.service import load_profile
 from byway.sim.engine.sim_client import SimClient
-from byway.sim.engine.world import World
 from byway.sim.scenario.check import check_on
 from byway.sim.scenario.faults import faults_of, start_faults
-from byway.sim.scenario.monitors import start_monitors, start_probes
+from byway.sim.scenario.listed_clients import start_monitors, start_probes, start_steps
 from byway.sim.scenario.publishers import start_publishers
 from byway.sim.scenario.random_streams import Purpose, derived_seed, stream
+from byway.sim.scenario.run_context import RunContext
 from byway.sim.scenario.schema import (
     Fault,
     Network,
     Scenario,
     ScenarioError,
 )
-from byway.sim.scenario.stage import Stage
-from byway.sim.scenario.steps import start_steps
 from byway.sim.scenario.subscribers import Subscribers
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import generator_of
 from byway.sim.topology.topology_spec import from_spec
 from byway.sim.topology.tree import Topology
+from byway.sim.world import World
 from byway.trace import TraceWriter
 
 _NAMED_KEY: Final = re.compile(r"topology key '(\w+)'|(\w+) = .*")
 
 
-class BuiltScenario(NamedTuple):
-    """A run that can be built: all that can be wrong with its scenario and seed was looked at."""
+class RunPlan(NamedTuple):
+    """A scenario that was checked on its topology, and the faults that its seed draws."""
 
     scenario: Scenario
     seed: int
@@ -47,44 +46,42 @@ class BuiltScenario(NamedTuple):
     faults: list[Fault]
 
 
-def plan_of(scenario: Scenario, seed: int) -> BuiltScenario:
-    """Raises `ScenarioError` if the scenario does not fit its topology."""
+def plan_of(scenario: Scenario, seed: int) -> RunPlan:
+    """The plan of a run. Raises `ScenarioError` if the scenario does not fit its topology."""
     topology = topology_of(scenario, seed)
     check_on(scenario, topology)
-    return BuiltScenario(scenario, seed, topology, faults_of(scenario, seed, topology))
+    return RunPlan(scenario, seed, topology, faults_of(scenario, seed, topology))
 
 
-def build(
-    plan: BuiltScenario, trace: TraceWriter | None = None
-) -> tuple[World, dict[str, SimClient]]:
-    """The world of a run, and the clients that the scenario names itself."""
+def build(plan: RunPlan, trace: TraceWriter | None = None) -> tuple[World, dict[str, SimClient]]:
+    """Build the world of a run and schedule all that the scenario says. Returns the world, and by
+    name the clients of `[[client]]`."""
     scenario, seed, topology, faults = plan
     world = World(
         topology,
-        seed=derived_seed(seed, Purpose.WORLD),
         config=configs_of(scenario, topology),
         profile=load_profile(scenario.brokers.profile),
         network=network_of(scenario.network),
         trace=trace,
         sample_us=microseconds(scenario.sample_s),
     )
-    stage = Stage(scenario, seed, topology, world)
-    clients = start_steps(stage)
+    context = RunContext(scenario, seed, topology, world)
+    clients = start_steps(context)
     workload = scenario.workload
     if workload is not None:
         generator = generator_of(workload, derived_seed(seed, Purpose.WORKLOAD))
-        start_publishers(stage, workload, generator)
-        Subscribers(stage, workload, generator).start()
-    start_monitors(stage)
+        start_publishers(context, workload, generator)
+        Subscribers(context, workload, generator).start()
+    start_monitors(context)
     if scenario.probe is not None:
-        start_probes(stage, scenario.probe)
-    start_faults(stage, faults)
-    _hurry(world, microseconds(scenario.brokers.instant_until_s))
+        start_probes(context, scenario.probe)
+    start_faults(context, faults)
+    _suspend_service_times(world, microseconds(scenario.brokers.instant_until_s))
     return world, clients
 
 
-def _hurry(world: World, until_us: int) -> None:
-    """Nothing takes any time until then."""
+def _suspend_service_times(world: World, until_us: int) -> None:
+    """Let brokers need no time for anything until then."""
     if not until_us:
         return
 
@@ -119,7 +116,7 @@ def configs_of(scenario: Scenario, topology: Topology) -> dict[str, BrokerConfig
 
 
 def network_of(network: Network) -> NetworkOptions:
-    """What the simulated network is told."""
+    """The options of the simulated network, in its units."""
     return NetworkOptions(
         latency_us=None if network.latency_ms is None else _from_ms(network.latency_ms),
         bandwidth_bytes_per_s=network.bandwidth_bytes_per_s,

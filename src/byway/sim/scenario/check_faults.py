@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from byway.model.errors import TopologyError
 from byway.model.options import joined
-from byway.sim.scenario.places import check_broker
+from byway.sim.scenario.resolve import check_before_end, check_broker
 from byway.sim.scenario.schema import (
     Crash,
     Cut,
@@ -17,7 +17,6 @@ from byway.sim.scenario.schema import (
     ScenarioError,
     Slow,
 )
-from byway.sim.scenario.times import check_before_end
 from byway.sim.topology.tree import Topology
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from byway.model import BywayError, parse
-from byway.sim.scenario.places import brokers_of, group_of
+from byway.sim.scenario.resolve import brokers_of, check_before_end, group_of
 from byway.sim.scenario.schema import Crash, MeasureSpec, Scenario, ScenarioError
-from byway.sim.scenario.times import check_before_end
 from byway.sim.topology.tree import Topology
 
 

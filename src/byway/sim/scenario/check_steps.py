@@ -8,8 +8,8 @@ from typing import Final
 
 from byway.model import BywayError, check_attributes, parse
 from byway.model.errors import shortened
+from byway.sim.scenario.resolve import check_before_end
 from byway.sim.scenario.schema import Scenario, ScenarioError, Step
-from byway.sim.scenario.times import check_before_end
 
 DEFAULT_NAMES: Final = {"advertise": "a", "subscribe": "s"}
 _ACTIONS: Final = (

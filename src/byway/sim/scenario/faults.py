@@ -1,4 +1,7 @@
-"""Faults: those a scenario lists and those it draws, scheduled in a world."""
+"""Faults: those that a scenario lists and those that are drawn, scheduled in a world.
+
+It decides which random faults there are. What a fault does is the world's business.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from byway.sim.engine.world import World
 from byway.sim.scenario.check_faults import overlaps
-from byway.sim.scenario.places import brokers_of
 from byway.sim.scenario.random_streams import Purpose, stream
+from byway.sim.scenario.resolve import brokers_of, window_of
+from byway.sim.scenario.run_context import RunContext
 from byway.sim.scenario.schema import (
     Crash,
     Cut,
@@ -22,36 +25,36 @@ from byway.sim.scenario.schema import (
     ScenarioError,
     Slow,
 )
-from byway.sim.scenario.stage import Stage
-from byway.sim.scenario.times import window_of
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.topology.tree import Topology
+from byway.sim.world import World
 
 _TRIES: Final = 100  # to find a time and a place for a fault that no other has
 
 
-def start_faults(stage: Stage, faults: Iterable[Fault]) -> None:
-    """Schedule faults and their ends."""
+def start_faults(context: RunContext, faults: Iterable[Fault]) -> None:
+    """Schedule the beginning and the end of each fault."""
     for fault in faults:
-        begin, end = _both_ends(fault, stage.world)
-        stage.world.at(microseconds(fault.at_s), begin)
+        begin, end = _both_ends(fault, context.world)
+        context.world.at(microseconds(fault.at_s), begin)
         if end is not None:
-            stage.world.at(microseconds(fault.at_s) + microseconds(fault.for_s), end)
+            context.world.at(microseconds(fault.at_s) + microseconds(fault.for_s), end)
 
 
 def faults_of(scenario: Scenario, seed: int, topology: Topology) -> list[Fault]:
-    """The faults listed, then those drawn from the seed."""
+    """The faults that the scenario lists, then those drawn from the seed. Raises `ScenarioError` if
+    there is no room for as many as it wants."""
     faults = list(scenario.faults)
     drawn = scenario.faults_random
     if drawn is None:
         return faults
-    dice = _Dice(scenario, drawn, topology, stream(seed, Purpose.FAULTS))
+    draws = _FaultDraws(scenario, drawn, topology, stream(seed, Purpose.FAULTS))
     for key, count, draw in (
-        ("crashes", drawn.crashes, dice.crash),
-        ("cuts", drawn.cuts, dice.cut),
-        ("partitions", drawn.partitions, dice.partition),
-        ("delays", drawn.delays, dice.delay),
-        ("slows", drawn.slows, dice.slow),
+        ("crashes", drawn.crashes, draws.crash),
+        ("cuts", drawn.cuts, draws.cut),
+        ("partitions", drawn.partitions, draws.partition),
+        ("delays", drawn.delays, draws.delay),
+        ("slows", drawn.slows, draws.slow),
     ):
         for _ in range(count):
             found = _found(draw, faults)
@@ -62,7 +65,7 @@ def faults_of(scenario: Scenario, seed: int, topology: Topology) -> list[Fault]:
 
 
 def _found(draw: Callable[[], Fault | None], faults: list[Fault]) -> Fault | None:
-    """A fault that overlaps with none, or None if there seems to be no such."""
+    """A drawn fault that overlaps with no other; None: many draws gave none."""
     for _ in range(_TRIES):
         fault = draw()
         if fault is not None and not overlaps(fault, faults):
@@ -71,7 +74,7 @@ def _found(draw: Callable[[], Fault | None], faults: list[Fault]) -> Fault | Non
 
 
 def _both_ends(fault: Fault, world: World) -> tuple[Callable[[], None], Callable[[], None] | None]:
-    """What begins a fault, and what ends it unless it ends by itself."""
+    """The functions that begin and end a fault; None: it ends by itself."""
     until_us = microseconds(fault.at_s) + microseconds(fault.for_s)
     match fault:
         case Crash(broker=broker, stored=stored):
@@ -87,8 +90,9 @@ def _both_ends(fault: Fault, world: World) -> tuple[Callable[[], None], Callable
             return lambda: world.slow(broker, factor, until_us), None
 
 
-class _Dice:
-    """Draws one fault at a time; None: there is no link for it to happen to."""
+class _FaultDraws:
+    """Draws random faults, one at a time. None is drawn if a fault needs a link and there is
+    none."""
 
     def __init__(
         self,
@@ -104,27 +108,31 @@ class _Dice:
         self._rng = rng
 
     def crash(self) -> Crash:
+        """A broker crashes, and is restarted with or without its state."""
         at_s, for_s = self._time()
         by_chance = bool(self._rng.integers(2))
         stored = by_chance if self._drawn.stored == "random" else self._drawn.stored == "always"
         return Crash(at_s=at_s, for_s=for_s, broker=self._broker(), stored=stored)
 
     def slow(self) -> Slow:
+        """A broker is slow."""
         at_s, for_s = self._time()
         return Slow(at_s=at_s, for_s=for_s, broker=self._broker(), factor=self._drawn.factor)
 
     def cut(self) -> Cut | None:
+        """A link is cut."""
         at_s, for_s = self._time()
         link = self._link()
         return None if link is None else Cut(at_s=at_s, for_s=for_s, link=link)
 
     def delay(self) -> Delay | None:
+        """A link is delayed."""
         at_s, for_s = self._time()
         link, extra_ms = self._link(), self._drawn.extra_ms
         return None if link is None else Delay(at_s=at_s, for_s=for_s, link=link, extra_ms=extra_ms)
 
     def partition(self) -> Partition | None:
-        """All that lies beyond a link."""
+        """All brokers beyond a link are separated from the others."""
         at_s, for_s = self._time()
         link = self._link()
         if link is None:
@@ -135,7 +143,7 @@ class _Dice:
         return Partition(at_s=at_s, for_s=for_s, brokers=beyond)
 
     def _time(self) -> tuple[float, float]:
-        """When it begins and how long it lasts, in seconds."""
+        """The beginning and the duration of a fault, in seconds."""
         from_us, to_us = self._window_us
         bounds_us = microseconds(self._drawn.for_s_min), microseconds(self._drawn.for_s_max)
         for_us = int(self._rng.integers(*bounds_us, endpoint=True))

@@ -1,7 +1,7 @@
-"""Groups: where the members of a covering workload's groups are, and in which order they arrive.
+"""Groups of a covering workload: which clients get their members, and the order of arrival.
 
-A group is a root and all that lies inside it. Groups may be scattered over all subscribers, or each
-sit in one cluster of brokers. Rows and groups are those of the generator.
+A group is a root and all subscriptions inside it. Groups may be scattered over all subscribers, or
+each be in one cluster of brokers. Rows and groups are those of the generator; clients are numbers.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Integers = npt.NDArray[np.int64]
 
 
 class Groups(NamedTuple):
-    """For each row of a workload its group, and whether it is the root."""
+    """For each row of a workload its group, and whether it is the root of its group."""
 
     of: Integers
     is_root: npt.NDArray[np.bool_]
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """The number of groups."""
         return int(self.of.max(initial=-1)) + 1
 
 
 def groups_of(generator: CoveringDegree, rows: int) -> Groups:
-    """Those of the first rows."""
+    """The groups of the first rows of a generator."""
     chunks = range(-(-rows // generator.ROWS))
     of = np.concatenate([np.empty(0, np.int64), *map(generator.groups, chunks)])[:rows]
     is_root = np.zeros(rows, np.bool_)
@@ -43,8 +43,8 @@ def groups_of(generator: CoveringDegree, rows: int) -> Groups:
 def order_with_late_roots(
     groups: Groups, late: npt.NDArray[np.bool_], after: float, rng: np.random.Generator
 ) -> list[int]:
-    """The rows shuffled, but for roots: those that are `late` are spread over what follows this
-    share, the others come first."""
+    """The rows shuffled, but for roots: `late` roots are spread over what follows the share `after`
+    of the rows, other roots come first."""
     place = rng.random(len(groups.of))
     late_roots = groups.is_root & late
     place[late_roots] = after + (1 - after) * place[late_roots]
@@ -56,8 +56,8 @@ def order_with_late_roots(
 def order_by_groups(
     groups: Groups, late: npt.NDArray[np.bool_], after: float, rng: np.random.Generator
 ) -> list[int]:
-    """Groups one after the other, each shuffled, but for its root: that comes after this share of
-    its group if it is `late`, else first."""
+    """The groups one after another, each shuffled, but for its root: that comes after the share
+    `after` of its group if it is `late`, else first."""
     place = groups.of + rng.random(len(groups.of))
     place[groups.is_root] = (groups.of + after * late)[groups.is_root]
     order: list[int] = np.argsort(place, kind="stable").tolist()
@@ -68,19 +68,20 @@ def order_by_groups(
 
 
 def clusters_of(kind: str, homes: Sequence[str], topology: Topology) -> list[list[int]]:
-    """The places of clients that are in a cluster with one another, given their brokers."""
+    """The clients of each cluster, given their home brokers: those at one broker, or those at
+    brokers of one neighbour."""
     found: dict[str, list[int]] = {}
-    for place, home in enumerate(homes):
-        meeting = home if kind == "brokers" else min(topology.neighbours(home), default=home)
-        found.setdefault(meeting, []).append(place)
-    return [found[meeting] for meeting in sorted(found)]
+    for client, home in enumerate(homes):
+        centre = home if kind == "brokers" else min(topology.neighbours(home), default=home)
+        found.setdefault(centre, []).append(client)
+    return [found[centre] for centre in sorted(found)]
 
 
-def places_of(
+def assigned_clients(
     groups: Groups, clusters: Sequence[Sequence[int]], scattered: int, rng: np.random.Generator
 ) -> list[int]:
-    """A client for each row: of the cluster of its group, clusters drawn by their size; of any
-    cluster for the first `scattered` groups."""
+    """The client of each row: one of the cluster of its group, or any client for the first
+    `scattered` groups. Clusters are drawn by their size."""
     members = np.concatenate([np.asarray(cluster) for cluster in clusters])
     sizes = np.array([len(cluster) for cluster in clusters])
     starts = np.cumsum(sizes) - sizes
@@ -89,5 +90,5 @@ def places_of(
     anywhere = groups.of < scattered
     low = np.where(anywhere, 0, starts[own])
     span = np.where(anywhere, len(members), sizes[own])
-    places: list[int] = members[low + (rng.random(len(low)) * span).astype(np.int64)].tolist()
-    return places
+    clients: list[int] = members[low + (rng.random(len(low)) * span).astype(np.int64)].tolist()
+    return clients

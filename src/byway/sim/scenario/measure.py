@@ -1,70 +1,65 @@
-"""Measure: what part of a run is measured, and at which brokers.
+"""Measure: which part of a run a scenario measures, and at which brokers.
 
-A delay begins when a publisher asks: what it holds back because too much is unconfirmed, and what
-waits at its broker, is late too.
+A delay begins when the scenario lets a client publish, not when the home broker reads the
+publication: the time that a publication waits in its client, because too many are unconfirmed, and
+at the home broker counts too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from byway.model.messages import Publish
-from byway.sim.engine.world import World
 from byway.sim.meters import Meter
-from byway.sim.scenario import publishers, steps
-from byway.sim.scenario.build import BuiltScenario
-from byway.sim.scenario.monitors import PROBES, probes_asked_us
-from byway.sim.scenario.places import group_of
+from byway.sim.scenario.build import RunPlan
+from byway.sim.scenario.listed_clients import PROBES, probe_requests_us, step_requests_us
+from byway.sim.scenario.publishers import workload_requests_us
 from byway.sim.scenario.random_streams import Purpose, derived_seed
+from byway.sim.scenario.resolve import group_of
+from byway.sim.scenario.run_context import RunContext
 from byway.sim.scenario.schema import MeasureSpec, Scenario
-from byway.sim.scenario.stage import Stage
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import generator_of
+from byway.sim.world import World
 
 
-class _Meter(Meter):
-    """Knows when publications were asked for, by publisher."""
-
-    asked_us: dict[str, list[int]]
-
-    def delivered(self, message: Publish, clients: int) -> None:
-        if message.incarnation == 1:  # later ones begin to count anew
-            asked_us = self.asked_us[message.publisher][message.sequence - 1]
-            message = msgspec.structs.replace(message, published_us=asked_us)
-        super().delivered(message, clients)
-
-
-def start_meter(plan: BuiltScenario, world: World) -> Meter | None:
-    """A meter for what a scenario wants measured, if it wants anything."""
+def start_meter(plan: RunPlan, world: World) -> Meter | None:
+    """Start the meter that a scenario wants; None: it wants none."""
     scenario, measure = plan.scenario, plan.scenario.measure
     if measure is None:
         return None
     from_us = microseconds(measure.from_s)
-    stage = Stage(scenario, plan.seed, plan.topology, world)
-    meter = _Meter(
+    context = RunContext(scenario, plan.seed, plan.topology, world)
+    requests_us = _requests_us(context)
+
+    def requested_us(publication: Publish) -> int:
+        if publication.incarnation > 1:  # its sequences began anew
+            return publication.published_us
+        return requests_us[publication.publisher][publication.sequence - 1]
+
+    meter = Meter(
         world.nodes,
         {name: group_of("measure.at", name, plan.topology) for name in measure.at},
         lambda: world.now_us,
         from_us=from_us,
         to_us=_end_us(measure, scenario),
         is_probe=lambda publisher: publisher.startswith(PROBES),
+        requested_us=requested_us,
     )
-    meter.asked_us = _asked_us(stage)
     world.at(from_us, meter.begin)
-    stage.follow(_samples_us(measure, scenario), meter.sample)
+    context.follow(_samples_us(measure, scenario), meter.sample)
     return meter
 
 
-def _asked_us(stage: Stage) -> dict[str, list[int]]:
-    scenario, workload = stage.scenario, stage.scenario.workload
-    found = steps.asked_us(scenario)
+def _requests_us(context: RunContext) -> dict[str, list[int]]:
+    """By client, the times at which the scenario lets it publish, in order."""
+    scenario, workload = context.scenario, context.scenario.workload
+    found = step_requests_us(scenario)
     if workload is not None:
-        generator = generator_of(workload, derived_seed(stage.seed, Purpose.WORKLOAD))
-        found |= publishers.asked_us(stage, workload, generator)
+        generator = generator_of(workload, derived_seed(context.seed, Purpose.WORKLOAD))
+        found |= workload_requests_us(context, workload, generator)
     if scenario.probe is not None:
-        found |= probes_asked_us(stage, scenario.probe)
+        found |= probe_requests_us(context, scenario.probe)
     return found
 
 

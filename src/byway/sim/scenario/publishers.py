@@ -1,4 +1,7 @@
-"""Publishers: generated clients that advertise first and publish after the warm-up."""
+"""Publishers: the clients of a workload that advertise first and publish after the warm-up.
+
+It decides when each publication is published, and by which publisher.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,25 @@ from itertools import count
 import msgspec
 
 from byway.model.messages import Body
+from byway.model.tree_shapes import numbered_names
 from byway.model.values import Value
 from byway.sim.scenario.random_streams import Purpose, poisson_times_us, regular_times_us
+from byway.sim.scenario.run_context import RunContext
 from byway.sim.scenario.schema import Workload
-from byway.sim.scenario.stage import Stage, names_of
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import advertisements
 from byway.workload import Generator, StockQuotes
 
 
-def start_publishers(stage: Stage, workload: Workload, generator: Generator) -> None:
-    """Make the publishers, let them advertise, and schedule the first publication."""
-    clients = stage.clients(
+def start_publishers(context: RunContext, workload: Workload, generator: Generator) -> None:
+    """Add the publishers, let them advertise, and schedule the first publication."""
+    clients = context.clients(
         "p", workload.publishers, "workload.publishers_at", workload.publishers_at,
         Purpose.PUBLISHERS, workload.session_ttl_s,
     )  # fmt: skip
     for client, filter in zip(clients, advertisements(workload, generator), strict=True):
         client.advertise(filter, "a")
-    publications, senders = _publications(generator), _senders(stage, workload, generator)
+    publications, senders = _publications(generator), _senders(context, workload, generator)
     encode = msgspec.msgpack.Encoder().encode
     payload = bytes(workload.payload_bytes)
 
@@ -34,33 +38,35 @@ def start_publishers(stage: Stage, workload: Workload, generator: Generator) -> 
             attributes = next(publications)
             clients[next(senders)].publish_body(encode(Body(attributes, payload)), attributes)
 
-    stage.follow(_times_us(stage, workload), publish)
+    context.follow(_times_us(context, workload), publish)
 
 
-def asked_us(stage: Stage, workload: Workload, generator: Generator) -> dict[str, list[int]]:
-    """By publisher, when each of its publications is asked for."""
-    names = names_of("p", workload.publishers)
+def workload_requests_us(
+    context: RunContext, workload: Workload, generator: Generator
+) -> dict[str, list[int]]:
+    """By publisher, the times at which it publishes."""
+    names = numbered_names("p", workload.publishers)
     times_us: dict[str, list[int]] = {name: [] for name in names}
-    senders = _senders(stage, workload, generator)
-    for time_us in _times_us(stage, workload):
+    senders = _senders(context, workload, generator)
+    for time_us in _times_us(context, workload):
         for _ in range(workload.burst):
             times_us[names[next(senders)]].append(time_us)
     return times_us
 
 
-def _times_us(stage: Stage, workload: Workload) -> Iterator[int]:
+def _times_us(context: RunContext, workload: Workload) -> Iterator[int]:
     rate_per_s = workload.rate_per_s or 0.0
     if workload.rate_per_publisher_per_s is not None:
         rate_per_s = workload.rate_per_publisher_per_s * workload.publishers
     rate_per_s /= workload.burst
-    from_us, to_us = microseconds(stage.scenario.warmup_s), stage.end_us
+    from_us, to_us = microseconds(context.scenario.warmup_s), context.end_us
     if workload.publish_for_s is not None:
         to_us = min(to_us, from_us + microseconds(workload.publish_for_s))
     if not workload.publishers:
         return iter(())
     if workload.arrivals == "regular":
         return regular_times_us(rate_per_s, from_us, to_us)
-    return poisson_times_us(rate_per_s, from_us, to_us, stage.rng(Purpose.ARRIVALS))
+    return poisson_times_us(rate_per_s, from_us, to_us, context.rng(Purpose.ARRIVALS))
 
 
 def _publications(generator: Generator) -> Iterator[dict[str, Value]]:
@@ -68,8 +74,8 @@ def _publications(generator: Generator) -> Iterator[dict[str, Value]]:
         yield from generator.publications(chunk).publications()
 
 
-def _senders(stage: Stage, workload: Workload, generator: Generator) -> Iterator[int]:
-    """Who publishes the next row: whose symbol it is, the next in turn, or anyone."""
+def _senders(context: RunContext, workload: Workload, generator: Generator) -> Iterator[int]:
+    """For each row the number of its publisher: the one of its symbol, the next in turn, or any."""
     publishers = workload.publishers
     if workload.advertise == "symbols":
         assert isinstance(generator, StockQuotes)
@@ -79,6 +85,6 @@ def _senders(stage: Stage, workload: Workload, generator: Generator) -> Iterator
         for row in count():
             yield row % publishers
     else:
-        rng = stage.rng(Purpose.SENDERS)
+        rng = context.rng(Purpose.SENDERS)
         while True:
             yield from rng.integers(publishers, size=1_024).tolist()

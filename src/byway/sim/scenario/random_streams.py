@@ -1,4 +1,4 @@
-"""Draws: one stream of random numbers for each purpose of a run, and random times.
+"""Random streams: one stream of random numbers for each purpose of a run, and series of times.
 
 What is drawn for one purpose never shifts what is drawn for another. As in `workload.draws`, there
 are no logarithms: times are the same on every machine.
@@ -16,10 +16,11 @@ _BLOCK: Final = 1_024
 
 
 class Purpose(IntEnum):
-    """What is drawn. A number is never used for something else: old seeds keep their runs."""
+    """The purposes of random numbers. A number is never given to another purpose, so that old seeds
+    keep their runs."""
 
     TOPOLOGY = 0
-    WORLD = 1
+    # 1 belonged to the world, which draws nothing
     WORKLOAD = 2
     PUBLISHERS = 3
     SENDERS = 4
@@ -42,7 +43,7 @@ def stream(seed: int, purpose: Purpose) -> np.random.Generator:
 
 
 def derived_seed(seed: int, purpose: Purpose) -> int:
-    """A seed of 32 bits for something that takes one."""
+    """A seed of 32 bits for a part of the run that takes a seed."""
     return int(_sequence(seed, purpose).generate_state(1)[0])
 
 

@@ -261,7 +261,7 @@ class UnsubscribeBurst(Table, frozen=True, kw_only=True):
     ] = "random"
 
 
-class MovesSpec(Table, frozen=True, kw_only=True):
+class SubscriptionMoves(Table, frozen=True, kw_only=True):
     """Subscriptions of the workload that end at one broker and begin at another."""
 
     per_s: Annotated[Rate, option("The subscriptions that move.")]
@@ -550,7 +550,8 @@ class Scenario(Table, frozen=True, kw_only=True):
     ] = None
     unsubscribe: Annotated[tuple[UnsubscribeBurst, ...], option("Bursts of unsubscriptions.")] = ()
     moves: Annotated[
-        MovesSpec | None, option("Subscriptions of the workload that move to other brokers.")
+        SubscriptionMoves | None,
+        option("Subscriptions of the workload that move to other brokers."),
     ] = None
     monitor: Annotated[
         tuple[Monitor, ...], option("Subscribers that move from broker to broker.")

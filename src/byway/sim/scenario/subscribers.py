@@ -1,7 +1,8 @@
-"""Subscribers: generated clients that share the subscriptions of a workload.
+"""Subscribers: the clients that share the subscriptions of a workload.
 
-They subscribe over a span of time, change their minds at random times, unsubscribe in bursts, move,
-and vanish and return. Who does what is drawn from the seed.
+They subscribe over a span of time, subscribe and unsubscribe at random times (churn), unsubscribe
+in bursts, and vanish and return; subscriptions move from one client to another. Who does what is
+drawn from the seed.
 """
 
 from __future__ import annotations
@@ -17,111 +18,114 @@ from byway.matching import MatchIndex, Vocabulary
 from byway.model import Filter
 from byway.sim.scenario.groups import (
     Groups,
+    assigned_clients,
     clusters_of,
     groups_of,
     order_by_groups,
     order_with_late_roots,
-    places_of,
 )
-from byway.sim.scenario.places import brokers_of
 from byway.sim.scenario.random_streams import Purpose, poisson_times_us
-from byway.sim.scenario.schema import Churn, MovesSpec, UnsubscribeBurst, Workload
-from byway.sim.scenario.stage import Stage
-from byway.sim.scenario.times import window_of
+from byway.sim.scenario.resolve import brokers_of, window_of
+from byway.sim.scenario.run_context import RunContext
+from byway.sim.scenario.schema import Churn, SubscriptionMoves, UnsubscribeBurst, Workload
 from byway.sim.scenario.value_types import microseconds
 from byway.workload import CoveringDegree, Generator
 
 
 class DrawnSubscription(NamedTuple):
-    """One that is in force: the place of its client among the subscribers, and its filter."""
+    """A subscription in force: the number of its client among the subscribers, and its filter."""
 
     client: int
     filter: Filter
 
 
-class Drawable:
-    """Numbers of which any can be drawn, all alike, and any can be taken out."""
+class RandomSet:
+    """A set of numbers of which any can be drawn with the same chance."""
 
     def __init__(self) -> None:
         self._members: list[int] = []
-        self._places: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
 
     def add(self, member: int) -> None:
-        self._places[member] = len(self._members)
+        """Add a number that is not in the set."""
+        self._positions[member] = len(self._members)
         self._members.append(member)
 
     def remove(self, member: int) -> None:
-        place, last = self._places.pop(member), self._members.pop()
+        """Remove a number that is in the set."""
+        position, last = self._positions.pop(member), self._members.pop()
         if last != member:
-            self._members[place] = last
-            self._places[last] = place
+            self._members[position] = last
+            self._positions[last] = position
 
     def draw(self, rng: np.random.Generator) -> int | None:
-        """Any of them; None if there is none."""
+        """A random member; None: the set is empty."""
         return self._members[int(rng.integers(len(self._members)))] if self._members else None
 
 
 class Subscribers:
-    """The clients that share the generated subscriptions, and what is in force.
+    """The clients that share the generated subscriptions, and the subscriptions in force.
 
-    A subscription is called by its number, counted up in order of arrival. What a client does
-    while it is away it says when it is back.
+    The name of a subscription is its number in order of arrival. What a client asks for while it is
+    away is sent when it is back.
     """
 
-    def __init__(self, stage: Stage, workload: Workload, generator: Generator) -> None:
-        number = workload.subscriptions if workload.subscribers is None else workload.subscribers
-        self._stage = stage
+    def __init__(self, context: RunContext, workload: Workload, generator: Generator) -> None:
+        count = workload.subscriptions if workload.subscribers is None else workload.subscribers
+        self._context = context
         self._workload = workload
-        self._clients = stage.clients(
-            "s", number, "workload.subscribers_at", workload.subscribers_at,
+        self._clients = context.clients(
+            "s", count, "workload.subscribers_at", workload.subscribers_at,
             Purpose.SUBSCRIBERS, workload.session_ttl_s,
         )  # fmt: skip
         groups = None
         if isinstance(generator, CoveringDegree):
             groups = groups_of(generator, workload.subscriptions)
-        self._order = _order(stage, workload, groups)
+        self._order = _order(context, workload, groups)
         self._filters = _filters(workload, generator, self._order)
-        self._places = self._assigned(groups)
+        self._client_by_row = self._assigned(groups)
         self._roots = [] if groups is None else self._arrivals_of_roots(groups)
-        self._burst_rng = stage.rng(Purpose.BURSTS)
+        self._burst_rng = context.rng(Purpose.BURSTS)
         self._subscribed = 0
         self._in_force: dict[int, DrawnSubscription] = {}
-        self._drawable = Drawable()  # those in force
-        self._present = Drawable()  # clients
-        for place in range(number):
-            self._present.add(place)
+        self._numbers = RandomSet()
+        """The numbers of the subscriptions in force."""
+        self._present = RandomSet()
+        """The numbers of the clients that have not vanished."""
+        for client in range(count):
+            self._present.add(client)
 
     def start(self) -> None:
-        """Schedule the first of everything that subscribers do."""
-        self._stage.follow(_arrivals_us(self._workload), self._subscribe_next)
-        churn, moves = self._stage.scenario.churn, self._stage.scenario.moves
+        """Schedule the first event of each series."""
+        self._context.follow(_arrivals_us(self._workload), self._subscribe_next)
+        churn, moves = self._context.scenario.churn, self._context.scenario.moves
         if churn is not None:
             self._start_churn(churn)
         if moves is not None:
             self._start_moves(moves)
-        for burst in self._stage.scenario.unsubscribe:
-            self._stage.world.at(microseconds(burst.at_s), partial(self._start_burst, burst))
+        for burst in self._context.scenario.unsubscribe:
+            self._context.world.at(microseconds(burst.at_s), partial(self._start_burst, burst))
 
     def _assigned(self, groups: Groups | None) -> list[int] | None:
-        """By row, whose it is, if that depends on its group."""
-        workload, topology = self._workload, self._stage.topology
+        """By row the number of its client; None: that does not depend on groups."""
+        workload, topology = self._workload, self._context.topology
         if groups is None or (workload.clusters == "none" and workload.roots_at is None):
             return None
         homes = [client.home_name for client in self._clients]
-        rng = self._stage.rng(Purpose.GROUPS)
+        rng = self._context.rng(Purpose.GROUPS)
         clusters = [list(range(len(homes)))]
         if workload.clusters != "none":
             clusters = clusters_of(workload.clusters, homes, topology)
-        places = places_of(groups, clusters, workload.scattered_groups, rng)
+        assigned = assigned_clients(groups, clusters, workload.scattered_groups, rng)
         if workload.roots_at is not None:
             allowed = brokers_of("workload.roots_at", workload.roots_at, topology)
-            near = [place for place, home in enumerate(homes) if home in allowed]
+            near = [client for client, home in enumerate(homes) if home in allowed]
             for row in (groups.is_root & _scattered(groups, workload)).nonzero()[0].tolist():
-                places[row] = near[int(rng.integers(len(near)))]
-        return places
+                assigned[row] = near[int(rng.integers(len(near)))]
+        return assigned
 
     def _arrivals_of_roots(self, groups: Groups) -> list[int]:
-        """The numbers that roots have, in the generator's order."""
+        """The numbers of the subscriptions that are roots, in the generator's order."""
         if self._order is None:
             return [int(row) for row in groups.is_root.nonzero()[0]]
         numbers = {row: number for number, row in enumerate(self._order) if groups.is_root[row]}
@@ -129,39 +133,40 @@ class Subscribers:
 
     def _subscribe_next(self) -> None:
         number = self._subscribed
-        if self._places is None:
+        if self._client_by_row is None:
             self._subscribe(number % len(self._clients))
         else:
-            self._subscribe(self._places[number if self._order is None else self._order[number]])
+            row = number if self._order is None else self._order[number]
+            self._subscribe(self._client_by_row[row])
 
     def _subscribe(self, client: int) -> None:
         number, filter = self._subscribed, next(self._filters)
         self._subscribed += 1
-        self._hold(number, client, filter)
+        self._put_in_force(number, client, filter)
 
-    def _hold(self, number: int, client: int, filter: Filter) -> None:
+    def _put_in_force(self, number: int, client: int, filter: Filter) -> None:
         self._in_force[number] = DrawnSubscription(client, filter)
-        self._drawable.add(number)
+        self._numbers.add(number)
         self._clients[client].subscribe(filter, str(number))
 
     def _unsubscribe(self, number: int) -> None:
         client = self._in_force.pop(number).client
-        self._drawable.remove(number)
+        self._numbers.remove(number)
         self._clients[client].unsubscribe(str(number))
 
     # --- churn
 
     def _start_churn(self, churn: Churn) -> None:
-        from_s, to_s = window_of(churn, self._stage.scenario)
+        from_s, to_s = window_of(churn, self._context.scenario)
         span = microseconds(from_s), microseconds(to_s)
         for rate_per_s, purpose, act in (
             (churn.subscribe_per_s, Purpose.CHURN_SUBSCRIBE, self._subscribe_any),
             (churn.unsubscribe_per_s, Purpose.CHURN_UNSUBSCRIBE, self._unsubscribe_any),
             (churn.vanish_per_s, Purpose.CHURN_VANISH, partial(self._vanish_any, churn)),
         ):
-            rng = self._stage.rng(purpose)
+            rng = self._context.rng(purpose)
             times_us = poisson_times_us(rate_per_s, *span, rng.spawn(1)[0])
-            self._stage.follow(times_us, partial(act, rng))
+            self._context.follow(times_us, partial(act, rng))
 
     def _subscribe_any(self, rng: np.random.Generator) -> None:
         client = self._present.draw(rng)
@@ -169,7 +174,7 @@ class Subscribers:
             self._subscribe(client)
 
     def _unsubscribe_any(self, rng: np.random.Generator) -> None:
-        number = self._drawable.draw(rng)
+        number = self._numbers.draw(rng)
         if number is not None:
             self._unsubscribe(number)
 
@@ -181,8 +186,8 @@ class Subscribers:
         away_us = int(rng.integers(*bounds_us, endpoint=True))
         self._present.remove(client)
         self._clients[client].vanish()
-        back_us = min(self._stage.world.now_us + away_us, self._stage.end_us)
-        self._stage.world.at(back_us, partial(self._return, client))
+        back_us = min(self._context.world.now_us + away_us, self._context.end_us)
+        self._context.world.at(back_us, partial(self._return, client))
 
     def _return(self, client: int) -> None:
         self._present.add(client)
@@ -190,17 +195,17 @@ class Subscribers:
 
     # --- moves
 
-    def _start_moves(self, moves: MovesSpec) -> None:
-        rng = self._stage.rng(Purpose.MOVES)
-        from_s, to_s = window_of(moves, self._stage.scenario)
+    def _start_moves(self, moves: SubscriptionMoves) -> None:
+        rng = self._context.rng(Purpose.MOVES)
+        from_s, to_s = window_of(moves, self._context.scenario)
         span = microseconds(from_s), microseconds(to_s)
         times_us = poisson_times_us(moves.per_s, *span, rng.spawn(1)[0])
-        goals = _goals([client.home_name for client in self._clients], moves, self._stage)
-        self._stage.follow(times_us, partial(self._move_any, goals, rng))
+        goals = _goals([client.home_name for client in self._clients], moves, self._context)
+        self._context.follow(times_us, partial(self._move_any, goals, rng))
 
     def _move_any(self, goals: list[list[int]], rng: np.random.Generator) -> None:
-        """One that is in force ends, and begins at once at another client."""
-        number = self._drawable.draw(rng)
+        """End a subscription in force, and begin it at once at another client."""
+        number = self._numbers.draw(rng)
         if number is None:
             return
         client, filter = self._in_force[number]
@@ -208,7 +213,7 @@ class Subscribers:
         self._unsubscribe(number)
         number = self._subscribed
         self._subscribed += 1
-        self._hold(number, goal, filter)
+        self._put_in_force(number, goal, filter)
 
     # --- bursts
 
@@ -218,9 +223,9 @@ class Subscribers:
         else:
             chosen = self._broadest() if burst.which == "broadest" else self._shuffled()
         targets = iter(chosen[: burst.count])
-        gap_us, from_us = microseconds(burst.gap_s), self._stage.world.now_us
+        gap_us, from_us = microseconds(burst.gap_s), self._context.world.now_us
         times_us = (from_us + number * gap_us for number in range(min(burst.count, len(chosen))))
-        self._stage.follow(times_us, lambda: self._unsubscribe_if_in_force(next(targets)))
+        self._context.follow(times_us, lambda: self._unsubscribe_if_in_force(next(targets)))
 
     def _unsubscribe_if_in_force(self, number: int) -> None:
         if number in self._in_force:
@@ -231,7 +236,7 @@ class Subscribers:
         return numbers
 
     def _broadest(self) -> list[int]:
-        """Those in force, by how many of the others each covers; the older first."""
+        """The subscriptions in force, those that cover the most others first, then the oldest."""
         index = MatchIndex(Vocabulary())
         for number, subscription in self._in_force.items():
             index.add(number, subscription.filter)
@@ -243,37 +248,37 @@ class Subscribers:
 
 
 def _arrivals_us(workload: Workload) -> Iterator[int]:
-    """When the first subscriptions come: evenly over their span."""
+    """The times at which the workload's subscriptions arrive: evenly over their span."""
     from_us, span_us = microseconds(workload.subscribe_at_s), microseconds(workload.subscribe_for_s)
     for number in range(workload.subscriptions):
         yield from_us + number * span_us // workload.subscriptions
 
 
-def _goals(homes: list[str], moves: MovesSpec, stage: Stage) -> list[list[int]]:
-    """For each client those that its subscriptions may move to."""
-    regions = [frozenset(stage.topology.brokers)]
+def _goals(homes: list[str], moves: SubscriptionMoves, context: RunContext) -> list[list[int]]:
+    """For each client, the clients that its subscriptions may move to."""
+    regions = [frozenset(context.topology.brokers)]
     if moves.within is not None:
         regions = [
             frozenset(role.brokers)
-            for role in stage.topology.roles
+            for role in context.topology.roles
             if role.name.startswith(moves.within)
         ]
     near = {
-        home: [place for region in regions if home in region for place in _places(homes, region)]
+        home: [goal for region in regions if home in region for goal in _clients_in(region, homes)]
         for home in dict.fromkeys(homes)
     }
-    return [near[home] or [place] for place, home in enumerate(homes)]
+    return [near[home] or [client] for client, home in enumerate(homes)]
 
 
-def _places(homes: list[str], region: frozenset[str]) -> list[int]:
-    return [place for place, home in enumerate(homes) if home in region]
+def _clients_in(region: frozenset[str], homes: list[str]) -> list[int]:
+    return [client for client, home in enumerate(homes) if home in region]
 
 
-def _order(stage: Stage, workload: Workload, groups: Groups | None) -> list[int] | None:
-    """The rows in the order in which they arrive; None: in their own."""
+def _order(context: RunContext, workload: Workload, groups: Groups | None) -> list[int] | None:
+    """The rows in the order in which they arrive; None: as the generator gives them."""
     if workload.order == "given":
         return None
-    rng = stage.rng(Purpose.ORDER)
+    rng = context.rng(Purpose.ORDER)
     if groups is not None and (workload.roots_after or workload.order == "groups"):
         late = _scattered(groups, workload)
         if workload.order == "groups":
@@ -284,20 +289,20 @@ def _order(stage: Stage, workload: Workload, groups: Groups | None) -> list[int]
 
 
 def _scattered(groups: Groups, workload: Workload) -> npt.NDArray[np.bool_]:
-    """The rows whose group is in no cluster."""
+    """For each row whether its group is in no cluster."""
     if workload.clusters == "none":
         return np.ones(len(groups.of), np.bool_)
     return groups.of < workload.scattered_groups
 
 
 def _filters(workload: Workload, generator: Generator, order: list[int] | None) -> Iterator[Filter]:
-    """The workload's subscriptions in order of arrival, and those after them without end.
+    """The workload's subscriptions in order of arrival, and further ones without end.
 
-    A generator that ends begins again.
+    When the generator has no more, its subscriptions come again from the first one on.
     """
     first = generator.take_filters(workload.subscriptions)
     if order is not None:
-        first = [first[place] for place in order]
+        first = [first[row] for row in order]
     yield from first
     del first
     row = workload.subscriptions

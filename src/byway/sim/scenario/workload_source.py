@@ -1,7 +1,6 @@
-"""Generators: the workload generator that a scenario names, and how publishers share it.
+"""The source of a workload: the generator that a scenario names, and what publishers advertise.
 
-It decides which publisher a generated publication belongs to and what each publisher advertises;
-when and where things happen is decided elsewhere.
+When and where clients subscribe and publish is decided elsewhere (`subscribers`, `publishers`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ GENERATORS: Final[dict[str, type[Generator]]] = {
 
 
 def generator_of(workload: Workload, seed: int) -> Generator:
-    """The generator of a workload, with this seed unless its parameters have one."""
+    """The generator of a workload, with this seed unless its parameters have one. Raises
+    `ScenarioError` for parameters that it refuses."""
     kind = GENERATORS[workload.kind]
     given: dict[str, Any] = {"seed": seed}
     if kind is CoveringDegree:
@@ -50,7 +50,7 @@ def generator_of(workload: Workload, seed: int) -> Generator:
 
 
 def advertisements(workload: Workload, generator: Generator) -> list[Filter]:
-    """What each publisher may publish: anything, or the quotes of its share of the symbols."""
+    """The advertisement of each publisher: anything, or the quotes of its share of the symbols."""
     if not isinstance(generator, StockQuotes) or workload.advertise == "any":
         return [ANY] * workload.publishers
     symbols = generator.symbol_names()
@@ -60,7 +60,7 @@ def advertisements(workload: Workload, generator: Generator) -> list[Filter]:
 
 
 def _quotes_of(symbols: tuple[str, ...]) -> Filter:
-    """Closed-world: every attribute of a quote is named."""
+    """The advertisement of quotes of these symbols; it names every attribute that a quote has."""
     listed = ", ".join(value_text(symbol) for symbol in symbols)
     terms = ["class = 'STOCK'", f"symbol IN ({listed})"]
     others = (name for name in ATTRIBUTES if name not in ("class", "symbol"))

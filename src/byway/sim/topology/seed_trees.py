@@ -1,8 +1,9 @@
-"""Seed trees: the broker networks of the seeds and of the worked cases, by name.
+"""Seed trees: the broker networks of the papers and of the worked cases, by name.
 
-The seeds show most of their networks in drawings, of which only captions and labels are left in the
-text. What the text tells is kept; what had to be inferred is said at each builder, and
-docs/reference/topologies.md repeats it for readers of a report. Names start with the seed's number.
+The papers show most of their networks in drawings, of which only captions and labels are left in
+the text. Each builder says what the text tells and what had to be inferred, and
+docs/reference/topologies.md repeats it for readers of a report. Names start with the paper's
+number.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def seed_names() -> tuple[str, ...]:
 
 
 def seed_topology(name: str, rng: np.random.Generator | None = None) -> Topology:
-    """The network of that name; `rng` is needed for those that a seed leaves to chance."""
+    """The network of this name; `rng` is needed for those that a paper leaves to chance. Raises
+    `TopologyError` if there is no such name."""
     if name in _FIXED:
         return _FIXED[name]()
     if name not in _RANDOM:

@@ -1,30 +1,37 @@
-"""Shapes: chains, stars, balanced and random trees of so many brokers.
+"""Shapes: topologies that are chains, stars, balanced or random trees of so many brokers.
 
-Brokers are called B1, B2, … with as many digits as the last one needs, so that sorting their names
-keeps their order. This file knows nothing of the seeds' own networks.
+The shapes themselves are those of `byway.model.tree_shapes`; here they get broker names, latencies
+and costs, and numbers out of range are refused. Brokers are called B1, B2, …. This file knows
+nothing of the papers' own networks (`seed_trees`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import repeat
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from byway.model import tree_shapes
 from byway.model.errors import TopologyError
+from byway.model.tree_shapes import (
+    balanced_parents,
+    chain_parents,
+    links_of,
+    numbered_names,
+    star_parents,
+)
 from byway.sim.topology.tree import BROKERS_MAX, COST_DEFAULT, LATENCY_US_DEFAULT, Topology
 
 
 def broker_names(count: int) -> tuple[str, ...]:
-    """B1 … Bn, padded to one width."""
+    """The names B1 … Bn, padded to one width. Raises `TopologyError` for a number out of range."""
     if not 1 <= count <= BROKERS_MAX:
         raise TopologyError(f"brokers = {count}", f"expected 1 to {BROKERS_MAX}")
-    width = len(str(count))
-    return tuple(f"B{number:0{width}}" for number in range(1, count + 1))
+    return numbered_names("B", count)
 
 
 def seeded(seed: int) -> np.random.Generator:
-    """The generator of a seed: the same numbers on every machine with the same numpy."""
+    """The random generator of a seed: the same numbers on every machine with the same numpy."""
     if seed < 0:
         raise TopologyError(f"seed = {seed}", "expected an integer from 0 up")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
@@ -33,15 +40,15 @@ def seeded(seed: int) -> np.random.Generator:
 def chain(
     brokers: int, *, latency_us: int = LATENCY_US_DEFAULT, cost: float = COST_DEFAULT
 ) -> Topology:
-    """B1-B2-…-Bn."""
-    return _tree(range(brokers - 1), brokers, latency_us, cost)
+    """The chain B1-B2-…-Bn."""
+    return _tree(chain_parents(brokers), brokers, latency_us, cost)
 
 
 def star(
     brokers: int, *, latency_us: int = LATENCY_US_DEFAULT, cost: float = COST_DEFAULT
 ) -> Topology:
-    """B1 in the middle, all others linked to it."""
-    return _tree(repeat(0, max(0, brokers - 1)), brokers, latency_us, cost)
+    """The star with B1 in the middle and all others linked to it."""
+    return _tree(star_parents(brokers), brokers, latency_us, cost)
 
 
 def balanced_tree(
@@ -63,8 +70,7 @@ def balanced_tree(
     if depth is not None:
         brokers = _complete(fan_out, depth)
     assert brokers is not None
-    parents = ((child - 1) // fan_out for child in range(1, brokers))
-    return _tree(parents, brokers, latency_us, cost)
+    return _tree(balanced_parents(brokers, fan_out), brokers, latency_us, cost)
 
 
 def random_tree(
@@ -81,30 +87,13 @@ def random_tree(
     return _tree(parents, brokers, latency_us, cost)
 
 
-def random_parents(count: int, degree_max: int | None, rng: np.random.Generator) -> list[int]:
-    """For numbers 1 … count - 1 the earlier number it hangs from."""
-    bound = max(1, count) if degree_max is None else degree_max
-    needed = 2 if count > 2 else 1
-    if bound < needed:
-        expected = f"expected at least {needed} for {count} brokers"
-        raise TopologyError(f"degree_max = {bound}", expected)
-    free, degrees, parents = [0], [0] * max(1, count), []
-    for child in range(1, count):
-        place = int(rng.integers(len(free)))
-        parent = free[place]
-        parents.append(parent)
-        degrees[parent] += 1
-        degrees[child] = 1
-        if degrees[parent] == bound:
-            free[place] = free[-1]
-            free.pop()
-        if bound > 1:
-            free.append(child)
-    return parents
+def random_parents(count: int, degree_max: int | None, rng: np.random.Generator) -> Iterator[int]:
+    """The parents of brokers 1 … count - 1, as `tree_shapes.random_parents` draws them."""
+    return tree_shapes.random_parents(count, lambda below: int(rng.integers(below)), degree_max)
 
 
 def _complete(fan_out: int, depth: int) -> int:
-    """Brokers of a complete tree; stops counting above the bound."""
+    """The number of brokers of a complete tree. Raises `TopologyError` above the bound."""
     if depth < 0:
         raise TopologyError(f"depth = {depth}", "expected an integer from 0 up")
     total = level = 1
@@ -120,5 +109,4 @@ def _complete(fan_out: int, depth: int) -> int:
 def _tree(parents: Iterable[int], brokers: int, latency_us: int, cost: float) -> Topology:
     """The tree in which broker number i + 1 hangs from number `parents[i]`, counted from 0."""
     names = broker_names(brokers)
-    edges = ((names[parent], names[child]) for child, parent in enumerate(parents, start=1))
-    return Topology.of(edges, brokers=names, latency_us=latency_us, cost=cost)
+    return Topology.of(links_of(names, parents), brokers=names, latency_us=latency_us, cost=cost)

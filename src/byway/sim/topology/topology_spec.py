@@ -1,4 +1,4 @@
-"""Topology specs: the table in a scenario file that says which network to build.
+"""Topology specs: the table of a scenario file that says which topology to build.
 
 `{kind = "balanced-tree", brokers = 63, fan_out = 2}` becomes a `Topology`. This file checks keys
 and kinds of values and names the key at fault; ranges that a constructor checks are left to it.
@@ -72,7 +72,7 @@ def _refusal(key: str, found: object, expected: str) -> TopologyError:
 
 
 def _any_bool(*values: object) -> bool:
-    """Python takes True for the integer 1; a file that says so is mistaken."""
+    """Whether a value is a boolean, which Python takes for an integer."""
     return any(isinstance(value, bool) for value in values)
 
 
@@ -81,7 +81,8 @@ def _quoted(found: object) -> str:
 
 
 class _Reader:
-    """One spec: every read checks the kind of value, and unknown keys are refused at once."""
+    """Reads one spec. Every method raises `TopologyError` for a value of the wrong kind; unknown
+    keys are refused at once."""
 
     def __init__(self, spec: Spec, keys: tuple[str, ...], rng: np.random.Generator | None) -> None:
         for key in spec:
@@ -92,24 +93,29 @@ class _Reader:
         self._rng = rng
 
     def has(self, key: str) -> bool:
+        """Whether the spec has a key."""
         return key in self._spec
 
     def integer(self, key: str, default: int | None = None) -> int:
+        """The integer at a key; without a default the key must be there."""
         value = self._spec.get(key, _MISSING if default is None else default)
         if not isinstance(value, int) or isinstance(value, bool):
             raise _refusal(key, value, "an integer")
         return value
 
     def optional_integer(self, key: str) -> int | None:
+        """The integer at a key; None: the key is not there."""
         return self.integer(key) if self.has(key) else None
 
     def number(self, key: str, default: float) -> float:
+        """The number at a key."""
         value = self._spec.get(key, default)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise _refusal(key, value, "a number")
         return float(value)
 
     def word(self, key: str, *, among: tuple[str, ...] = (), default: str | None = None) -> str:
+        """The string at a key, one of `among` if that is given."""
         value = self._spec.get(key, _MISSING if default is None else default)
         if not isinstance(value, str) or (among and value not in among):
             expected = f"one of {', '.join(among)}" if among else "a string"
@@ -117,18 +123,21 @@ class _Reader:
         return value
 
     def table(self, key: str) -> Mapping[str, object]:
+        """The table at a key; without it an empty one."""
         value = self._spec.get(key, {})
         if not isinstance(value, Mapping):
             raise _refusal(key, value, "a table")
         return value
 
     def items(self, key: str) -> list[object]:
+        """The array at a key, which must be there."""
         value = self._spec.get(key, _MISSING)
         if not isinstance(value, list | tuple):
             raise _refusal(key, value, "an array")
         return list(value)
 
     def span(self, key: str) -> tuple[int, int]:
+        """The two integers at a key, which must be there."""
         value = self._spec[key]
         match value:
             case [int(low), int(high)] if not _any_bool(low, high):
@@ -136,18 +145,22 @@ class _Reader:
         raise _refusal(key, value, "two integers, [low, high]")
 
     def optional_rng(self) -> np.random.Generator | None:
+        """The generator of the spec's seed, else the one that was handed in; None: neither."""
         return shapes.seeded(self.integer("seed")) if self.has("seed") else self._rng
 
     def rng(self) -> np.random.Generator:
+        """The generator for a kind that cannot do without one."""
         found = self.optional_rng()
         if found is None:
             raise _refusal("seed", _MISSING, "an integer: this kind is random")
         return found
 
     def latency_us(self) -> int:
+        """The latency of all links."""
         return self.integer("latency_us", LATENCY_US_DEFAULT)
 
     def cost(self) -> float:
+        """The cost of all links."""
         return self.number("cost", COST_DEFAULT)
 
 
@@ -188,7 +201,8 @@ def _random_tree(reader: _Reader) -> Topology:
 
 
 def _links(reader: _Reader) -> Topology:
-    """Links written out: `["A", "B"]`, with latency and cost if they differ from the spec's."""
+    """The topology of links that are written out: `["A", "B"]`, with latency and cost where they
+    differ from the spec's."""
     latency_us, cost = reader.latency_us(), reader.cost()
     links = [_one_link(entry, latency_us, cost) for entry in reader.items("links")]
     if reader.has("brokers"):

@@ -1,7 +1,7 @@
 """Transit-stub underlays: a physical network of routers, and brokers placed on it.
 
 Transit domains form the backbone; stub domains hang from transit routers. Brokers stand on random
-routers; the latency between two of them is that of the shortest way through the underlay, and an
+routers; the latency between two of them is that of the shortest path through the underlay, and an
 overlay is a tree chosen over those. Everything is drawn in integers. This file does not decide when
 costs change in a run, nor what a broker's processing costs.
 """
@@ -65,14 +65,17 @@ class TransitStub(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def transit_total(self) -> int:
+        """The number of transit nodes in all domains."""
         return self.transit_domains * self.transit_nodes
 
     @property
     def stub_domains(self) -> int:
+        """The number of stub domains."""
         return self.transit_total * self.stubs_per_transit_node
 
     @property
     def nodes(self) -> int:
+        """The number of nodes of the underlay."""
         return self.transit_total + self.stub_domains * self.stub_nodes
 
     def ranges(self) -> tuple[Range, Range, Range, Range]:
@@ -103,13 +106,15 @@ class Underlay(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def nodes(self) -> int:
+        """The number of nodes."""
         return self.parameters.nodes
 
     def is_transit(self, node: int) -> bool:
+        """Whether a node is in a transit domain."""
         return node < self.parameters.transit_total
 
     def domain(self, node: int) -> int:
-        """Transit domains are numbered first, then stub domains."""
+        """The number of a node's domain: transit domains come first, then stub domains."""
         p = self.parameters
         if self.is_transit(node):
             return node // p.transit_nodes
@@ -121,7 +126,7 @@ class Underlay(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(self, latencies_us=fresh)
 
     def shortest_us(self, nodes: Iterable[int]) -> Integers:
-        """The latency of the shortest way between each two of these nodes: a symmetric matrix."""
+        """The latency of the shortest path between each two of these nodes: a symmetric matrix."""
         return _shortest_between(self, list(nodes))
 
     def __repr__(self) -> str:
@@ -201,7 +206,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
 
 
 def transit_stub(parameters: TransitStub | None = None, *, rng: np.random.Generator) -> Underlay:
-    """Draw an underlay; it is connected."""
+    """Draw an underlay, which is connected."""
     p = TransitStub() if parameters is None else parameters
     links = _Links([], [], [])
     _join_backbone(p, links, rng)
@@ -228,7 +233,7 @@ def transit_stub(parameters: TransitStub | None = None, *, rng: np.random.Genera
 
 
 def place(underlay: Underlay, brokers: int, *, rng: np.random.Generator) -> Placement:
-    """So many brokers on random distinct nodes, transit nodes among them."""
+    """Place brokers on random distinct nodes, transit nodes among them."""
     if not 1 <= brokers <= underlay.nodes:
         expected = f"expected 1 to the {underlay.nodes} nodes of the underlay"
         raise TopologyError(f"brokers = {brokers}", expected)
@@ -260,13 +265,14 @@ def minimum_spanning_edges(weights: Integers) -> list[tuple[int, int]]:
 
 
 class _Links(NamedTuple):
-    """Links while they are drawn."""
+    """The links of an underlay while it is drawn."""
 
     a: list[int]
     b: list[int]
     kinds: list[int]
 
     def add(self, a: list[int], b: list[int], kind: int) -> None:
+        """Add links of a kind between these pairs of nodes."""
         self.a.extend(a)
         self.b.extend(b)
         self.kinds.extend([kind] * len(a))
@@ -274,6 +280,7 @@ class _Links(NamedTuple):
     def add_domain(
         self, first: int, count: int, kind: int, p: TransitStub, rng: np.random.Generator
     ) -> None:
+        """Draw the links of a domain of `count` nodes from `first` on."""
         pairs = _connected(count, p.domain_extra_percent, rng)
         self.add([first + a for a, _ in pairs], [first + b for _, b in pairs], kind)
 
@@ -306,7 +313,7 @@ def _require(name: str, value: int, low: int, high: int) -> None:
         raise TopologyError(f"{name} = {value}", f"expected an integer from {low} to {high}")
 
 
-# --- shortest ways --------------------------------------------------------------------------------
+# --- shortest paths -------------------------------------------------------------------------------
 
 _Arcs = list[list[tuple[int, int]]]
 
@@ -323,7 +330,7 @@ def _shortest_between(underlay: Underlay, nodes: list[int]) -> Integers:
 
 
 def _without_dead_ends(underlay: Underlay, keep: set[int]) -> _Arcs:
-    """Arcs (node, latency) of each node, less the nodes that no way between kept ones passes."""
+    """The arcs (node, latency) of each node, without nodes that lie between no two kept ones."""
     near: list[dict[int, int]] = [{} for _ in range(underlay.nodes)]
     columns = (underlay.ends_a.tolist(), underlay.ends_b.tolist(), underlay.latencies_us.tolist())
     for a, b, latency in zip(*columns, strict=True):
@@ -342,7 +349,7 @@ def _without_dead_ends(underlay: Underlay, keep: set[int]) -> _Arcs:
 
 
 def _dijkstra(arcs: _Arcs, source: int, targets: set[int]) -> dict[int, int]:
-    """Latencies from `source` to the targets at least (and to whatever was passed on the way)."""
+    """The latencies from `source` to the targets, and to the nodes that were passed before them."""
     best = {source: 0}
     done: dict[int, int] = {}
     heap = [(0, source)]

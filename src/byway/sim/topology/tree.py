@@ -81,7 +81,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     @staticmethod
     def is_tree(brokers: Sequence[str], links: Iterable[LinkSpec]) -> bool:
-        """Would these make a topology? (One that exists is a tree already.)"""
+        """Whether these brokers and links make a topology. (One that exists is a tree already.)"""
         try:
             _check_brokers(tuple(brokers))
             _check_tree(tuple(brokers), _ordered(tuple(brokers), tuple(links)))
@@ -105,10 +105,12 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return tuple(self._links_of(broker))
 
     def degree(self, broker: str) -> int:
+        """The number of links of a broker."""
         return len(self._links_of(broker))
 
     @property
     def degree_max(self) -> int:
+        """The most links that a broker of this tree has."""
         return max(len(links) for links in self._adjacent.values())
 
     @property
@@ -117,7 +119,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return tuple(broker for broker, links in self._adjacent.items() if len(links) <= 1)
 
     def role(self, name: str) -> tuple[str, ...]:
-        """The brokers of a role."""
+        """The brokers of a role. Raises `TopologyError` if there is no such role."""
         for role in self.roles:
             if role.name == name:
                 return role.brokers
@@ -125,7 +127,8 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         raise TopologyError(f"role {shortened(name)!r}", f"not in this topology; it has: {known}")
 
     def link(self, a: str, b: str) -> LinkSpec:
-        """The link between two neighbours, whichever is named first."""
+        """The link between two neighbours, in either order. Raises `TopologyError` if they are not
+        neighbours."""
         found = self._links_of(a).get(b)
         if found is None:
             self._links_of(b)
@@ -143,7 +146,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return (*left, *reversed(right[:-1]))
 
     def distance(self, a: str, b: str) -> int:
-        """Hops between two brokers."""
+        """The number of links on the path between two brokers."""
         return len(self.path(a, b)) - 1
 
     def latency_us(self, a: str, b: str) -> int:
@@ -152,7 +155,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return sum(self.link(x, y).latency_us for x, y in pairwise(path))
 
     def within(self, broker: str, hops: int) -> dict[str, int]:
-        """The other brokers at most so many hops away, with their distance, nearest first."""
+        """The other brokers at most `hops` links away, with their distance, nearest first."""
         self._links_of(broker)
         found = {broker: 0}
         queue = [broker]
@@ -210,7 +213,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _parent(self) -> dict[str, str]:
-        """The next broker on the way to the first one (which is its own)."""
+        """By broker, the next one on the path to the first broker (for which it is itself)."""
         parent = {self.brokers[0]: self.brokers[0]}
         queue = [self.brokers[0]]
         for broker in queue:

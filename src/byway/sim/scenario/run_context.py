@@ -1,6 +1,6 @@
-"""Stage: what every part of a scenario needs to act in a world.
+"""The context of a run: what every part of a scenario needs to act in its world.
 
-It decides how chains of events are scheduled: only the next of each, so that a long run needs no
+It decides how series of events are scheduled: only the next of each, so that a long run needs no
 more memory than a short one. What happens is decided by the parts, from the scenario and the seed,
 never from what brokers do.
 """
@@ -12,16 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from byway.model.tree_shapes import numbered_names
 from byway.sim.engine.sim_client import SimClient
-from byway.sim.engine.world import World
-from byway.sim.scenario.places import places
 from byway.sim.scenario.random_streams import Purpose, stream
+from byway.sim.scenario.resolve import homes_of
 from byway.sim.scenario.schema import Scenario
 from byway.sim.scenario.value_types import Place, microseconds
 from byway.sim.topology.tree import Topology
+from byway.sim.world import World
 
 
-class Stage(NamedTuple):
+class RunContext(NamedTuple):
     """A scenario with the seed, the topology and the world of one run."""
 
     scenario: Scenario
@@ -31,24 +32,25 @@ class Stage(NamedTuple):
 
     @property
     def end_us(self) -> int:
-        """When nothing new happens any more."""
+        """The time after which the scenario starts nothing new."""
         return microseconds(self.scenario.duration_s)
 
     def rng(self, purpose: Purpose) -> np.random.Generator:
+        """The random numbers of this run for one purpose, from the first one on."""
         return stream(self.seed, purpose)
 
     def clients(
         self, letter: str, count: int, key: str, place: Place, purpose: Purpose, ttl_s: float
     ) -> list[SimClient]:
-        """So many clients at some place."""
-        homes = places(key, place, count, self.topology, self.rng(purpose))
+        """Add `count` clients, named by a letter and their number, at the brokers of a place."""
+        homes = homes_of(key, place, count, self.topology, self.rng(purpose))
         return [
             self.world.client(name, home, microseconds(ttl_s))
-            for name, home in zip(names_of(letter, count), homes, strict=True)
+            for name, home in zip(numbered_names(letter, count), homes, strict=True)
         ]
 
     def follow(self, times_us: Iterator[int], act: Callable[[], None]) -> None:
-        """Act at each of these times, which ascend."""
+        """Call `act` at each of these times, which ascend."""
 
         def schedule() -> None:
             time_us = next(times_us, None)
@@ -60,9 +62,3 @@ class Stage(NamedTuple):
             schedule()
 
         schedule()
-
-
-def names_of(letter: str, count: int) -> list[str]:
-    """Of so many clients: p1, p2 … with as many digits as the last one needs."""
-    width = len(str(count))
-    return [f"{letter}{number:0{width}}" for number in range(1, count + 1)]

@@ -1,7 +1,9 @@
-"""The world: brokers, links and clients under one clock, with the checkers always on.
+"""The world: brokers, links and clients under one clock, with the oracle always watching.
 
-It puts the parts together, breaks and mends them, and takes samples. The same seed, topology and
-calls give the same run, byte for byte. What brokers do is theirs; what is right is the checkers'.
+It is where the engine and the oracle meet: the engine runs brokers and clients and reports to the
+oracle's account, and the checkers look at the brokers in the end. The world builds both, causes
+faults and takes samples. It draws nothing: the same topology and calls give the same run, byte for
+byte.
 """
 
 from __future__ import annotations
@@ -11,8 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
-
-import numpy as np
 
 from byway.core.bodies import SharedBodies
 from byway.core.broker import Broker
@@ -28,27 +28,25 @@ from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import INSTANT, ServiceProfile
 from byway.sim.engine.sim_client import SimClient
 from byway.sim.oracle.account import Account
-from byway.sim.oracle.checkers import leaks, table_faults
+from byway.sim.oracle.checkers import leaks, table_faults, unanswered
 from byway.sim.oracle.violations import Report
 from byway.sim.run_metrics import RunMetrics, Totals, metrics_of
-from byway.sim.topology.shapes import seeded
 from byway.sim.topology.tree import Topology
 from byway.trace import TraceBuffer, TraceWriter
 
 AWAITED_TIMERS: Final = frozenset({"agreement", "covering", "reachability", "restore"})
-"""Owners of timers that a world is not at rest without."""
+"""Owners of timers that are set only while a broker waits for another one."""
 _SLICES: Final = 200
-"""Of a run; progress is told after each."""
+"""The parts of a run after each of which progress is reported."""
 
 
 class World:
-    """A network of brokers, running."""
+    """A simulated network of brokers and clients."""
 
     def __init__(
         self,
         topology: Topology,
         *,
-        seed: int,
         config: BrokerConfig | Mapping[str, BrokerConfig],
         profile: ServiceProfile = INSTANT,
         network: NetworkOptions | None = None,
@@ -57,14 +55,16 @@ class World:
         unlisted: Collection[tuple[str, str]] = (),
         remembering: Collection[str] = (),
     ) -> None:
-        """`unlisted`: pairs of neighbours of which the first is not told of the second, and learns
-        of it when that one connects. `remembering`: brokers that, when they lose their state, still
-        know that they were here, and who their neighbours were (the `state_dir` of a broker
-        process)."""
+        """Start all brokers and connect all links.
+
+        `unlisted`: pairs of neighbours of which the first does not list the second, and learns of
+        it when that one connects. `remembering`: brokers that, when they lose their state, still
+        know that they ran before, and who their neighbours were (the `state_dir` of a broker
+        process).
+        """
         self.topology = topology
         self._unlisted = frozenset(unlisted)
         self._remembering = frozenset(remembering)
-        self.rng: np.random.Generator = seeded(seed)
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
         self._bodies = SharedBodies()
@@ -84,9 +84,9 @@ class World:
         self._stopped: dict[str, Broker] = {}
         self._uplink_us: dict[str, int] = {}
         for name in topology.brokers:
-            self._start(name, self._fresh(name, self._listed(name), incarnation=1))
+            self._start(name, self._new_broker(name, self._listed(name), incarnation=1))
         self._connections.make_all()
-        self._clock.aside_at(sample_us, self._sample)
+        self._clock.background_at(sample_us, self._sample)
 
     def _node(self, name: str, config: BrokerConfig, profile: ServiceProfile) -> Node:
         uplink = self._network.uplink(name)
@@ -107,17 +107,17 @@ class World:
         return node
 
     def _close(self, broker: str, neighbour: str, reason: str) -> None:
-        self._account.violations.add(
+        self._account.violated(
             "protocol", f"{broker} closed its connection to {neighbour}, which {reason}"
         )
         self._connections.close(broker, neighbour)
 
     def _listed(self, name: str) -> list[str]:
-        """Neighbours that a broker is told of when it begins."""
+        """The neighbours that a broker lists when it starts."""
         neighbours = self.topology.neighbours(name)
         return [other for other in neighbours if (name, other) not in self._unlisted]
 
-    def _fresh(
+    def _new_broker(
         self, name: str, neighbours: Iterable[str], incarnation: int, restarting: bool = False
     ) -> Broker:
         node = self.nodes[name]
@@ -133,7 +133,7 @@ class World:
 
     def _start(self, name: str, broker: Broker) -> None:
         self.nodes[name].start(broker)
-        self.nodes[name].at_once(Started())
+        self.nodes[name].handle_now(Started())
 
     def __repr__(self) -> str:
         return (
@@ -145,15 +145,15 @@ class World:
 
     @property
     def now_us(self) -> int:
-        """The present time."""
+        """The present simulated time."""
         return self._clock.now_us
 
     def at(self, t_us: int, action: Callable[[], None]) -> None:
-        """Do something at a time that has not passed."""
+        """Schedule an action at a time that has not passed."""
         self._clock.at(t_us, _call, action)
 
     def run(self, until_us: int, progress: Callable[[int], None] | None = None) -> None:
-        """Let happen what happens up to a time; `progress` is told the time now and then."""
+        """Run up to a time; `progress` is called with the time now and then."""
         slices = 1 if progress is None else _SLICES
         begin_us = self.now_us
         with _rare_collections():
@@ -163,7 +163,7 @@ class World:
                     progress(self.now_us)
 
     def quiet(self, limit_us: int) -> bool:
-        """Run until nothing is under way, for this time at most; whether nothing is."""
+        """Run until nothing is under way, for this time at most. Returns whether nothing is."""
         deadline_us = self.now_us + limit_us
         with _rare_collections():
             while not self._is_at_rest():
@@ -177,7 +177,7 @@ class World:
         return True
 
     def _is_at_rest(self) -> bool:
-        """Periodic messages apart, nothing is under way, and no broker waits for another."""
+        """Whether nothing but periodic work is under way, and no broker waits for another."""
         if self._clock.foreground:
             return False
         return not any(
@@ -187,7 +187,7 @@ class World:
     # --- clients -------------------------------------------------------------------------------
 
     def client(self, name: str, home: str, session_ttl_us: int = 0) -> SimClient:
-        """A new client of a broker; it attaches at once, if the broker is there."""
+        """Add a client of a broker; it attaches at once, if the broker is up."""
         if name in self.clients:
             raise ValueError(f"there is a client {name!r} already")
         client = SimClient(name, self.nodes[home], session_ttl_us, self._clock, self._account)
@@ -199,15 +199,15 @@ class World:
     # --- faults --------------------------------------------------------------------------------
 
     def crash(self, broker: str) -> None:
-        """A broker stops, and with it its connections and what is on them, unless it is down."""
+        """Stop a broker and break its connections; one that is down stays down."""
         if broker in self._stopped:
             return
         self._stopped[broker] = self.nodes[broker].stop()
         self._connections.go_down(broker)
 
     def restart(self, broker: str, stored: bool) -> None:
-        """A broker that crashed is there again, in the state it had then (`stored`) or without any.
-        One that is up stays as it is."""
+        """Start a broker that crashed, with the state it had then (`stored`) or without any. One
+        that is up stays as it is."""
         before = self._stopped.pop(broker, None)
         if before is None:
             return
@@ -221,8 +221,8 @@ class World:
             remembers = broker in self._remembering
             neighbours = list(before.neighbours) if remembers else self._listed(broker)
             incarnation = before.incarnation + 1
-            after = self._fresh(broker, neighbours, incarnation, restarting=remembers)
-            self._account.state_lost_us = self.now_us
+            after = self._new_broker(broker, neighbours, incarnation, restarting=remembers)
+            self._account.broker_lost_state()
         self._start(broker, after)
         self._connections.come_up(broker)
         for client in self._homes[broker]:
@@ -230,15 +230,15 @@ class World:
             self._clock.at(self.now_us + self._network.reattach_us, _attach, client)
 
     def cut(self, a: str, b: str) -> None:
-        """The link between two neighbours breaks."""
+        """Break the link between two neighbours, until `mend`."""
         self._connections.separate(a, b, "cut")
 
     def mend(self, a: str, b: str) -> None:
-        """It works again."""
+        """Let two neighbours connect again after `cut`."""
         self._connections.join(a, b, "cut")
 
     def partition(self, brokers: Iterable[str]) -> None:
-        """These brokers are separated from all others."""
+        """Separate these brokers from all others, until `heal`."""
         group = frozenset(brokers)
         cause = f"partition of {', '.join(sorted(group))}"
         self._partitions[cause] = group
@@ -246,7 +246,7 @@ class World:
             self._connections.separate(link.a, link.b, cause)
 
     def heal(self, brokers: Iterable[str] | None = None) -> None:
-        """The partition of these brokers ends; None: all partitions do."""
+        """End the partition of these brokers; None: end all partitions."""
         group = None if brokers is None else frozenset(brokers)
         for cause, separated in list(self._partitions.items()):
             if group is None or separated == group:
@@ -255,19 +255,19 @@ class World:
                     self._connections.join(link.a, link.b, cause)
 
     def delay(self, a: str, b: str, extra_us: int, until_us: int) -> None:
-        """Frames between two neighbours take so much longer until a time."""
+        """Let frames between two neighbours take `extra_us` longer until a time."""
         self._connections.delay(a, b, extra_us)
-        self._clock.aside_at(until_us, _call, lambda: self._connections.delay(a, b, -extra_us))
+        self._clock.background_at(until_us, _call, lambda: self._connections.delay(a, b, -extra_us))
 
     def slow(self, broker: str, factor: float, until_us: int) -> None:
-        """A broker needs so many times as long for everything until a time."""
+        """Let a broker need `factor` times as long for everything until a time."""
         node = self.nodes[broker]
         node.slowness *= factor
 
         def recover() -> None:
             node.slowness /= factor
 
-        self._clock.aside_at(until_us, _call, recover)
+        self._clock.background_at(until_us, _call, recover)
 
     # --- samples -------------------------------------------------------------------------------
 
@@ -279,22 +279,24 @@ class World:
                 if self._trace is not None:
                     self._trace_sample(node, node.broker)
                 if node.config.load_interval_us or node.broker.policy.statistics is not None:
-                    node.at_once(self._load(node))
+                    node.handle_now(self._load(node))
         self._entries_peak = max(self._entries_peak, entries)
         self._account.sweep()
-        self._clock.aside_at(self.now_us + self._sample_us, self._sample)
+        self._clock.background_at(self.now_us + self._sample_us, self._sample)
 
     def _trace_sample(self, node: Node, broker: Broker) -> None:
         trace, now_us = node.trace, self.now_us
         trace.queue_sampled(now_us, Queue.INPUT, node.waiting, node.waiting_bytes)
-        for link, way in sorted(node.ways.items()):
-            trace.queue_sampled(now_us, Queue.OUTPUT, way.waiting, way.waiting_bytes, link)
+        for link, channel in sorted(node.channels.items()):
+            waiting, waiting_bytes = channel.waiting, channel.waiting_bytes
+            trace.queue_sampled(now_us, Queue.OUTPUT, waiting, waiting_bytes, link)
         trace.table_sampled(now_us, TableKind.SUBSCRIPTIONS, len(broker.subscriptions))
         trace.table_sampled(now_us, TableKind.ADVERTISEMENTS, len(broker.advertisements))
         sample_placeholders(broker, trace, now_us)
 
     def _load(self, node: Node) -> LoadSampled:
-        outputs = tuple((link, way.waiting) for link, way in sorted(node.ways.items()))
+        channels = sorted(node.channels.items())
+        outputs = tuple((link, channel.waiting) for link, channel in channels)
         busy_us = 0 if node.uplink is None else node.uplink.busy_us
         before_us = self._uplink_us.get(node.name, 0)
         self._uplink_us[node.name] = busy_us
@@ -307,8 +309,9 @@ class World:
     # --- the end -------------------------------------------------------------------------------
 
     def check(self, *, tables: bool = True) -> Report:
-        """Check what can be checked now: all of it when the world is whole and at rest. To be
-        called once, at the end. `tables`: compare them with those of a fresh network."""
+        """Check what can be checked now: everything, if all brokers and links are up and nothing is
+        under way. To be called once, at the end. `tables`: compare the tables of brokers with those
+        of a reference network."""
         violations = self._account.violations
         for node in self.nodes.values():
             if self._trace is not None:
@@ -319,31 +322,20 @@ class World:
         is_whole = self._is_at_rest() and not self._stopped and self._connections.are_whole
         if is_whole:
             self._account.finish()
-            for sentence in self._unanswered():
-                violations.add("unsettled", sentence)
+            for client in self.clients.values():
+                for sentence in unanswered(client):
+                    violations.add("unsettled", sentence)
             for node in self.nodes.values():
                 for sentence in leaks(node):
                     violations.add("leaks", sentence)
             if tables:
-                clients = [client for client in self.clients.values() if client.has_session]
-                for sentence in table_faults(self.topology, self.nodes, clients):
+                kept = [client for client in self.clients.values() if client.has_session]
+                for sentence in table_faults(self.topology, self.nodes, kept):
                     violations.add("tables", sentence)
         return violations.report(tables_compared=is_whole and tables)
 
-    def _unanswered(self) -> Iterator[str]:
-        for client in self.clients.values():
-            if not client.attached:
-                continue
-            for entry in client.holdings.in_force.values():
-                if not entry.settled and not entry.doubtful:
-                    yield f"{client.name} was never told that {entry.name} is settled"
-            if client.unconfirmed:
-                yield f"{client.name} has {client.unconfirmed} publications unconfirmed"
-            if not client.is_idle:
-                yield f"{client.name} has something to say and cannot"
-
     def metrics(self) -> RunMetrics:
-        """What the run was like so far."""
+        """The metrics of the run so far."""
         totals = self._totals.copy()
         for broker in (*(n.broker for n in self.nodes.values()), *self._stopped.values()):
             if broker is not None:
@@ -375,7 +367,8 @@ def _attach(client: SimClient) -> None:
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Look for garbage cycles rarely: a run makes millions of objects and hardly any cycle."""
+    """Let Python look for garbage cycles rarely: a run makes millions of objects and hardly any
+    cycle."""
     before = gc.get_threshold()
     gc.set_threshold(200_000, 50, 100)
     try:
