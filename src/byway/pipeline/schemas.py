@@ -51,11 +51,6 @@ class TableSchema(NamedTuple):
     lenient: bool = False
 
     @property
-    def version_key(self) -> bytes:
-        """Under which a file says its version."""
-        return f"byway.{self.name}.version".encode()
-
-    @property
     def names(self) -> list[str]:
         """Of its columns, in order."""
         return [column.name for column in self.columns]
@@ -76,6 +71,8 @@ class TableSchema(NamedTuple):
         """For pyarrow, with the version in its metadata."""
         import pyarrow as pa
 
+        from byway.trace.parquet_footer import version_key
+
         types = {
             ColumnType.BOOLEAN: pa.bool_(),
             ColumnType.INT8: pa.int8(),
@@ -90,7 +87,7 @@ class TableSchema(NamedTuple):
             ColumnType.FLAGS: pa.map_(pa.string(), pa.bool_()),
         }
         fields = [pa.field(c.name, types[c.type], nullable=c.nullable) for c in self.columns]
-        return pa.schema(fields, metadata={self.version_key: str(self.version).encode()})
+        return pa.schema(fields, metadata={version_key(self.name): str(self.version).encode()})
 
 
 _BOOLEAN, _INT8, _INT32, _INT64, _DOUBLE, _STRING, _TEXTS, _WORDS, _COUNTS, *_ = ColumnType

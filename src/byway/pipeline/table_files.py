@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import TableSchema
 from byway.trace.files import RUN_KEY
+from byway.trace.parquet_footer import read_footer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".parquet"
 PARTIAL: Final = ".partial"
 
-_MAGIC: Final = b"PAR1"
 _IS_PATTERN: Final = "__globPaths__"
 """Spark's option that says whether `[` and the like in a path stand for other characters."""
 
@@ -105,48 +105,16 @@ def files_of(table: TableSchema, path: Path) -> list[Path]:
 
 def check_file(table: TableSchema, path: Path) -> None:
     """Raise `TableError` unless `path` is a complete file of `table` in a version to be read."""
-    _check_ends(table, path)
-    try:
-        found = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(path, f"the file is damaged ({error})") from error
-    is_older = _check_version(table, path, found)
-    _check_columns(table, path, found, is_older=is_older)
-
-
-def _check_ends(table: TableSchema, path: Path) -> None:
-    """Parquet files begin and end with the same four bytes: the end is missing in a part of one."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - len(_MAGIC)))
-            end = file.read()
-    except OSError as error:
-        raise TableError(path, f"cannot be read ({error.strerror})") from error
-    if start != _MAGIC:
-        raise TableError(path, f"expected a {table.name} table, but this is no Parquet file")
-    if size < 3 * len(_MAGIC) or end != _MAGIC:
-        raise TableError(path, f"the file is truncated: it ends after {size} bytes")
-
-
-def _check_version(table: TableSchema, path: Path, found: Any) -> bool:
-    """Whether the version is older, and may be."""
-    key = table.version_key
-    text = (found.metadata or {}).get(key)
-    if text is None:
-        reason = f"expected a {table.name} table, but its metadata has no {key.decode()!r}"
-        raise TableError(path, reason)
-    if not text.isdigit() or not 0 < int(text) <= table.version:
+    found, version = read_footer(path, table.name, TableError)
+    if version > table.version:
         expected = f"up to {table.version}" if table.lenient else f"{table.version}"
-        reason = f"has schema version {text.decode(errors='replace')}, expected {expected}"
+        reason = f"has schema version {version}, expected {expected}"
         raise TableError(path, f"{reason}: it was written by a newer byway")
-    if int(text) == table.version:
-        return False
-    if not table.lenient:
-        reason = f"has schema version {int(text)}, expected {table.version}"
+    is_older = version < table.version
+    if is_older and not table.lenient:
+        reason = f"has schema version {version}, expected {table.version}"
         raise TableError(path, f"{reason}: it was written by an older byway; make it again")
-    return True
+    _check_columns(table, path, found, is_older=is_older)
 
 
 def _check_columns(table: TableSchema, path: Path, found: Any, *, is_older: bool) -> None:
