@@ -1,7 +1,7 @@
 """The `byway` command itself: the table of verbs, and nothing that a verb does.
 
 A verb is a module of this package with a Typer `app`. It is imported only when it is called, so a
-verb may import heavy rooms at its top and `byway --help` stays quick.
+verb may import heavy packages at its top and `byway --help` stays quick.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ VERBS = {
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
     "topology": "Look at the network, and change who is a neighbour.",
+    "trace": "Follow one subscription or publication through brokers.",
 }
 
 
