@@ -24,7 +24,7 @@ VERBS = {
     "filter": "Check, try and compare filters without a network.",
     "pipeline": "Analyse traces, run sweeps, make and match workloads, on Spark.",
     "pub": "Publish lines of JSON.",
-    "reproduce": "Measure again what the documents claim, on Spark.",
+    "reproduce": "Repeat the measurements of the papers, on Spark.",
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
     "topology": "Look at the network, and change who is a neighbour.",
