@@ -20,8 +20,8 @@ from byway.pipeline.claims.claim import (
 )
 from byway.pipeline.claims.claim_plots import plot
 from byway.pipeline.claims.judging import Estimate, Judgement, Key, in_words, judge, number_text
-from byway.pipeline.claims.papers import Paper
 from byway.pipeline.claims.reproduction import Row
+from byway.pipeline.papers import Paper
 
 DELAY = Measure(name="delay", unit="s", value="mean_delay_ms / 1000")
 LOAD = Measure(name="load", unit="", value="messages")

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from byway.pipeline.claims import CLAIMS
 from byway.pipeline.claims.claim import Claim, Measure, PaperValue, Size
 from byway.pipeline.claims.estimates import estimates
-from byway.pipeline.claims.papers import Paper
+from byway.pipeline.papers import Paper
 from byway.pipeline.schemas import ESTIMATES
 
 USES = "claim string, at string, contender string, id string"

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
-from byway.pipeline.claims.papers import Paper
+from byway.pipeline.papers import Paper
 
 Settings = dict[str, str]
 """Key and TOML value, as `byway simulate --set` takes them."""

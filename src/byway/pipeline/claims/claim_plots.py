@@ -1,4 +1,4 @@
-"""Plots of claims: the paper's values beside the measured ones, the same bytes for the same rows."""
+"""Plots of claims: the paper's values beside the measured. The same rows give the same bytes."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from byway.pipeline.claims.catalogue._pruning import (
     policies,
 )
 from byway.pipeline.claims.claim import Claim, Gain, Order, PaperStatement, PaperValue
-from byway.pipeline.claims.papers import Paper
+from byway.pipeline.papers import Paper
 
 _ARRIVED, _QUEUE = ARRIVED_AT_E.name, CORE_QUEUE.name
 

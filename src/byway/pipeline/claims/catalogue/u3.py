@@ -7,7 +7,7 @@ from byway.pipeline.claims.catalogue._pruning import (
     policies,
 )
 from byway.pipeline.claims.claim import Claim, Growth, Order, PaperStatement, PaperValue, Point
-from byway.pipeline.claims.papers import Paper
+from byway.pipeline.papers import Paper
 
 _TABLES = CORE_TABLES.name
 

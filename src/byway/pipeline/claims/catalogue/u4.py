@@ -7,7 +7,7 @@ from byway.pipeline.claims.catalogue._pruning import (
     policies,
 )
 from byway.pipeline.claims.claim import Claim, Gain, Order, PaperStatement, PaperValue
-from byway.pipeline.claims.papers import Paper
+from byway.pipeline.papers import Paper
 
 _TOTAL, _PUBLICATIONS = CORE_TIME.name, CORE_PUBLICATION_TIME.name
 

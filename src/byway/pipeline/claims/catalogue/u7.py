@@ -8,7 +8,7 @@ from byway.pipeline.claims.catalogue._pruning import (
     policies,
 )
 from byway.pipeline.claims.claim import Bound, Claim, Gain, Order, PaperStatement, PaperValue, Size
-from byway.pipeline.claims.papers import Paper
+from byway.pipeline.papers import Paper
 
 _DELAY, _ARRIVED, _QUEUE = PROBED_DELAY.name, ARRIVED_AT_E.name, CORE_QUEUE.name
 

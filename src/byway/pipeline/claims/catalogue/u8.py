@@ -19,7 +19,7 @@ from byway.pipeline.claims.claim import (
     Point,
     Size,
 )
-from byway.pipeline.claims.papers import Paper
+from byway.pipeline.papers import Paper
 
 _DELAY, _QUEUE, _TABLES = PROBED_DELAY.name, CORE_QUEUE.name, CORE_TABLES.name
 _LOW, _HIGH = "degree 10", "degree 50"

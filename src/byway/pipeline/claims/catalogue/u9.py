@@ -7,7 +7,7 @@ from byway.pipeline.claims.catalogue._pruning import (
     policies,
 )
 from byway.pipeline.claims.claim import Claim, Gain, Order, PaperStatement, PaperValue, Size
-from byway.pipeline.claims.papers import Paper
+from byway.pipeline.papers import Paper
 
 _DELAY, _TABLES = PROBED_DELAY.name, CORE_TABLES.name
 
