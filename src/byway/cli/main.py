@@ -33,7 +33,7 @@ VERBS = {
 
 
 class Verbs(TyperGroup):
-    """Lists the verbs from the table above and imports the one that is called."""
+    """Lists the verbs of the table above, and imports the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

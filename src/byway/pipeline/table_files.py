@@ -1,4 +1,4 @@
-"""Tables: the only module of the pipeline that reads and writes.
+"""Reads and writes the tables of the pipeline; no other module does.
 
 A table is a directory of Parquet files, each with the name and version of its schema in its footer.
 Files are written by the workers, under a hidden name, and renamed when they are complete; so is
@@ -49,8 +49,8 @@ def read_table(spark: SparkSession, table: TableSchema, *paths: StrPath) -> Data
 
 
 def checked_files(table: TableSchema, *paths: StrPath) -> list[Path]:
-    """The files at or below `paths`, each once, all of which can be read. No Spark is needed to
-    find out."""
+    """The files at or below `paths`, each once, after checking that all can be read. Needs no
+    Spark. Raises `TableError`."""
     files = distinct(file for path in paths for file in files_of(table, Path(path)))
     for file in files:
         check_file(table, file)
@@ -67,7 +67,7 @@ def read_files(spark: SparkSession, table: TableSchema, files: list[Path]) -> Da
 
 
 def read_file(table: TableSchema, path: Path) -> list[dict[str, Any]]:
-    """The rows of one small file, without Spark."""
+    """The rows of one small file as dicts, without Spark."""
     check_file(table, path)
     rows: list[dict[str, Any]] = pq.read_table(path, columns=table.names).to_pylist()
     return rows
@@ -82,7 +82,7 @@ def distinct(files: Iterable[Path]) -> list[Path]:
 
 
 def run_of(trace: Path) -> str | None:
-    """The run that a trace file, which was checked, says it is of."""
+    """The run in the metadata of a trace file that was checked."""
     name = (pq.read_schema(trace).metadata or {}).get(RUN_KEY)
     return None if name is None else name.decode()
 
@@ -178,7 +178,7 @@ def new_directory(directory: StrPath) -> Iterator[Path]:
 
 
 def remove_table(table: TableSchema, directory: StrPath) -> None:
-    """Remove the table in a directory; what is no such table is left alone."""
+    """Remove the table in a directory, if that directory holds this table."""
     try:
         checked_files(table, directory)
     except TableError:
@@ -187,7 +187,7 @@ def remove_table(table: TableSchema, directory: StrPath) -> None:
 
 
 def _write_part(table: TableSchema, directory: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """Runs in a worker: the rows of one partition become one file."""
+    """Run in a worker: write the rows of one partition to one file."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -204,20 +204,20 @@ def _write_part(table: TableSchema, directory: str, batches: Iterator[Any]) -> I
 
 
 def write_file(rows: Any, path: Path) -> None:
-    """One complete file with the rows of an Arrow table, whose schema has the version."""
+    """Write one complete file with the rows of an Arrow table, whose schema has the version."""
     with ParquetFile(path, rows.schema) as file:
         file.write(rows)
 
 
 def write_text(text: str, path: Path) -> None:
-    """A small file that describes tables, complete or not at all."""
+    """Write a small text file, completely or not at all."""
     partial_path = path.with_name(f".{path.name}{PARTIAL}")
     partial_path.write_text(text)
     partial_path.replace(path)
 
 
 class ParquetFile:
-    """A file that is there when it is complete, and not at all if nothing was written to it."""
+    """A Parquet file that appears under its name when it is complete, and never if it is empty."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self.path = path
@@ -251,7 +251,7 @@ class ParquetFile:
 
 
 def _put_in_place(complete: Path, target: Path) -> None:
-    """A directory cannot be renamed over another: for a moment there is none."""
+    """Replace a directory. One cannot be renamed over another: for a moment there is none."""
     before = target.with_name(f".{target.name}.before{PARTIAL}")
     shutil.rmtree(before, ignore_errors=True)
     if target.exists():

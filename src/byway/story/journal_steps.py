@@ -97,7 +97,7 @@ def read_journal_steps(path: Path, subject: Subject) -> tuple[list[Step], Source
 
 
 class _Reader:
-    """Reads one directory once."""
+    """Reads one data directory once; what it finds is in `read`."""
 
     def __init__(self, directory: Path, subject: Subject) -> None:
         self.directory = directory
@@ -139,7 +139,7 @@ class _Reader:
         return steps, source
 
     def _step(self, what: str, id: str, at_us: int, origin: str, detail: str = "") -> Step:
-        """A step of an input."""
+        """The step that stands for an input of a journal, or for one that was set aside."""
         return Step(
             broker=self.broker,
             evidence="set-aside" if self._aside else "journal",

@@ -30,11 +30,11 @@ class PublicationId(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """All ways to read an id."""
+    """The entries and publications that an id may name."""
 
     text: str
     entries: frozenset[tuple[str, str]]
-    """Client and name."""
+    """Pairs of client and name."""
     publications: frozenset[PublicationId]
 
     def owns(self, client: str) -> bool:
@@ -80,5 +80,5 @@ def _is_number(text: str) -> bool:
 
 
 def entry_text(id: EntryId) -> str:
-    """The full id of an entry."""
+    """The full id of an entry, as a story shows it."""
     return f"{id.client}/{id.name}/{id.incarnation}/{id.number}"

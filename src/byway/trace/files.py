@@ -1,4 +1,4 @@
-"""Trace files: Parquet with the model's schema, written in bounded parts and read with care.
+"""Trace files: writes Parquet with the model's schema in bounded parts, and reads checked files.
 
 It decides names, sizes and encodings of files. The bytes are a function of the rows, the names
 given to the writer, its bounds and the version of pyarrow: not of the time, of the machine, or of
@@ -152,7 +152,7 @@ class TraceWriter:
         self._closed = True
 
     def _group_rows(self) -> int:
-        """Rows of the next group, were there enough."""
+        """Number of rows of the next group, once there are enough."""
         return min(self._rows_per_group, self._rows_per_file - self._file_rows)
 
     def _write_group(self, rows: int) -> None:
@@ -199,7 +199,7 @@ class TraceWriter:
         self._number += 1
 
     def _abandon_file(self) -> None:
-        """Leave nothing of a file that could not be written, a full disk for instance."""
+        """Remove a file that could not be written, on a full disk for instance."""
         file, self._file = self._file, None
         self._file_rows = 0
         with suppress(OSError, pa.ArrowException):
@@ -298,7 +298,7 @@ def _dictionary(indices: Any, is_null: Any, names: Any) -> Any:
 
 
 def _filled_by(column: TraceColumn) -> Any:
-    """By the number of an event: does it fill `column`?"""
+    """An array by event number: whether the event fills `column`."""
     filled = np.zeros(max(Event) + 1, np.bool_)
     for event, columns in FILLED.items():
         filled[event] = column.name in columns.required + columns.optional
