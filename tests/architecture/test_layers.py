@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 PACKAGES = (
-    "model matching trace workload core wire transport client storage runtime sim local pipeline "
-    "web cli"
+    "model matching trace workload core wire transport client storage runtime sim story local "
+    "pipeline web cli"
 ).split()
 LAYERS = "Each package imports only from the layers below it"
 PURE = "Time, chance and I/O come in through the drivers"

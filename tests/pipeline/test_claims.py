@@ -12,32 +12,36 @@ from byway.pipeline.claims.claim import (
     Growth,
     Measure,
     Order,
+    PaperStatement,
+    PaperValue,
     Point,
-    Printed,
-    Said,
     Size,
     Statement,
 )
 from byway.pipeline.claims.claim_plots import plot
-from byway.pipeline.claims.judging import Estimate, Judgement, Key, figure, in_words, judge
+from byway.pipeline.claims.judging import Estimate, Judgement, Key, in_words, judge, number_text
 from byway.pipeline.claims.reproduction import Row
+from byway.pipeline.papers import Paper
 
 DELAY = Measure(name="delay", unit="s", value="mean_delay_ms / 1000")
 LOAD = Measure(name="load", unit="", value="messages")
 
 
-def claim(*statements: Statement | Said, points: tuple[Point, ...] = (Point(),)) -> Claim:
-    said = tuple(s if isinstance(s, Said) else Said(statement=s) for s in statements)
+def claim(*statements: Statement | PaperStatement, points: tuple[Point, ...] = (Point(),)) -> Claim:
+    stated = tuple(
+        s if isinstance(s, PaperStatement) else PaperStatement(statement=s) for s in statements
+    )
     return Claim(
         id="T1",
         title="A is better than B",
-        document="000, section 0",
+        paper=Paper.INCREMENTAL,
+        section="section 0",
         setup="none",
         scenario="pruning/004-clustered",
         contenders={"a": {}, "b": {}, "c": {}},
         measures=(DELAY, LOAD),
-        printed=(Printed("delay", "a", 1.0, points[0].name),),
-        said=said,
+        paper_values=(PaperValue("delay", "a", 1.0, points[0].name),),
+        statements=stated,
         assumed=("nothing",),
         quick=Size(),
         points=points,
@@ -153,16 +157,16 @@ def test_what_was_not_measured_does_not_hold() -> None:
 
 
 def test_a_cause_counts_only_if_it_is_measured() -> None:
-    said = Said(
+    stated = PaperStatement(
         statement=Gain("delay", "a", "b", 0.9),
         cause="b never waits",
-        shown_by=Bound("delay", "b", at_most=1),
+        evidence=Bound("delay", "b", at_most=1),
     )
-    seen = judge(claim(said), found(a=0.5, b=1))
+    seen = judge(claim(stated), found(a=0.5, b=1))
     assert seen.reproduced
     assert seen.judgements[0].cause == "b never waits (delay of b 1 s)"
     assert "because b never waits" in seen.reason
-    unseen = judge(claim(said), found(a=0.5, b=1.2))
+    unseen = judge(claim(stated), found(a=0.5, b=1.2))
     assert not unseen.reproduced
     assert unseen.judgements[0].cause == ""
 
@@ -206,13 +210,13 @@ def test_shares_are_told_with_the_digits_it_takes() -> None:
 
 
 @pytest.mark.parametrize("id", CLAIMS)
-def test_a_claim_decides_by_what_the_document_prints(id: str) -> None:
-    """With the printed numbers themselves every statement about them holds."""
+def test_a_claim_decides_by_what_the_paper_reports(id: str) -> None:
+    """With the values of the paper itself every statement about them holds."""
     published = CLAIMS[id]
     assert published.id == id
     values = {
         (p.measure, p.at, p.contender): Estimate(3, p.value, p.value, p.value)
-        for p in published.printed
+        for p in published.paper_values
     }
     verdict = judge(published, values)
     for judgement in verdict.judgements:
@@ -271,7 +275,7 @@ def test_the_same_rows_give_the_same_plot(rows: list[Row]) -> None:
     ("value", "text"), [(0, "0"), (0.00482, "0.00482"), (50.92, "50.9"), (21_346.4, "21,346")]
 )
 def test_figures(value: float, text: str) -> None:
-    assert figure(value) == text
+    assert number_text(value) == text
 
 
 def test_statements_in_words() -> None:

@@ -8,8 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from byway.pipeline.claims import CLAIMS
-from byway.pipeline.claims.claim import Claim, Measure, Printed, Size
+from byway.pipeline.claims.claim import Claim, Measure, PaperValue, Size
 from byway.pipeline.claims.estimates import estimates
+from byway.pipeline.papers import Paper
 from byway.pipeline.schemas import ESTIMATES
 
 USES = "claim string, at string, contender string, id string"
@@ -17,9 +18,11 @@ USES = "claim string, at string, contender string, id string"
 
 def claim(id: str, **measures: str) -> Claim:
     return Claim(
-        id=id, title="", document="", setup="", scenario="none", contenders={"a": {}},
+        id=id, title="", paper=Paper.INCREMENTAL, section="", setup="", scenario="none",
+        contenders={"a": {}},
         measures=tuple(Measure(name=n, unit="s", value=sql) for n, sql in measures.items()),
-        printed=(Printed(next(iter(measures)), "a", 1.0),), said=(), assumed=(), quick=Size(),
+        paper_values=(PaperValue(next(iter(measures)), "a", 1.0),), statements=(), assumed=(),
+        quick=Size(),
     )  # fmt: skip
 
 

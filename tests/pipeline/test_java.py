@@ -82,7 +82,7 @@ def test_without_any_java_the_demo_ends_before_the_storm(tmp_path: Path) -> None
     arguments = ["demo", "--seconds", "0.1", "--rate", "100", "--out", str(out)]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert done.exit_code == 0
-    assert "The rest is left out: Spark needs Java 17 or newer" in " ".join(done.stdout.split())
+    assert "The storm is left out: Spark needs Java 17 or newer" in " ".join(done.stdout.split())
     assert not out.exists()
 
 

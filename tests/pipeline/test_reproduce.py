@@ -6,7 +6,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from byway.pipeline.claims import CLAIMS, Claim, reproduce
-from byway.pipeline.claims.claim import Measure, Order, Said, Size
+from byway.pipeline.claims.claim import Measure, Order, PaperStatement, Size
 from byway.pipeline.claims.report import facts, write_report
 
 TINY = {
@@ -27,9 +27,11 @@ def test_a_run_that_is_not_exact_reproduces_nothing(spark: SparkSession, tmp_pat
         "active": {"brokers.covering": '"active"'},
         "selective": {"brokers.covering": '"selective"', "expect.deliveries": "1"},
     }
-    said = (Said(statement=Order("core tables in the end", (("selective",), ("active",)))),)
+    stated = (
+        PaperStatement(statement=Order("core tables in the end", (("selective",), ("active",)))),
+    )
     found = reproduce(
-        spark, [changed(contenders=contenders, said=said)], tmp_path, full=False, seeds=1
+        spark, [changed(contenders=contenders, statements=stated)], tmp_path, full=False, seeds=1
     )
     (result,) = found.results
     assert not found.outcome.ok
@@ -47,7 +49,7 @@ def test_a_run_that_is_not_exact_reproduces_nothing(spark: SparkSession, tmp_pat
     assert len(lines) == 5
 
     again = reproduce(
-        spark, [changed(contenders=contenders, said=said)], tmp_path, full=False, seeds=1
+        spark, [changed(contenders=contenders, statements=stated)], tmp_path, full=False, seeds=1
     )
     assert (again.outcome.found, again.outcome.made) == (2, 0)
     assert again.results == found.results
@@ -63,4 +65,4 @@ def test_a_measure_that_some_runs_do_not_tell_reproduces_nothing(
     told = reproduce(spark, [changed(measures=measures)], tmp_path, full=False, seeds=2)
     (result,) = told.results
     assert not result.verdict.reproduced
-    assert "odd of active: only 1 of 2 runs tell it" in result.verdict.reason
+    assert "odd of active: only 1 of 2 runs have it" in result.verdict.reason

@@ -33,10 +33,10 @@ def test_they_judge_what_is_claimed_today(results: dict[str, Any], claim: Any) -
     """A claim that is changed has to be run again."""
     told = next(found for found in results["claims"] if found["id"] == claim.id)
     statements = [judgement["statement"] for judgement in told["statements"]]
-    assert statements == [in_words(claim, said.statement) for said in claim.said]
+    assert statements == [in_words(claim, stated.statement) for stated in claim.statements]
     rows = {(row["measure"], row["at"], row["contender"]): row for row in told["rows"]}
-    for printed in claim.printed:
-        assert rows[printed.measure, printed.at, printed.contender]["printed"] == printed.value
+    for value in claim.paper_values:
+        assert rows[value.measure, value.at, value.contender]["printed"] == value.value
 
 
 def test_the_page_tells_the_same_verdicts(results: dict[str, Any]) -> None:

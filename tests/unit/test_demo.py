@@ -28,7 +28,7 @@ def test_a_person_sees_rates_and_who_got_what() -> None:
         app, ["demo", "--brief", "--seconds", "1.3"]
     )
     assert result.exit_code == 0, result.output
-    for words in ("B1 Cairo", "   1 s  ", "delivered", "Who got what", "Everyone got what it had"):
+    for words in ("B1 Cairo", "   1 s  ", "delivered", "Events received", "Every subscriber"):
         assert words in result.stdout
     for name, broker, filter in WANTED:
         assert f"{name:7}   {broker}   {filter}" in result.stdout

@@ -1,1 +1,1 @@
-"""The `byway` command: one file a verb, no logic of its own; may import all, imported by none."""
+"""The `byway` command: one file for each verb, without logic of its own; imported by none."""

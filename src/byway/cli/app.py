@@ -1,4 +1,4 @@
-"""How every app of the command line is made, and how it ends: plain text, clear exit codes."""
+"""Makes the Typer apps of the command line, and ends commands with an exit code and plain text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def new_app(**settings: Any) -> typer.Typer:
-    """A Typer app with the house's settings; `settings` are Typer's own."""
+    """A Typer app with the settings that all verbs share; `settings` are Typer's own."""
     defaults = {
         "add_completion": False,
         "no_args_is_help": True,
@@ -19,18 +19,18 @@ def new_app(**settings: Any) -> typer.Typer:
 
 
 def refuse(reason: object) -> NoReturn:
-    """End with `reason` on stderr and exit code 2: the input cannot be understood."""
+    """End with `reason` on stderr and exit code 2: the input is not valid."""
     typer.echo(reason, err=True)
     raise typer.Exit(2)
 
 
 def fail(reason: object) -> NoReturn:
-    """End with `reason` on stderr and exit code 1: it was understood, but it cannot be done."""
+    """End with `reason` on stderr and exit code 1: the input is valid, but the command failed."""
     typer.echo(reason, err=True)
     raise typer.Exit(1)
 
 
 def answer(verdict: bool, *, yes: str, no: str) -> NoReturn:
-    """End with the answer to a question in words and as exit code: 0 for yes, 1 for no."""
+    """End with the answer to a question as text and as exit code: 0 for yes, 1 for no."""
     typer.echo(yes if verdict else no)
     raise typer.Exit(0 if verdict else 1)

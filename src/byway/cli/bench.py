@@ -22,7 +22,7 @@ app = new_app(help="Measure a running broker.", no_args_is_help=False)
 
 
 class Attributes(StrEnum):
-    """What publications carry."""
+    """The attributes of the publications."""
 
     quotes = "quotes"
     number = "number"
@@ -35,24 +35,28 @@ def bench(
         str | None,
         typer.Option(metavar="URL", help="The subscriber's broker, if it is another one."),
     ] = None,
-    publications: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 50_000,
+    publications: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of publications.")
+    ] = 50_000,
     rate: Annotated[
         float,
-        typer.Option(min=0, metavar="R", help="A second; 0: as fast as the broker takes them."),
+        typer.Option(
+            min=0, metavar="R", help="Publications a second; 0: as fast as the broker takes them."
+        ),
     ] = 0.0,
     window: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Publications under way at a time.")
+        int, typer.Option(min=1, metavar="N", help="Unconfirmed publications at a time.")
     ] = 4_096,
     attributes: Annotated[
         Attributes, typer.Option(help="Stock quotes of twelve attributes, or one number.")
     ] = Attributes.quotes,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Publish to a broker, subscribe to the same in another process, and tell how fast it was.
+    """Publish to a broker, subscribe in another process, and print throughput and latency.
 
-    Publications carry a mark of this run, and only its subscriber gets them; whoever subscribes to
-    everything does, too. At full speed latency is mostly the time that publications wait for one
-    another: give a rate to know how long one takes.
+    Publications carry a mark of this run, so only its own subscriber and those that subscribe to
+    everything receive them. At full speed latency is mostly queueing: give a rate to measure the
+    latency of a single publication.
     """
     with explained():
         for url in (broker, to or broker):

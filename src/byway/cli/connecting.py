@@ -1,5 +1,4 @@
-"""What verbs that talk to a running broker have in common: the option that names it, and how they
-end when it cannot be reached."""
+"""Options and error handling of the verbs that talk to a running broker."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ BrokerOption = Annotated[
     str, typer.Option(metavar="URL", help="The broker to connect to, as byway://host:port.")
 ]
 TimeoutOption = Annotated[
-    float, typer.Option(metavar="SECONDS", help="How long to wait for an answer of the broker.")
+    float, typer.Option(metavar="SECONDS", help="How long to wait for an answer from the broker.")
 ]
 BROKER = "byway://127.0.0.1:7001"
 HttpOption = Annotated[
@@ -34,7 +33,7 @@ HTTP = "127.0.0.1:9001"
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """End with exit code 2 for what cannot be understood, 1 for what a broker did not do."""
+    """End with exit code 2 if the input is not valid, with 1 if the broker failed or refused."""
     try:
         yield
     except (ConfigError, FilterError) as error:
@@ -44,5 +43,5 @@ def explained() -> Iterator[None]:
 
 
 def end_on_signals() -> None:
-    """Have SIGTERM end the program as Ctrl-C does."""
+    """Make SIGTERM end the program as Ctrl-C does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,7 +1,7 @@
 """`byway demo`: a network of seven brokers at work, then a storm of unsubscriptions, live and
 simulated, which Spark analyses; every number is measured here.
 
-Exit codes: 0 every subscriber got what it had to, once, and nothing else; 1 one did not.
+Exit codes: 0 every subscriber received exactly what it should, once; 1 one did not.
 """
 
 from __future__ import annotations
@@ -36,23 +36,26 @@ Oslo B4   B5  B6   B7 Rome"""
 @app.command()
 def demo(
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=3_600, metavar="S", help="For how long quotes come.")
+        float, typer.Option(min=0.1, max=3_600, metavar="S", help="Seconds of publishing.")
     ] = 5.0,
     rate: Annotated[
-        float, typer.Option(min=1, max=100_000, metavar="R", help="Quotes a second, of all.")
+        float,
+        typer.Option(
+            min=1, max=100_000, metavar="R", help="Quotes a second, all publishers together."
+        ),
     ] = 900.0,
     brief: Annotated[
-        bool, typer.Option("--brief", help="Only this: no storm, no Spark, no report.")
+        bool, typer.Option("--brief", help="Leave out the storm, Spark and the report.")
     ] = False,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Keep the traces and the report there.")
+        Path, typer.Option(metavar="DIR", help="Directory of the traces and the report.")
     ] = Path("demo-report"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run seven brokers on loopback, publish stock quotes at three of them, subscribe at six.
 
-    Then let a storm of unsubscriptions come over a network, live and simulated, under two covering
-    policies; let Spark analyse it, and write a report.
+    Then run a storm of unsubscriptions, live and simulated, under two covering policies, analyse
+    it with Spark, and write a report.
     """
     console = Console(quiet=as_json, highlight=False)
     with console.status("Loading the matching kernels; the very first time compiles them…"):
@@ -66,20 +69,20 @@ def demo(
     facts: dict[str, Any] = msgspec.to_builtins(outcome)
     is_complete = outcome.is_complete
     if not brief:
-        told = _tell_the_storm(out, console)
-        facts |= {"storm": told}
-        is_complete &= told["is_exact"]
+        storm = _run_storm(out, console)
+        facts |= {"storm": storm}
+        is_complete &= storm["is_exact"]
     if as_json:
         typer.echo(msgspec.json.encode(facts))
     if not is_complete:
-        fail("not everyone got what it had to")
+        fail("not every subscriber received exactly what it should")
 
 
 # --- while it runs -------------------------------------------------------------------------------
 
 
 def _run(showcase: Showcase, seconds: float, console: Console) -> ShowcaseOutcome:
-    """On a terminal with a table that changes, elsewhere with a line a second."""
+    """Run it with a live table on a terminal, with a line each second elsewhere."""
     rates = Rates(showcase)
     if not console.is_terminal:
         return asyncio.run(showcase.run(seconds, lambda: rates.print_line(console)))
@@ -89,19 +92,19 @@ def _run(showcase: Showcase, seconds: float, console: Console) -> ShowcaseOutcom
 
 
 class Rates:
-    """How much came since the last look."""
+    """Rates since the last refresh."""
 
     def __init__(self, showcase: Showcase) -> None:
         self._showcase = showcase
         self._before: dict[str, int] = {}
-        self._looked_s = 0.0
+        self._refreshed_s = 0.0
         self._printed_s = 0
 
     def table(self) -> Group:
-        """Everyone, with a rate."""
+        """All publishers and subscribers, each with its total and its rate."""
         sides = []
-        passed_s = max(self._showcase.elapsed_s - self._looked_s, 0.05)
-        self._looked_s = self._showcase.elapsed_s
+        passed_s = max(self._showcase.elapsed_s - self._refreshed_s, 0.05)
+        self._refreshed_s = self._showcase.elapsed_s
         for title, everyone in (
             ("publishes", [(p.name, p.broker, p.published) for p in self._showcase.publishers]),
             ("gets", [(s.name, s.broker, s.received) for s in self._showcase.subscribers]),
@@ -116,7 +119,7 @@ class Rates:
         return Group(Text(f"{self._showcase.elapsed_s:.1f} s", "bold cyan"), *sides)
 
     def print_line(self, console: Console) -> None:
-        """All together, if a second has passed."""
+        """Print the totals of all, if a second has passed since the last line."""
         showcase = self._showcase
         if int(showcase.elapsed_s) <= self._printed_s:
             return
@@ -132,7 +135,7 @@ class Rates:
 
 
 def _show(outcome: ShowcaseOutcome, console: Console) -> None:
-    title = "Who got what, how fast, over how many hops (on average)"
+    title = "Events received by each subscriber, their latency and hops (on average)"
     table = Table(title=title, title_justify="left", title_style="bold cyan", box=SIMPLE)
     for name in ("who", "at", "filter"):
         table.add_column(name, overflow="fold")
@@ -155,10 +158,10 @@ def _show(outcome: ShowcaseOutcome, console: Console) -> None:
     published = ", ".join(f"{name} {count:,}" for name, count in outcome.published.items())
     console.print(f"published: {published}")
     if outcome.is_complete:
-        console.print(Text("Everyone got what it had to, once, and nothing else.", "green"))
+        console.print(Text("Every subscriber received exactly what it should, once.", "green"))
 
 
-def _tell_the_storm(out: Path, console: Console) -> dict[str, Any]:
+def _run_storm(out: Path, console: Console) -> dict[str, Any]:
     from byway.pipeline.java import find_java
     from byway.pipeline.pipeline_errors import SessionError
     from byway.pipeline.spark_session import need_spark
@@ -167,32 +170,34 @@ def _tell_the_storm(out: Path, console: Console) -> dict[str, Any]:
         need_spark()
         find_java()
     except SessionError as error:
-        console.print(Text(f"The rest is left out: {error}", "yellow"))
+        console.print(Text(f"The storm is left out: {error}", "yellow"))
         return {"is_exact": True, "runs": [], "report": None}
-    from byway.pipeline.storm.telling import tell_all
+    from byway.pipeline.storm.storm_report import report_storm
 
     console.print()
     console.print(Text("A storm of unsubscriptions", "bold cyan"))
     try:
-        told = tell_all(out, lambda line: console.print(Text(line)))
+        report = report_storm(out, lambda line: console.print(Text(line)))
     except SessionError as error:
         fail(error)
     table = Table(box=SIMPLE)
     table.add_column("run")
     for name in ("mean delay ms", "p99 ms", "(un)subscriptions"):
         table.add_column(name, justify="right")
-    for run in told.runs:
+    for run in report.runs:
         figures = (f"{run[name]:,.1f}" for name in ("mean_delay_ms", "delay_ms_p99"))
         table.add_row(run["run"], *figures, f"{run['stirred']:,}")
     console.print(table)
-    if told.is_exact:
-        console.print(Text("Everyone got what it had to, live and simulated.", "green"))
-    console.print(f"report: {told.page}", soft_wrap=True)
-    return {"is_exact": told.is_exact, "runs": told.runs, "report": str(told.page)}
+    if report.is_exact:
+        console.print(
+            Text("Every subscriber received exactly what it should, live and simulated.", "green")
+        )
+    console.print(f"report: {report.page}", soft_wrap=True)
+    return {"is_exact": report.is_exact, "runs": report.runs, "report": str(report.page)}
 
 
 def _hops(hops: list[int]) -> str:
-    """How many hops there were, and on average."""
+    """The range of hops, and their mean."""
     total = sum(hops)
     if not total:
         return ""

@@ -1,6 +1,6 @@
 """`byway filter`: check, try and compare filters without a network.
 
-Exit codes: 0 yes, 1 no, 2 the input cannot be understood.
+Exit codes: 0 yes, 1 no, 2 the input is not valid.
 """
 
 from __future__ import annotations

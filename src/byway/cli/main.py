@@ -1,7 +1,7 @@
 """The `byway` command itself: the table of verbs, and nothing that a verb does.
 
 A verb is a module of this package with a Typer `app`. It is imported only when it is called, so a
-verb may import heavy rooms at its top and `byway --help` stays quick.
+verb may import heavy packages at its top and `byway --help` stays quick.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ VERBS = {
     "filter": "Check, try and compare filters without a network.",
     "pipeline": "Analyse traces, run sweeps, make and match workloads, on Spark.",
     "pub": "Publish lines of JSON.",
-    "reproduce": "Measure again what the documents claim, on Spark.",
+    "reproduce": "Repeat the measurements of the papers, on Spark.",
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
     "topology": "Look at the network, and change who is a neighbour.",
+    "trace": "Follow one subscription or publication through brokers.",
 }
 
 
 class Verbs(TyperGroup):
-    """Lists the verbs from the table above and imports the one that is called."""
+    """Lists the verbs of the table above, and imports the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

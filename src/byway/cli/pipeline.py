@@ -1,7 +1,7 @@
 """`byway pipeline`: traces and sweeps on Spark; workloads, own tables and matching in `tables`.
 
-Exit codes: 0 done, 1 a run failed or its checks did not hold, or Spark could not do it, 2 the input
-cannot be understood.
+Exit codes: 0 done, 1 a run failed or its checks did not hold, or Spark failed, 2 the input is not
+valid.
 """
 
 from __future__ import annotations
@@ -38,20 +38,23 @@ def analyse(
         list[Path], typer.Argument(metavar="TRACES...", help="Trace files, or directories of them.")
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write all tables there, as Parquet.")
+        Path | None, typer.Option(metavar="DIR", help="Write all tables there as Parquet.")
     ] = None,
     every_s: Annotated[
         float,
-        typer.Option("--every", metavar="S", help="Seconds between two sizes of a queue."),
+        typer.Option("--every", metavar="S", help="Interval of queue and table sizes, in seconds."),
     ] = 1.0,
     edges: Annotated[
-        bool, typer.Option("--edges", help="Write the steps of every publication, too.")
+        bool,
+        typer.Option(
+            "--edges", help="Write a table of the links that every publication crossed, too."
+        ),
     ] = False,
     as_json: AsJson = False,
     master: Master = None,
     remote: Remote = None,
 ) -> None:
-    """Tell what brokers did, live or simulated, from the traces they wrote."""
+    """Analyse the traces of live or simulated brokers."""
     from byway.pipeline.schemas import SUMMARY, TRACE
     from byway.pipeline.table_files import checked_files, read_files
 
@@ -81,7 +84,7 @@ def analyse(
 
 
 def _show_summaries(summaries: list[dict[str, Any]], names: list[str]) -> None:
-    """One column a run."""
+    """Print a table with one column for each run."""
     console = Console(highlight=False)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("run")
@@ -115,8 +118,8 @@ def sweep(
 ) -> None:
     """Run a scenario for every point of a grid and every seed; a second start runs what is missing.
 
-    The exit code is 0 if all runs are there and their checks held, 1 if not, 2 if the input cannot
-    be understood.
+    The exit code is 0 if all runs are there and their checks held, 1 if not, 2 if the input is not
+    valid.
     """
     try:
         from byway.pipeline.sweeps import read_sweep, run_sweep
@@ -144,8 +147,8 @@ def _show_outcome(plan: Sweep, outcome: SweepOutcome) -> None:
         settings = " ".join(f"{key}={value}" for key, value in run.settings.items())
         console.print(Text(f"  {settings} seed {run.seed}: {error}", "red"), soft_wrap=True)
     if outcome.violated:
-        told = f"In {outcome.violated:,} runs a check did not hold: see `violations`."
-        console.print(Text(told, "bold red"))
+        warning = f"In {outcome.violated:,} runs a check did not hold: see `violations`."
+        console.print(Text(warning, "bold red"))
     console.print(f"metrics: {outcome.metrics}", soft_wrap=True)
 
 

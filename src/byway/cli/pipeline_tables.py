@@ -1,7 +1,6 @@
 """`byway pipeline workload`, `import` and `match`: tables of subscriptions and publications.
 
-Exit codes: 0 done, 1 rows were rejected, or Spark could not do it, 2 the input cannot be
-understood.
+Exit codes: 0 done, 1 rows were rejected, or Spark failed, 2 the input is not valid.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Make the commands of this file commands of `app`."""
+    """Add the commands of this file to `app`."""
     app.command()(workload)
     app.command("import")(import_)
     app.command()(match)
@@ -43,10 +42,10 @@ def workload(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Write the tables there.")],
     size: Annotated[
         int | None,
-        typer.Option(help="How many subscriptions; not given: all there are, or 10,000."),
+        typer.Option(help="Number of subscriptions; by default all there are, or 10,000."),
     ] = None,
-    publications: Annotated[int, typer.Option(help="How many publications.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Decides all that is random.")] = 0,
+    publications: Annotated[int, typer.Option(help="Number of publications.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +58,7 @@ def workload(
     master: Master = None,
     remote: Remote = None,
 ) -> None:
-    """Make subscriptions and publications, and for kinds that move a schedule, as Parquet.
+    """Generate subscriptions and publications, and a schedule for mobile kinds, as Parquet.
 
     The same kind, parameters, sizes and seed give the same bytes, however many cores there are.
     """
@@ -87,7 +86,7 @@ def workload(
 
 
 class Kind(StrEnum):
-    """What a table of one's own holds."""
+    """What the rows of an imported table are."""
 
     PUBLICATIONS = "publications"
     SUBSCRIPTIONS = "subscriptions"
@@ -115,23 +114,21 @@ def import_(
     ] = None,
     id: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="The column with numbers; not given: rows are counted."
-        ),
+        typer.Option(metavar="COLUMN", help="The column with ids; by default rows are numbered."),
     ] = None,
     broker: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column with brokers.")
     ] = None,
-    delimiter: Annotated[str, typer.Option(help="Between two cells of CSV.")] = ",",
+    delimiter: Annotated[str, typer.Option(help="The delimiter of CSV cells.")] = ",",
     as_json: AsJson = False,
     master: Master = None,
     remote: Remote = None,
 ) -> None:
-    """Make a table of publications, or of subscriptions, of CSV or Parquet files.
+    """Import CSV or Parquet files as a table of publications or of subscriptions.
 
-    Every column of a publication is an attribute, every filter a subscription. A row that is none
-    goes to a table of rejects with its place and the reason. The exit code is 0 if there are none,
-    1 if there are some, 2 if the input cannot be understood.
+    Every column of a publication is an attribute, every filter a subscription. A row that is
+    neither goes to a table of rejects with its place and the reason. The exit code is 0 if there
+    are no rejects, 1 if there are some, 2 if the input is not valid.
     """
     from byway.pipeline.importing import load, plan_load
 
@@ -192,13 +189,13 @@ def match(
     subscriptions: Annotated[
         list[Path], typer.Option(metavar="PATH", help="Subscriptions; may be repeated.")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Write the answers there.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Write the results there.")],
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Write who matches whom, too, not only how many.")
+        bool, typer.Option("--pairs", help="Write the pairs that match, too, not only the counts.")
     ] = False,
     memory: Annotated[
         str,
-        typer.Option(metavar="SIZE", help="How large an index may be, such as 512m or 2g."),
+        typer.Option(metavar="SIZE", help="Largest size of an index, such as 512m or 2g."),
     ] = "1g",
     as_json: AsJson = False,
     master: Master = None,
@@ -206,8 +203,8 @@ def match(
 ) -> None:
     """Match a table of publications with a table of subscriptions, however large they are.
 
-    For every publication it is told how many subscriptions it matches, and for every subscription
-    how many publications; with --pairs also which.
+    Writes the number of matching subscriptions for every publication, and the number of matching
+    publications for every subscription; with --pairs also the pairs.
     """
     from byway.pipeline.bulk_matching import match_tables
     from byway.pipeline.table_files import checked_files

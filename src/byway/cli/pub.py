@@ -1,7 +1,7 @@
 """`byway pub`: publish lines of JSON.
 
-Exit codes: 0 every copy of everything arrived, 1 something was refused or did not arrive in time,
-2 the input cannot be understood.
+Exit codes: 0 every copy of every publication arrived, 1 a publication was refused or did not arrive
+in time, 2 the input is not valid.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pub(
         str | None, typer.Option(help="The client's name; one client at a time may have it.")
     ] = None,
     window: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Publications under way at a time.")
+        int, typer.Option(min=1, metavar="N", help="Unconfirmed publications at a time.")
     ] = 4_096,
     timeout: TimeoutOption = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -75,14 +75,14 @@ async def _publish(
     advertise: Sequence[str],
     lines: AsyncIterable[Sequence[Line]],
 ) -> tuple[Feed, float]:
-    """What came of it, and how long it took, in seconds."""
+    """Publish the lines; the feed with its counts, and the time it took in seconds."""
     async with connect(broker, **options) as client:
         start = perf_counter()
         feed = Feed(client, advertise)
         try:
             await feed.run(lines)
         except LineError as error:
-            _tell_refusals(feed)
+            _print_refusals(feed)
             verb = " is" if feed.confirmed == 1 else "s are"
             typer.echo(f"{feed.confirmed:,} publication{verb} confirmed before it", err=True)
             raise error
@@ -90,7 +90,7 @@ async def _publish(
 
 
 def _given(publications: Sequence[str]) -> AsyncIterator[Sequence[Line]]:
-    """The arguments; all are looked at before anything is published."""
+    """The publications among the arguments; all are checked before the first is published."""
     lines: list[Line] = list(enumerate(publications, 1))
     for number, text in lines:
         read_publication(text, number)
@@ -102,7 +102,7 @@ def _given(publications: Sequence[str]) -> AsyncIterator[Sequence[Line]]:
 
 
 def _show(feed: Feed, seconds: float, as_json: bool) -> None:
-    _tell_refusals(feed)
+    _print_refusals(feed)
     if as_json:
         facts = {
             "confirmed": feed.confirmed,
@@ -117,7 +117,7 @@ def _show(feed: Feed, seconds: float, as_json: bool) -> None:
         typer.echo(f"{feed.confirmed:,} confirmed{refused}, in {seconds:.2f} s")
 
 
-def _tell_refusals(feed: Feed) -> None:
+def _print_refusals(feed: Feed) -> None:
     for refusal in feed.refusals:
         typer.echo(f"line {refusal.line} was refused: {refusal.reason}", err=True)
     if feed.refused > len(feed.refusals):

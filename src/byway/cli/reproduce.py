@@ -1,12 +1,13 @@
-"""`byway reproduce`: the documents' claims, measured again, with a verdict each.
+"""`byway reproduce`: repeat the measurements of the papers, with a verdict on each claim.
 
-Exit codes: 0 done, whatever the verdicts; 1 a run failed or its checks did not hold, or Spark could
-not do it; 2 there is no such claim.
+Exit codes: 0 done, whatever the verdicts; 1 a run failed or its checks did not hold, or Spark
+failed; 2 there is no such claim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,26 +25,28 @@ if TYPE_CHECKING:
     from byway.pipeline.claims import Claim, Reproduction
 
 WIDTH = 100
-"""Of the tables, at least."""
+"""Columns of the terminal that the tables take at least."""
 
-app = new_app(help="Measure again what the documents claim.", no_args_is_help=False)
+app = new_app(help="Repeat the measurements of the papers.", no_args_is_help=False)
 
 
 @app.command()
 def reproduce(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[IDS]...", help="Claims; not given: all.")
+        list[str] | None,
+        typer.Argument(metavar="[IDS]...", help="Claims, such as U1; all without it."),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="Published sizes, or small ones, in minutes.")
+        bool,
+        typer.Option("--full/--quick", help="Published sizes, or small ones that take minutes."),
     ] = False,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Keep runs and the report there.")
+        Path, typer.Option(metavar="DIR", help="Directory of the runs and the report.")
     ] = Path("reproduction"),
     seeds: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1_000, help="Seeds a contender; not given: 3 or what a claim says."
+            min=1, max=1_000, help="Seeds of each contender; by default 3, or as the claim sets."
         ),
     ] = None,
     only_list: Annotated[
@@ -53,9 +56,9 @@ def reproduce(
     master: Master = None,
     remote: Remote = None,
 ) -> None:
-    """Run what the documents measured, and tell whether it comes out as they say.
+    """Run the setups of the papers, and report whether their results are reproduced.
 
-    A second start runs what is missing only.
+    A second start runs only what is missing.
     """
     from byway.pipeline.claims.catalogue import CLAIMS
 
@@ -97,12 +100,14 @@ def _command(ids: Sequence[str], full: bool, seeds: int | None) -> str:
 
 def _list(claims: Sequence[Claim], as_json: bool) -> None:
     if as_json:
-        rows = [{"id": c.id, "title": c.title, "document": c.document} for c in claims]
+        rows = [{"id": c.id, "title": c.title, "document": c.reference} for c in claims]
         typer.echo(msgspec.json.encode(rows))
         return
     width = max(len(claim.title) for claim in claims)
-    for claim in claims:
-        typer.echo(f"{claim.id:3} {claim.title:{width}}  {claim.document}")
+    for paper, own in groupby(claims, lambda claim: claim.paper):
+        typer.echo(paper)
+        for claim in own:
+            typer.echo(f"  {claim.id:3} {claim.title:{width}}  {claim.section}")
 
 
 def _show(found: Reproduction) -> None:
@@ -124,21 +129,21 @@ def _show(found: Reproduction) -> None:
 
 
 def _rows(result: object) -> Table:
-    from byway.pipeline.claims.judging import figure
+    from byway.pipeline.claims.judging import number_text
     from byway.pipeline.claims.reproduction import Result
 
     assert isinstance(result, Result)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("measure", "contender"):
         table.add_column(name)
-    for name in ("document", "byway", "95 % interval"):
+    for name in ("paper", "byway", "95 % interval"):
         table.add_column(name, justify="right")
     for row in result.rows:
         ours, interval = "-", "-"
         if row.mean is not None and row.low is not None and row.high is not None:
-            ours = f"{figure(row.mean)} {row.unit}".strip()
-            interval = f"{figure(max(row.low, 0.0))} … {figure(row.high)}"
-        printed = "" if row.printed is None else row.printed_text or figure(row.printed)
+            ours = f"{number_text(row.mean)} {row.unit}".strip()
+            interval = f"{number_text(max(row.low, 0.0))} … {number_text(row.high)}"
+        reported = "" if row.printed is None else row.printed_text or number_text(row.printed)
         contender = " at ".join(part for part in (row.contender, row.at) if part)
-        table.add_row(row.measure, contender, printed, ours, interval)
+        table.add_row(row.measure, contender, reported, ours, interval)
     return table

@@ -1,6 +1,6 @@
-"""`byway simulate`: run a scenario file in the simulator and tell what came of it.
+"""`byway simulate`: run a scenario file in the simulator, and print a summary.
 
-Exit codes: 0 all checks held, 1 something was wrong in the run, 2 the input cannot be understood.
+Exit codes: 0 all checks held, 1 a check or an expectation failed, 2 the input is not valid.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The scenario.")],
     seed: Annotated[
         int | None,
-        typer.Option(
-            min=0, max=SEED_MAX, help="Decides all that is random; the file's unless given."
-        ),
+        typer.Option(min=0, max=SEED_MAX, help="Seed of the run; by default the one in the file."),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write what brokers do there, as Parquet.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write a trace of all brokers there, as Parquet."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -72,7 +71,7 @@ def simulate(
 
 
 def _run(scenario: Scenario, seed: int | None, trace: Path | None) -> Result:
-    """With a bar on a terminal."""
+    """Run the scenario, with a progress bar on a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),

@@ -1,4 +1,4 @@
-"""What all commands on Spark share: where it runs, a bar, and how they end if it fails."""
+"""What the verbs on Spark share: options, the session, a progress bar, and error handling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Master = Annotated[
-    str | None, typer.Option(metavar="URL", help="A cluster; not given: this machine, local[*].")
+    str | None, typer.Option(metavar="URL", help="A cluster; by default this machine, local[*].")
 ]
 Remote = Annotated[
     str | None, typer.Option(metavar="sc://HOST:PORT", help="Spark Connect instead of a cluster.")
@@ -29,7 +29,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 @contextmanager
 def spark_session(master: str | None, remote: str | None) -> Iterator[SparkSession]:
-    """A session; what goes wrong in it is told in a line."""
+    """A Spark session; an error in it ends the command with one line."""
     try:
         need_spark()
     except SessionError as error:
@@ -49,14 +49,14 @@ def spark_session(master: str | None, remote: str | None) -> Iterator[SparkSessi
 
 
 class Bar(Protocol):
-    """Shows how many are done, and if that changes of how many and of what."""
+    """Updates a progress bar with the number done, and with a new total or title if given."""
 
     def __call__(self, done: int, total: int | None = None, what: str | None = None) -> None: ...
 
 
 @contextmanager
 def progress_bar(what: str, total: int | None = None) -> Iterator[Bar]:
-    """A bar on a terminal."""
+    """A progress bar on a terminal; does nothing elsewhere."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

@@ -1,7 +1,7 @@
 """`byway sub`: subscribe, and print what comes.
 
-Exit codes: 0 all events came that were asked for, or it was told to stop and no number was given;
-1 the broker cannot be reached or does not take the subscription; 2 the input cannot be understood.
+Exit codes: 0 the number of events given with --count was received, or without it the command was
+stopped; 1 the broker cannot be reached or refuses the subscription; 2 the input is not valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def sub(
     broker: BrokerOption = BROKER,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
     count: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="End after so many events.")
+        int | None, typer.Option(min=1, metavar="N", help="End after N events.")
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The client's name; one client at a time may have it.")
@@ -36,15 +36,17 @@ def sub(
     session_ttl: Annotated[
         float,
         typer.Option(
-            min=0, metavar="SECONDS", help="For how long events are kept if the connection breaks."
+            min=0,
+            metavar="SECONDS",
+            help="How long the broker keeps events if the connection breaks.",
         ),
     ] = 0.0,
     timeout: TimeoutOption = 30.0,
 ) -> None:
     """Print every event that matches one of the filters, one a line, until Ctrl-C.
 
-    When the subscription is in force everywhere, a line on stderr that begins with `settled` says
-    so: what is published from then on is printed.
+    When the subscription is in force everywhere, a line that begins with `settled` is printed on
+    stderr: everything published from then on is received.
     """
     end_on_signals()
     left = count
@@ -65,7 +67,7 @@ def sub(
 
 
 def _print(events: list[Event], columns: Columns | None) -> None:
-    """In one go, and at once: nothing is held back."""
+    """Print events with one write, and flush."""
     if columns is None:
         lines = b"".join(json_line(event) + b"\n" for event in events)
     else:

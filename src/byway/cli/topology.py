@@ -1,7 +1,6 @@
-"""`byway topology`: look at the network through a broker, and tell a broker who is no neighbour.
+"""`byway topology`: show the network as a broker knows it, and change its neighbours.
 
-Exit codes: 0 it told or did what it was told, 1 it cannot be reached or refuses, 2 the input cannot
-be understood.
+Exit codes: 0 done, 1 the broker cannot be reached or refuses, 2 the input is not valid.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from byway.runtime.command_client import tell_discard, tell_forget, tell_leave
 app = new_app(help="Look at the network, and change who is a neighbour.")
 
 ENTRIES_MAX = 20
-"""Entries of clients that are shown one by one; `--json` has more."""
+"""Unsettled entries that are shown one by one; `--json` has more."""
 _COLOURS = {"up": "green", "agreeing": "yellow", "down": "red"}
 
 
@@ -88,8 +87,8 @@ def forget(
 ) -> None:
     """Have a broker forget a neighbour that does not come back, and wait for it no longer.
 
-    What waited for it and what came from it is dropped, and told. The data and the name of a
-    neighbour that is only away are lost to it: forget nobody who will be back.
+    Publications that waited for it and entries that came from it are dropped, and their numbers
+    printed. Do not forget a neighbour that is only away: what waits for it is lost.
     """
     with explained():
         report = tell_forget(http, neighbour, timeout)
@@ -201,7 +200,7 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
 
 
 def _waits(status: BrokerStatus) -> list[str]:
-    """What the broker and its clients wait for, a line each."""
+    """One line for each thing that the broker or its clients wait for."""
     lines = [_missing(tables, status.restarting) for tables in status.missing]
     lines += [_unsettled(entry) for entry in status.unsettled_entries[:ENTRIES_MAX]]
     if status.unsettled > ENTRIES_MAX:

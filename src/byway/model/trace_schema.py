@@ -1,10 +1,9 @@
-"""The trace: what a broker tells about its work, in one flat table, live or simulated.
+"""The schema of the trace: one flat table of a broker's work, live or simulated.
 
-This file says which events there are, which columns, and which event fills which columns. It is
-the only place that does: buffers and files are made from it, and the documentation is tested
-against it. It must not know how a trace is stored or read. Numbers of events, names and types of
-columns are never changed or used again; what is new is added (docs/reference/trace.md has the
-promise).
+This file defines the events, the columns, and which event fills which columns. It is the only place
+that does: buffers and files are made from it, and the documentation is tested against it. It must
+not know how a trace is stored or read. Numbers of events, names and types of columns are never
+changed or reused; new ones are added (docs/reference/trace.md has the promise).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ SCHEMA_VERSION: Final = 1
 
 
 class Event(IntEnum):
-    """What a row tells. The numbers are in files: a number is never given to another event."""
+    """The event of a row. The numbers are in files: a number is never given to another event."""
 
     PUBLISHED = 1
     RECEIVED = 2
@@ -32,7 +31,7 @@ class Event(IntEnum):
 
 
 class TraceColumnType(StrEnum):
-    """How a column is stored; a string column is dictionary-encoded."""
+    """The type of a column; a string column is dictionary-encoded."""
 
     INT8 = "int8"
     INT32 = "int32"
@@ -41,7 +40,7 @@ class TraceColumnType(StrEnum):
 
 
 class TraceColumn(NamedTuple):
-    """One column; `meaning` holds for every event that fills it."""
+    """One column of the trace; `meaning` holds for every event that fills it."""
 
     name: str
     type: TraceColumnType
@@ -108,7 +107,7 @@ FILLED: Final[dict[Event, Filled]] = {
 
 
 class DropReason(StrEnum):
-    """`kind` of DROPPED."""
+    """The values of `kind` in DROPPED rows."""
 
     DUPLICATE = "duplicate"  # the broker had this publication already
     NONCONFORMING = "nonconforming"  # its publisher advertised nothing it conforms to
@@ -121,7 +120,7 @@ class DropReason(StrEnum):
 
 
 class Queue(StrEnum):
-    """`kind` of QUEUE_SAMPLED; with a link, the queue of that link, else the broker's."""
+    """The values of `kind` in QUEUE_SAMPLED rows; with a link, the queue of that link."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -130,7 +129,7 @@ class Queue(StrEnum):
 
 
 class TableKind(StrEnum):
-    """`kind` of TABLE_SAMPLED; with a link, only what is kept for that link, else all."""
+    """The values of `kind` in TABLE_SAMPLED rows; with a link, only what is kept for that link."""
 
     SUBSCRIPTIONS = "subscriptions"
     ADVERTISEMENTS = "advertisements"
@@ -140,7 +139,7 @@ class TableKind(StrEnum):
 
 
 class LinkChange(StrEnum):
-    """`kind` of LINK_CHANGED."""
+    """The values of `kind` in LINK_CHANGED rows."""
 
     OPENED = "opened"
     CLOSED = "closed"
@@ -149,7 +148,7 @@ class LinkChange(StrEnum):
 
 
 class Reconfiguration(StrEnum):
-    """`kind` of RECONFIGURED."""
+    """The values of `kind` in RECONFIGURED rows."""
 
     EXCHANGE = "exchange"  # of a primary link
     MIGRATION = "migration"  # of a publisher

@@ -1,4 +1,4 @@
-"""Drawing: figures as SVG that needs nothing else. The same drawing gives the same bytes."""
+"""Draws figures as self-contained SVG. The same drawing gives the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STYLE: Final = {
 
 
 class Svg:
-    """What was drawn, once it is complete."""
+    """Holds the text of a drawing, once it is complete."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -27,7 +27,7 @@ class Svg:
 
 @contextmanager
 def figure() -> Iterator[tuple[Any, Svg]]:
-    """Axes to draw on, and where the drawing is afterwards."""
+    """Axes to draw on, and the object that holds the drawing when the block is done."""
     import matplotlib as mpl
 
     svg = Svg()

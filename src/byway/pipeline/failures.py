@@ -1,6 +1,6 @@
-"""Failures: what went wrong in Spark, in a line with the file or the reason in it.
+"""Explains failures of Spark in one line, with the file or the reason in it.
 
-It decides what of a stack of traces is told. Who tells it, and how a program ends, is decided
+It decides which part of a stack trace is shown. Who shows it, and how a program ends, is decided
 elsewhere.
 """
 
@@ -19,7 +19,7 @@ _PLAIN: Final = re.compile(r"^(?:org\.apache\.spark\.SparkException: )+")
 
 
 def explained(error: BaseException) -> PipelineError | None:
-    """An error of Spark's as one of ours; None: it is none of Spark's."""
+    """An error of Spark as an error of the pipeline; None if it is not one of Spark."""
     from pyspark.errors import PySparkException
 
     is_of_java = type(error).__module__.startswith("py4j")
@@ -33,20 +33,20 @@ def explained(error: BaseException) -> PipelineError | None:
 
 
 def _path(address: str) -> str:
-    """A path of this machine, or the address as it is."""
+    """The path of a file on this machine, or the address unchanged."""
     parts = urlsplit(address)
     return unquote(parts.path) if parts.scheme == "file" else address
 
 
 def _raised(text: str) -> str | None:
-    """What a worker raised: the first line behind its last traceback."""
+    """The exception of a worker: the first line after its last traceback."""
     _, found, traceback = text.rpartition(_TRACEBACK)
     lines = traceback.splitlines() if found else []
     return next((line for line in lines if line.strip() and not line.startswith("  ")), None)
 
 
 def _thrown(text: str) -> str:
-    """What the JVM threw: the line after py4j's own, without what Spark puts around it."""
+    """The exception of the JVM: the line after py4j's own, without what Spark puts around it."""
     lines = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
     thrown = next((line for line in lines if line.startswith(":")), lines[0]).lstrip(": ")
     return _PLAIN.sub("", _TASK.sub("", thrown))

@@ -1,9 +1,9 @@
-"""Java: which one Spark is started with, and how.
+"""Finds the Java that Spark is started with.
 
 It decides between the user's Java and the packaged one. Spark's launcher asks for the module
 `jdk.incubator.vector`, which only its machine learning uses: the packaged Java lacks it and does
-not start, every other one prints a warning. So Spark is given a `JAVA_HOME` for the moment of its
-start, in which `java` drops that argument.
+not start, every other one prints a warning. So Spark is started with a `JAVA_HOME` of its own, in
+which `java` drops that argument.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ exec {java} "$@"
 
 @contextmanager
 def java_home() -> Iterator[None]:
-    """`JAVA_HOME` leads to a Java that starts Spark, until the block ends.
+    """Set `JAVA_HOME` to a Java that starts Spark, until the block ends.
 
     Raises `SessionError` if there is none.
     """
@@ -88,10 +88,10 @@ def _candidates() -> Iterator[Path]:
 
 def _version_of(java: Path) -> int | None:
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, check=True, timeout=30
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    version = _VERSION.search(told.stderr + told.stdout)
+    version = _VERSION.search(done.stderr + done.stdout)
     return int(version[1]) if version else None

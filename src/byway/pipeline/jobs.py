@@ -1,7 +1,7 @@
-"""Jobs: work in pieces, each a task of its own, with a look now and then at how far it is.
+"""Runs a job on Spark: work in pieces, each a task of its own, with progress in the meantime.
 
-What a piece is, and what is done with it, is decided by whoever starts the job. What comes back
-from a piece is a few facts; all else is in files.
+What a piece is, and what is done with it, is decided by the caller. A piece returns a small struct;
+all else is in files.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import msgspec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOK_S: Final = 0.25
-"""Between two looks at how far a job is."""
+POLL_S: Final = 0.25
+"""Seconds between two calls of `poll`."""
 
 _PIECE_SCHEMA: Final = "number bigint, piece string"
 _DONE_SCHEMA: Final = "number bigint, result string"
 
 Piece = TypeVar("Piece", bound=msgspec.Struct)
 Result = TypeVar("Result", bound=msgspec.Struct)
-Look = Callable[[], None]
+Poll = Callable[[], None]
 Progress = Callable[[int], None]
-"""Called now and then with how many pieces are done."""
+"""Called now and then with the number of pieces that are done."""
 
 
 def run_job(
@@ -35,10 +35,10 @@ def run_job(
     do: Callable[[Piece], Result],
     pieces: Sequence[Piece],
     result: type[Result],
-    look: Look | None = None,
+    poll: Poll | None = None,
 ) -> list[Result]:
-    """What `do` says of each piece, in their order. It is called in a worker, which must be able to
-    import it; `look` is called here in the meantime."""
+    """The results of `do` for all pieces, in their order. `do` is called in a worker, which must be
+    able to import it; `poll` is called here in the meantime."""
     if not pieces:
         return []
     rows = [(number, msgspec.json.encode(piece).decode()) for number, piece in enumerate(pieces)]
@@ -50,29 +50,29 @@ def run_job(
     with ThreadPoolExecutor(1, "byway-job") as thread:
         job = thread.submit(tasks.collect)
         try:
-            while not wait_for([job], LOOK_S).done:
-                if look is not None:
-                    look()
+            while not wait_for([job], POLL_S).done:
+                if poll is not None:
+                    poll()
         except KeyboardInterrupt:
             spark.interruptAll()
             raise
         done = job.result()
-    if look is not None:
-        look()
-    told = {row["number"]: row["result"] for row in done}
-    return [msgspec.json.decode(told[number], type=result) for number in range(len(pieces))]
+    if poll is not None:
+        poll()
+    results = {row["number"]: row["result"] for row in done}
+    return [msgspec.json.decode(results[number], type=result) for number in range(len(pieces))]
 
 
 def _do_pieces(
     do: Callable[[Any], msgspec.Struct], kind: type[msgspec.Struct], batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """Runs in a worker: do the pieces of its partition, of which there is one."""
+    """Run in a worker: do the pieces of its partition, which has one."""
     import pyarrow as pa
 
     for batch in batches:
         for row in batch.to_pylist():
-            told = do(msgspec.json.decode(row["piece"], type=kind))
-            encoded = msgspec.json.encode(told).decode()
+            result = do(msgspec.json.decode(row["piece"], type=kind))
+            encoded = msgspec.json.encode(result).decode()
             yield pa.record_batch(
                 [pa.array([row["number"]], pa.int64()), pa.array([encoded])], ["number", "result"]
             )

@@ -1,4 +1,4 @@
-"""What can go wrong in the pipeline through no fault of its own, with the facts to act on."""
+"""Errors that the pipeline raises on purpose, with the facts to act on."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class PipelineError(BywayError):
 
 
 class SessionError(PipelineError):
-    """There is no Spark to work with."""
+    """No usable Spark, Java or Spark Connect server was found."""
 
 
 class JobError(PipelineError):
-    """Spark, or a worker, failed at what it was to do."""
+    """A job failed in Spark or in a worker."""
 
 
 class TableError(PipelineError):
-    """A table, or one file of it, that cannot be read or written."""
+    """A table, or one file of it, cannot be read or written."""
 
     def __init__(self, path: object, reason: str) -> None:
         self.path = str(path)
@@ -27,7 +27,7 @@ class TableError(PipelineError):
 
 
 class SweepError(PipelineError, ValueError):
-    """A sweep file that cannot be understood; `key` is the one at fault."""
+    """A sweep file is not valid; `key` is the key at fault."""
 
     def __init__(self, source: object, key: str, reason: str) -> None:
         self.source = str(source)
@@ -37,7 +37,7 @@ class SweepError(PipelineError, ValueError):
 
 
 class WorkloadRequestError(PipelineError, ValueError):
-    """A workload that cannot be made; `what` was said that is at fault."""
+    """A requested workload cannot be made; `what` is the option or kind at fault."""
 
     def __init__(self, what: str, reason: str) -> None:
         self.what = what

@@ -1,7 +1,7 @@
-"""The session: the one place that makes or takes a SparkSession.
+"""Makes or takes a SparkSession; no other module does.
 
-It decides where Spark runs and how it is set up. Nobody else starts, configures or stops one, and
-nobody asks the session for more than Spark Connect has.
+It decides where Spark runs and how it is configured. Other modules neither start, configure nor
+stop a session, and use only what Spark Connect has, too.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def open_session(
     """A session on a cluster (`master`), over Spark Connect (`remote`), or on this machine.
 
     A session that is active is taken as it is, if neither is given or it is on that master; else
-    one is made, and stopped at the end. `settings` are Spark's own, for a session that is made, and
-    stand above ours. Raises `SessionError` if there is no Spark, no Java, nobody at the address, or
-    a session somewhere else.
+    one is made, and stopped at the end. `settings` are Spark's own; they apply to a session that is
+    made, and override the defaults here. Raises `SessionError` if there is no Spark, no Java, no
+    answer at the address, or a session on another master.
     """
     if master and remote:
         raise SessionError("either a master or a remote can be given, not both")
@@ -106,8 +106,8 @@ def _active() -> SparkSession | None:
 
 
 def _check_place(active: SparkSession, master: str | None, remote: str | None) -> None:
-    """Raise `SessionError` unless an active session is where one is wanted: Spark would change its
-    settings and give it out as another."""
+    """Raise `SessionError` unless the active session is on the requested master: Spark would return
+    it with changed settings."""
     where = active.conf.get("spark.master", None)
     if remote or (master and master != where):
         reason = f"a session on {where} is active, and there can be no other on {master or remote}"
@@ -178,7 +178,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """What the JVM threw: the line after py4j's own."""
+    """The exception of the JVM: the line after py4j's own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     thrown = [line for line in lines if line.startswith((":", "Caused by:"))]
     return (thrown or lines or ["no reason given"])[-1].lstrip(": ")

@@ -1,4 +1,4 @@
-"""Tables: the only module of the pipeline that reads and writes.
+"""Reads and writes the tables of the pipeline; no other module does.
 
 A table is a directory of Parquet files, each with the name and version of its schema in its footer.
 Files are written by the workers, under a hidden name, and renamed when they are complete; so is
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import TableSchema
 from byway.trace.files import RUN_KEY
+from byway.trace.parquet_footer import read_footer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".parquet"
 PARTIAL: Final = ".partial"
 
-_MAGIC: Final = b"PAR1"
 _IS_PATTERN: Final = "__globPaths__"
 """Spark's option that says whether `[` and the like in a path stand for other characters."""
 
@@ -49,8 +49,8 @@ def read_table(spark: SparkSession, table: TableSchema, *paths: StrPath) -> Data
 
 
 def checked_files(table: TableSchema, *paths: StrPath) -> list[Path]:
-    """The files at or below `paths`, each once, all of which can be read. No Spark is needed to
-    find out."""
+    """The files at or below `paths`, each once, after checking that all can be read. Needs no
+    Spark. Raises `TableError`."""
     files = distinct(file for path in paths for file in files_of(table, Path(path)))
     for file in files:
         check_file(table, file)
@@ -67,7 +67,7 @@ def read_files(spark: SparkSession, table: TableSchema, files: list[Path]) -> Da
 
 
 def read_file(table: TableSchema, path: Path) -> list[dict[str, Any]]:
-    """The rows of one small file, without Spark."""
+    """The rows of one small file as dicts, without Spark."""
     check_file(table, path)
     rows: list[dict[str, Any]] = pq.read_table(path, columns=table.names).to_pylist()
     return rows
@@ -82,7 +82,7 @@ def distinct(files: Iterable[Path]) -> list[Path]:
 
 
 def run_of(trace: Path) -> str | None:
-    """The run that a trace file, which was checked, says it is of."""
+    """The run in the metadata of a trace file that was checked."""
     name = (pq.read_schema(trace).metadata or {}).get(RUN_KEY)
     return None if name is None else name.decode()
 
@@ -105,48 +105,16 @@ def files_of(table: TableSchema, path: Path) -> list[Path]:
 
 def check_file(table: TableSchema, path: Path) -> None:
     """Raise `TableError` unless `path` is a complete file of `table` in a version to be read."""
-    _check_ends(table, path)
-    try:
-        found = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(path, f"the file is damaged ({error})") from error
-    is_older = _check_version(table, path, found)
-    _check_columns(table, path, found, is_older=is_older)
-
-
-def _check_ends(table: TableSchema, path: Path) -> None:
-    """Parquet files begin and end with the same four bytes: the end is missing in a part of one."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - len(_MAGIC)))
-            end = file.read()
-    except OSError as error:
-        raise TableError(path, f"cannot be read ({error.strerror})") from error
-    if start != _MAGIC:
-        raise TableError(path, f"expected a {table.name} table, but this is no Parquet file")
-    if size < 3 * len(_MAGIC) or end != _MAGIC:
-        raise TableError(path, f"the file is truncated: it ends after {size} bytes")
-
-
-def _check_version(table: TableSchema, path: Path, found: Any) -> bool:
-    """Whether the version is older, and may be."""
-    key = table.version_key
-    text = (found.metadata or {}).get(key)
-    if text is None:
-        reason = f"expected a {table.name} table, but its metadata has no {key.decode()!r}"
-        raise TableError(path, reason)
-    if not text.isdigit() or not 0 < int(text) <= table.version:
+    found, version = read_footer(path, table.name, TableError)
+    if version > table.version:
         expected = f"up to {table.version}" if table.lenient else f"{table.version}"
-        reason = f"has schema version {text.decode(errors='replace')}, expected {expected}"
+        reason = f"has schema version {version}, expected {expected}"
         raise TableError(path, f"{reason}: it was written by a newer byway")
-    if int(text) == table.version:
-        return False
-    if not table.lenient:
-        reason = f"has schema version {int(text)}, expected {table.version}"
+    is_older = version < table.version
+    if is_older and not table.lenient:
+        reason = f"has schema version {version}, expected {table.version}"
         raise TableError(path, f"{reason}: it was written by an older byway; make it again")
-    return True
+    _check_columns(table, path, found, is_older=is_older)
 
 
 def _check_columns(table: TableSchema, path: Path, found: Any, *, is_older: bool) -> None:
@@ -210,7 +178,7 @@ def new_directory(directory: StrPath) -> Iterator[Path]:
 
 
 def remove_table(table: TableSchema, directory: StrPath) -> None:
-    """Remove the table in a directory; what is no such table is left alone."""
+    """Remove the table in a directory, if that directory holds this table."""
     try:
         checked_files(table, directory)
     except TableError:
@@ -219,7 +187,7 @@ def remove_table(table: TableSchema, directory: StrPath) -> None:
 
 
 def _write_part(table: TableSchema, directory: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """Runs in a worker: the rows of one partition become one file."""
+    """Run in a worker: write the rows of one partition to one file."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -236,20 +204,20 @@ def _write_part(table: TableSchema, directory: str, batches: Iterator[Any]) -> I
 
 
 def write_file(rows: Any, path: Path) -> None:
-    """One complete file with the rows of an Arrow table, whose schema has the version."""
+    """Write one complete file with the rows of an Arrow table, whose schema has the version."""
     with ParquetFile(path, rows.schema) as file:
         file.write(rows)
 
 
 def write_text(text: str, path: Path) -> None:
-    """A small file that describes tables, complete or not at all."""
+    """Write a small text file, completely or not at all."""
     partial_path = path.with_name(f".{path.name}{PARTIAL}")
     partial_path.write_text(text)
     partial_path.replace(path)
 
 
 class ParquetFile:
-    """A file that is there when it is complete, and not at all if nothing was written to it."""
+    """A Parquet file that appears under its name when it is complete, and never if it is empty."""
 
     def __init__(self, path: Path, schema: Any) -> None:
         self.path = path
@@ -283,7 +251,7 @@ class ParquetFile:
 
 
 def _put_in_place(complete: Path, target: Path) -> None:
-    """A directory cannot be renamed over another: for a moment there is none."""
+    """Replace a directory. One cannot be renamed over another: for a moment there is none."""
     before = target.with_name(f".{target.name}.before{PARTIAL}")
     shutil.rmtree(before, ignore_errors=True)
     if target.exists():

@@ -1,4 +1,4 @@
-"""Schemas of workloads, of tables that people bring, and of what is made of both by matching.
+"""Schemas of workloads, of imported tables, and of the results of matching them.
 
 As in `schemas`, nothing is read, written or computed here.
 """
@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from byway.pipeline.schemas import Column, ColumnType, TableSchema
+from byway.pipeline.schemas import Column, ColumnType, TableSchema, integer, text
 
 DESCRIPTION: Final = "workload.json"
-"""The file beside the tables of a workload that tells how they were made."""
-
-_INT64, _STRING = ColumnType.INT64, ColumnType.STRING
+"""The file beside the tables of a workload that describes how they were made."""
 
 SUBSCRIPTIONS: Final = TableSchema(
     "subscriptions",
     1,
     (
-        Column("id", _INT64, False, "its number"),
-        Column("broker", _STRING, True, "where it is, at first; null: not said, or nowhere yet"),
-        Column("filter", _STRING, False, "what it asks for, as a filter text"),
+        integer("id", "its number"),
+        text("broker", "where it is, at first; null: not said, or nowhere yet", nullable=True),
+        text("filter", "what it asks for, as a filter text"),
     ),
 )
 
@@ -28,8 +26,8 @@ PUBLICATIONS: Final = TableSchema(
     "publications",
     1,
     (
-        Column("id", _INT64, False, "its number"),
-        Column("broker", _STRING, True, "where it is published; null: not said"),
+        integer("id", "its number"),
+        text("broker", "where it is published; null: not said", nullable=True),
         Column("integers", ColumnType.COUNTS, False, "its attributes that are integers, by name"),
         Column("numbers", ColumnType.MEASURES, False, "those that are floating-point numbers"),
         Column("strings", ColumnType.WORDS, False, "those that are strings"),
@@ -41,10 +39,10 @@ SCHEDULE: Final = TableSchema(
     "schedule",
     1,
     (
-        Column("t_us", _INT64, False, "when it happens"),
-        Column("subscription", _INT64, False, "whose subscription, by its number"),
-        Column("leaves", _STRING, True, "the broker where it ends; null: it was at none"),
-        Column("joins", _STRING, True, "the broker where it begins; null: at none"),
+        integer("t_us", "when it happens"),
+        integer("subscription", "whose subscription, by its number"),
+        text("leaves", "the broker where it ends; null: it was at none", nullable=True),
+        text("joins", "the broker where it begins; null: at none", nullable=True),
     ),
 )
 
@@ -52,11 +50,11 @@ REJECTS: Final = TableSchema(
     "rejects",
     1,
     (
-        Column("file", _STRING, False, "the file it was in"),
-        Column("row", _INT64, False, "its number there; the first one after the header is 1"),
-        Column("line", _INT64, True, "the line on which it ends; null where there are none"),
-        Column("reason", _STRING, False, "why it was rejected"),
-        Column("content", _STRING, False, "what is there, cut after 1,000 characters"),
+        text("file", "the file it was in"),
+        integer("row", "its number there; the first one after the header is 1"),
+        integer("line", "the line on which it ends; null where there are none", nullable=True),
+        text("reason", "why it was rejected"),
+        text("content", "what is there, cut after 1,000 characters"),
     ),
 )
 
@@ -64,8 +62,8 @@ PUBLICATION_MATCHES: Final = TableSchema(
     "publication_matches",
     1,
     (
-        Column("publication", _INT64, False, "its number"),
-        Column("matches", _INT64, False, "subscriptions that it matches"),
+        integer("publication", "its number"),
+        integer("matches", "subscriptions that it matches"),
     ),
 )
 
@@ -73,8 +71,8 @@ SUBSCRIPTION_MATCHES: Final = TableSchema(
     "subscription_matches",
     1,
     (
-        Column("subscription", _INT64, False, "its number"),
-        Column("matches", _INT64, False, "publications that match it"),
+        integer("subscription", "its number"),
+        integer("matches", "publications that match it"),
     ),
 )
 
@@ -82,7 +80,7 @@ PAIRS: Final = TableSchema(
     "pairs",
     1,
     (
-        Column("publication", _INT64, False, "the number of a publication"),
-        Column("subscription", _INT64, False, "the number of a subscription that it matches"),
+        integer("publication", "the number of a publication"),
+        integer("subscription", "the number of a subscription that it matches"),
     ),
 )

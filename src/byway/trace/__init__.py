@@ -1,6 +1,6 @@
 """Traces: the buffer a broker writes to, and the Parquet files a driver makes of it.
 
-The files need pyarrow, which takes its time and 30 MiB; it is loaded when they are asked for.
+The files need pyarrow, which is slow to import and takes 30 MiB; it is imported on first use.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,8 @@
 """The buffer a broker appends trace rows to: one packed row each, nothing but bytes.
 
-It decides the layout of a row in memory and what happens when nobody drains it; it knows neither
-files nor clocks. Every event has a packer of its own over the same layout: what an event does not
-fill is padding, that is zero, and the model's table of filled columns tells later that it is null.
+It decides the layout of a row in memory and what happens when the buffer is not drained; it knows
+neither files nor clocks. Every event has a packer of its own over the same layout: columns that an
+event does not fill are zero padding, and become null by the model's table of filled columns.
 Packing a row costs as much as a tuple in a list, and draining costs nothing, where lists of Python
 objects would be walked a second time.
 """
@@ -34,7 +34,7 @@ ROW_BYTES: Final = ROW_DTYPE.itemsize
 
 
 def _packer(event: Event) -> struct.Struct:
-    """Packs the columns that `event` fills, in the order of the schema, and pads the others."""
+    """A struct that packs the columns that `event` fills, in schema order, and pads the others."""
     filled = {"event", "t_us", *FILLED[event].required, *FILLED[event].optional}
     codes = [
         _CODES[c.type][0] if c.name in filled else f"{ROW_DTYPE[c.name].itemsize}x" for c in _PACKED
@@ -61,7 +61,7 @@ _pack_lost = _packer(Event.TRACE_LOST).pack
 
 
 class _Names(dict[str | None, int]):
-    """Names by order of appearance, from 1; None is 0."""
+    """Numbers names in order of appearance, from 1; None is 0."""
 
     def __missing__(self, name: str | None) -> int:
         number = self[name] = 0 if name is None else len(self) + (None not in self)
@@ -73,7 +73,7 @@ class _Names(dict[str | None, int]):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowBatch:
-    """Rows of one broker. In a string column `n` is `names[column][n - 1]`, and 0 is null."""
+    """Rows of one broker. In a string column `n` stands for `names[column][n - 1]`, 0 for null."""
 
     broker: str
     rows: npt.NDArray[Any]
@@ -83,16 +83,16 @@ class RowBatch:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        return f"Batch({len(self)} rows of broker {self.broker!r})"
+        return f"RowBatch({len(self)} rows of broker {self.broker!r})"
 
 
 class TraceBuffer:
-    """Rows of one broker that wait for the driver.
+    """The rows of one broker that the driver has not drained yet.
 
     Each method appends what its event fills (`byway.model.trace_schema`). A call that finds
-    `capacity_rows` rows or more waiting stores nothing, its rows are counted, and the next drain
-    ends with one TRACE_LOST row that tells how many and since when. Names are kept until the drain
-    only, so nothing here grows with the clients a broker has ever seen.
+    `capacity_rows` rows or more stores nothing, its rows are counted as lost, and the next drain
+    ends with one TRACE_LOST row with their number and the time of the first. Names are kept until
+    the drain only, so nothing here grows with the number of clients.
     """
 
     __slots__ = (
@@ -122,12 +122,12 @@ class TraceBuffer:
 
     @property
     def rows(self) -> int:
-        """Rows that wait."""
+        """Number of rows to be drained."""
         return len(self._data) // ROW_BYTES
 
     @property
     def lost(self) -> int:
-        """Rows that found no room since the last drain."""
+        """Number of rows lost since the last drain."""
         return self._lost
 
     def drain(self) -> RowBatch:
@@ -310,7 +310,7 @@ class TraceBuffer:
     def queue_sampled(
         self, t_us: int, queue: str, count: int, size_bytes: int, link: str | None = None
     ) -> None:
-        """So many messages and bytes wait in a queue."""
+        """A queue holds `count` messages of `size_bytes` bytes together."""
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_queue(
@@ -318,7 +318,7 @@ class TraceBuffer:
         )
 
     def table_sampled(self, t_us: int, table: str, count: int, link: str | None = None) -> None:
-        """So many entries are in a table."""
+        """A table holds `count` entries."""
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_table(
@@ -328,7 +328,7 @@ class TraceBuffer:
     def control_sent(
         self, t_us: int, link: str, kind: str, size_bytes: int, count: int = 1
     ) -> None:
-        """One message that is no publication was sent to a broker; `count` entries are in it."""
+        """A message with `count` entries that is not a publication was sent to a broker."""
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_control(

@@ -1,4 +1,4 @@
-"""Trace files: Parquet with the model's schema, written in bounded parts and read with care.
+"""Trace files: writes Parquet with the model's schema in bounded parts, and reads checked files.
 
 It decides names, sizes and encodings of files. The bytes are a function of the rows, the names
 given to the writer, its bounds and the version of pyarrow: not of the time, of the machine, or of
@@ -29,12 +29,14 @@ from byway.model.trace_schema import (
     TraceColumnType,
 )
 from byway.trace.buffer import RowBatch
+from byway.trace.parquet_footer import read_footer, version_key
 
 ROWS_PER_GROUP: Final = 131_072
 ROWS_PER_FILE: Final = 8 * ROWS_PER_GROUP
 SUFFIX: Final = ".parquet"
 
-VERSION_KEY: Final = b"byway.trace.version"
+TABLE: Final = "trace"
+VERSION_KEY: Final = version_key(TABLE)
 RUN_KEY: Final = b"byway.trace.run"
 EVENTS_KEY: Final = b"byway.trace.events"
 
@@ -150,7 +152,7 @@ class TraceWriter:
         self._closed = True
 
     def _group_rows(self) -> int:
-        """Rows of the next group, were there enough."""
+        """Number of rows of the next group, once there are enough."""
         return min(self._rows_per_group, self._rows_per_file - self._file_rows)
 
     def _write_group(self, rows: int) -> None:
@@ -197,7 +199,7 @@ class TraceWriter:
         self._number += 1
 
     def _abandon_file(self) -> None:
-        """Leave nothing of a file that could not be written, a full disk for instance."""
+        """Remove a file that could not be written, on a full disk for instance."""
         file, self._file = self._file, None
         self._file_rows = 0
         with suppress(OSError, pa.ArrowException):
@@ -231,57 +233,31 @@ def read_trace(path: str | os.PathLike[str]) -> Any:
     return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
 
 
+def check_trace_file(path: Path) -> None:
+    """Check that `path` is a complete trace file that this byway can read. Raises `TraceError`."""
+    found, version = read_footer(path, TABLE, TraceError)
+    if version > SCHEMA_VERSION:
+        reason = f"has schema version {version}, this byway reads up to {SCHEMA_VERSION}"
+        raise TraceError(str(path), reason)
+    missing = [c.name for c in COLUMNS if c.name not in found.names]
+    if missing:
+        raise TraceError(str(path), f"columns are missing: {', '.join(missing)}")
+    for column in COLUMNS:
+        kind, expected = found.field(column.name).type, _ARROW_TYPES[column.type]
+        if kind != expected:
+            raise TraceError(str(path), f"column {column.name} is {kind}, expected {expected}")
+
+
 def _read_file(path: Path) -> Any:
-    _check_ends(path)
+    check_trace_file(path)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            found = file.schema_arrow
-            _check_schema(path, found)
             table = file.read()
     except (pa.ArrowException, OSError, EOFError) as error:
         raise TraceError(str(path), f"the file is damaged ({error})") from error
     names = [c.name for c in COLUMNS]
     table = table.select(names + [n for n in table.column_names if n not in names])
     return table.replace_schema_metadata(None)
-
-
-def _check_ends(path: Path) -> None:
-    """Parquet files begin and end with the same four bytes: the end is missing in a part of one."""
-    magic = b"PAR1"
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(magic))
-            file.seek(0, os.SEEK_END)
-            size = file.tell()
-            file.seek(max(0, size - len(magic)))
-            end = file.read()
-    except OSError as error:
-        raise TraceError(str(path), f"cannot be read ({error.strerror})") from error
-    if start != magic:
-        raise TraceError(str(path), "not a byway trace: not a Parquet file")
-    if size < 3 * len(magic) or end != magic:
-        raise TraceError(str(path), "the file is truncated")
-
-
-def _check_schema(path: Path, found: Any) -> None:
-    version = (found.metadata or {}).get(VERSION_KEY)
-    if version is None:
-        raise TraceError(
-            str(path), f"not a byway trace: no {VERSION_KEY.decode()!r} in its metadata"
-        )
-    if not re.fullmatch(rb"[1-9][0-9]{0,8}", version):
-        raise TraceError(str(path), f"not a byway trace: its version is {version!r}")
-    if int(version) > SCHEMA_VERSION:
-        reason = f"has schema version {int(version)}, this byway reads up to {SCHEMA_VERSION}"
-        raise TraceError(str(path), reason)
-    missing = [c.name for c in COLUMNS if c.name not in found.names]
-    if missing:
-        raise TraceError(str(path), f"columns are missing: {', '.join(missing)}")
-    for column in COLUMNS:
-        kind = found.field(column.name).type
-        if kind != _ARROW_TYPES[column.type]:
-            expected = _ARROW_TYPES[column.type]
-            raise TraceError(str(path), f"column {column.name} is {kind}, expected {expected}")
 
 
 def _metadata(run: str) -> dict[bytes, bytes]:
@@ -322,7 +298,7 @@ def _dictionary(indices: Any, is_null: Any, names: Any) -> Any:
 
 
 def _filled_by(column: TraceColumn) -> Any:
-    """By the number of an event: does it fill `column`?"""
+    """An array by event number: whether the event fills `column`."""
     filled = np.zeros(max(Event) + 1, np.bool_)
     for event, columns in FILLED.items():
         filled[event] = column.name in columns.required + columns.optional

@@ -66,7 +66,7 @@ def test_a_drain_empties_the_buffer():
     buffer.link_changed(1, "B", "opened")
     assert (buffer.rows, repr(buffer)) == (1, "TraceBuffer(1 rows of broker 'A')")
     first = buffer.drain()
-    assert (len(first), repr(first)) == (1, "Batch(1 rows of broker 'A')")
+    assert (len(first), repr(first)) == (1, "RowBatch(1 rows of broker 'A')")
     assert buffer.rows == 0
     buffer.link_changed(2, "C", "opened")
     assert buffer.drain().names["link"] == ["C"]

@@ -177,7 +177,8 @@ def test_a_column_of_another_type_is_refused(file):
 @pytest.mark.parametrize("kept", [4, 11, 12, 500, -1])
 def test_a_truncated_file_is_refused(file, kept):
     file.write_bytes(file.read_bytes()[:kept])
-    assert refusal(file) == "the file is truncated"
+    whole = len(file.read_bytes())
+    assert refusal(file) == f"the file is truncated: it ends after {whole} bytes"
 
 
 def test_a_changed_byte_is_refused(file):
@@ -192,11 +193,13 @@ def test_what_is_no_trace_is_refused(tmp_path):
     assert refusal(tmp_path) == "the directory holds no .parquet file"
     assert refusal(path) == "cannot be read (No such file or directory)"
     path.write_bytes(b"")
-    assert refusal(path) == "not a byway trace: not a Parquet file"
+    assert refusal(path) == "expected a trace table, but this is no Parquet file"
     path.write_text("broker,event\n")
-    assert refusal(path) == "not a byway trace: not a Parquet file"
+    assert refusal(path) == "expected a trace table, but this is no Parquet file"
     pq.write_table(pa.table({"hop": [1]}), path)
-    assert refusal(path) == "not a byway trace: no 'byway.trace.version' in its metadata"
+    assert refusal(path) == (
+        "expected a trace table, but its metadata has no 'byway.trace.version'"
+    )
     table = pa.table({"hop": [1]}).replace_schema_metadata({"byway.trace.version": "0x1"})
     pq.write_table(table, path)
-    assert refusal(path) == "not a byway trace: its version is b'0x1'"
+    assert refusal(path) == "expected a trace table, but its version is '0x1'"

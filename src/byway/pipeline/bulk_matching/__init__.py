@@ -1,7 +1,8 @@
-"""Matching at scale: a table of publications with a table of subscriptions.
+"""Bulk matching: matches a table of publications with a table of subscriptions.
 
-`parts` builds indexes that fit into memory, `rows` reads publications as codes, `task` is what a
-worker does with both, `drive` does all of it. The answer is that of the cross join.
+`parts` builds indexes that fit into memory, `rows` reads row groups and encodes publications,
+`match_task` is what a worker does with both, `match_tables` runs it all. The answer is that of the
+cross join.
 """
 
 from byway.pipeline.bulk_matching.match_tables import MEMORY_BYTES, MatchOutcome, match_tables

@@ -1,6 +1,6 @@
-"""Texts: filters of many texts that are alike.
+"""Parses many similar filter texts quickly.
 
-A text of plain comparisons joined by AND, as generators write them, is put together of comparisons
+A text of plain comparisons joined by AND, as generators write them, is assembled from comparisons
 that were parsed before; every other text is parsed as it is. The filter is the same either way.
 """
 
@@ -25,7 +25,7 @@ Term = tuple[str, Constraint]
 
 
 class FilterTexts:
-    """Reads filter texts; the more it has read, the faster."""
+    """Parses filter texts, and remembers the comparisons in them."""
 
     def __init__(self) -> None:
         self._known: dict[str, Term | None] = {}
@@ -34,7 +34,7 @@ class FilterTexts:
         return f"<FilterTexts {len(self._known)} comparisons known>"
 
     def read(self, text: str) -> Filter:
-        """The same as `parse(text)`."""
+        """The filter of `text`, equal to `parse(text)`."""
         terms: list[Term] = []
         before = ""
         for piece in _comparisons(text):
@@ -50,7 +50,7 @@ class FilterTexts:
         return Filter((Conjunction(tuple(terms)),))
 
     def _learn(self, piece: str) -> Term | None:
-        """What a plain comparison says of its attribute; None: it is not plain."""
+        """Parse and remember a comparison; None if it is not plain."""
         if not _PLAIN.fullmatch(piece):
             return None
         try:
@@ -66,7 +66,7 @@ class FilterTexts:
 
 
 def _comparisons(text: str) -> list[str]:
-    """What AND joins, if it joins nothing but plain comparisons."""
+    """The parts that AND joins, provided that they are plain comparisons."""
     pieces = text.split(_JOINT)
     if " BETWEEN " not in text:
         return pieces

@@ -1,7 +1,7 @@
-"""Driving: build the parts, match all publications with each, put the answers together.
+"""Matches tables: builds the parts, matches all publications with each, and adds up the results.
 
-Every publication meets every part, each pair a task; a part's tasks follow one another, so that
-about one index at a time has to be in memory.
+Each piece of publications is matched with each part in a task of its own. The tasks of a part
+follow one another, so that about one index at a time has to be in memory.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from uuid import uuid4
 import msgspec
 
 from byway.pipeline.bulk_matching.match_task import (
-    Matched,
     MatchPiece,
     MatchPlaces,
-    Summed,
+    MatchResult,
     SumPiece,
+    SumResult,
     match_piece,
     sum_up,
 )
-from byway.pipeline.bulk_matching.parts import BuildPiece, Built, Part, build_parts, part_rows
+from byway.pipeline.bulk_matching.parts import BuildPiece, BuildResult, Part, build_parts, part_rows
 from byway.pipeline.bulk_matching.rows import Groups, grouped
 from byway.pipeline.jobs import run_job
 from byway.pipeline.pipeline_errors import TableError
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES: Final = 2**30
 PIECE_ROWS: Final = 131_072
-"""Publications of a task, at most, unless a row group has more."""
+"""Publications of a task at most, unless a row group has more."""
 
 Progress = Callable[[int, int, str], None]
-"""Called now and then with how many are done, of how many, and of what."""
+"""Called now and then with the number of pieces done, their total, and the name of the step."""
 
 
 class MatchOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The totals of a match, and the tables that were written."""
 
     publications: int
     subscriptions: int
     pairs: int
     publications_without: int
-    """That match no subscription."""
+    """Publications that match no subscription."""
     subscriptions_without: int
-    """That match no publication."""
+    """Subscriptions that no publication matches."""
     parts: int
     index_bytes: int
-    """Of the largest part."""
+    """Size of the largest index."""
     tables: list[str]
 
 
@@ -70,7 +70,8 @@ def match_tables(
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress | None = None,
 ) -> MatchOutcome:
-    """Match files of publications, which were checked, with files of subscriptions."""
+    """Match files of publications with files of subscriptions, all of which were checked, and write
+    the tables into `directory`."""
     pieces = grouped(publications, PIECE_ROWS)
     tables = [PUBLICATION_MATCHES, SUBSCRIPTION_MATCHES, *([PAIRS] if pairs else [])]
     # workers that live on know indexes by their paths
@@ -121,8 +122,8 @@ def _build(
         BuildPiece(some, sample, str(work / f"part-{number:05}"), memory_bytes)
         for number, some in enumerate(_shares(groups, limit))
     ]
-    look = _look(progress, "indexes", len(pieces), work, "part-?????-0000.index")
-    built = run_job(spark, build_parts, pieces, Built, look)
+    poll = _poll(progress, "indexes", len(pieces), work, "part-?????-0000.index")
+    built = run_job(spark, build_parts, pieces, BuildResult, poll)
     for result in built:
         if result.fault is not None:
             raise TableError(*result.fault)
@@ -130,7 +131,7 @@ def _build(
 
 
 def _shares(groups: list[Groups], rows_max: int) -> list[list[Groups]]:
-    """Groups that follow one another, so many rows together at most, if a group has no more."""
+    """Consecutive groups with at most `rows_max` rows together, unless a single group has more."""
     shares: list[list[Groups]] = []
     rows = 0
     for group in groups:
@@ -148,14 +149,14 @@ def _match(
     parts: list[Part],
     groups: list[Groups],
     progress: Progress | None,
-) -> list[Matched]:
+) -> list[MatchResult]:
     pieces = [
         MatchPiece(part_number, part, number, some)
         for part_number, part in enumerate(parts)
         for number, some in enumerate(groups)
     ]
-    look = _look(progress, "matching", len(pieces), Path(places.work), "publications-*.npy")
-    return run_job(spark, partial(match_piece, places), pieces, Matched, look)
+    poll = _poll(progress, "matching", len(pieces), Path(places.work), "publications-*.npy")
+    return run_job(spark, partial(match_piece, places), pieces, MatchResult, poll)
 
 
 def _sum_up(
@@ -165,8 +166,8 @@ def _sum_up(
     groups: list[Groups],
     targets: dict[TableSchema, Path],
     progress: Progress | None,
-) -> list[Summed]:
-    """Totals of the pieces, then of the parts."""
+) -> list[SumResult]:
+    """Add up the results: the totals of the pieces, then those of the parts."""
     to, of = targets[PUBLICATION_MATCHES], targets[SUBSCRIPTION_MATCHES]
     pieces = [
         SumPiece(str(to / f"part-{number:05}{SUFFIX}"), number, len(parts), groups=some)
@@ -175,17 +176,17 @@ def _sum_up(
         SumPiece(str(of / f"part-{number:05}{SUFFIX}"), number, len(groups), part=part)
         for number, part in enumerate(parts)
     ]
-    look = _look(progress, "totals", len(pieces), to.parent, f".*_matches*/part-*{SUFFIX}")
-    return run_job(spark, partial(sum_up, places), pieces, Summed, look)
+    poll = _poll(progress, "totals", len(pieces), to.parent, f".*_matches*/part-*{SUFFIX}")
+    return run_job(spark, partial(sum_up, places), pieces, SumResult, poll)
 
 
-def _look(
+def _poll(
     progress: Progress | None, what: str, total: int, place: Path, pattern: str
 ) -> Callable[[], None]:
-    """Tells how many files there are by now."""
+    """A function that reports the number of files that are complete by now."""
 
-    def look() -> None:
+    def poll() -> None:
         if progress is not None:
             progress(len(list(place.glob(pattern))), total, what)
 
-    return look
+    return poll

@@ -1,7 +1,7 @@
-"""Tasks: what a worker does with some publications and one part, and how parts are put together.
+"""What a worker does: match a piece of publications with one part, and add up the results.
 
-Answers of a task go to files of their own, numbers to plain arrays and pairs to a table; nothing is
-shuffled. An index is mapped once in each worker and stays there for the tasks that follow.
+The results of a task go to files of their own, counts to plain arrays and pairs to a table; nothing
+is shuffled. An index is mapped once in each worker and stays there for the tasks that follow.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _COLUMNS: Final = ["id", "integers", "numbers", "strings", "booleans"]
 
 
 class MatchPlaces(msgspec.Struct, frozen=True):
-    """Where answers go."""
+    """The files that tasks write their results to."""
 
     work: str
     pairs: str | None
-    """None: nobody wants pairs."""
+    """Directory of the table of pairs; None: pairs are not wanted."""
 
     def by_publication(self, part: int, piece: int) -> Path:
-        """Numbers of matches of each publication of a piece, in one part."""
+        """File with the number of matches of each publication of a piece, in one part."""
         return Path(self.work, f"publications-{part:05}-{piece:05}.npy")
 
     def by_subscription(self, part: int, piece: int) -> Path:
-        """Numbers of matches of each subscription of a part, in one piece."""
+        """File with the number of matches of each subscription of a part, in one piece."""
         return Path(self.work, f"subscriptions-{part:05}-{piece:05}.npy")
 
 
 class MatchPiece(msgspec.Struct, frozen=True):
-    """Some publications and one part."""
+    """A task: the publications of some row groups, and one part."""
 
     part_number: int
     part: Part
@@ -51,25 +51,25 @@ class MatchPiece(msgspec.Struct, frozen=True):
     groups: Groups
 
 
-class Matched(msgspec.Struct, frozen=True):
-    """What came of it."""
+class MatchResult(msgspec.Struct, frozen=True):
+    """The number of pairs that a task found."""
 
     pairs: int
 
 
 class SumPiece(msgspec.Struct, frozen=True):
-    """A file of totals: of a piece over all parts, or of a part over all pieces."""
+    """A task: a file of totals, of a piece over all parts or of a part over all pieces."""
 
     path: str
     number: int
     count: int
-    """Of what is summed up."""
+    """Number of files to add up."""
     groups: Groups | None = None
     part: Part | None = None
 
 
-class Summed(msgspec.Struct, frozen=True):
-    """Rows of the file, and how many of them match nothing."""
+class SumResult(msgspec.Struct, frozen=True):
+    """Number of rows of a file of totals, and of those that match nothing."""
 
     rows: int
     without: int
@@ -83,8 +83,8 @@ def mapped(path: str) -> StoredIndex:
     return StoredIndex(Path(path))
 
 
-def match_piece(places: MatchPlaces, piece: MatchPiece) -> Matched:
-    """Runs in a worker: match some publications with one part."""
+def match_piece(places: MatchPlaces, piece: MatchPiece) -> MatchResult:
+    """Run in a worker: match a piece of publications with one part."""
     index = mapped(str(piece.part.index))
     by_key = np.zeros(piece.part.rows, np.int64)
     batches = batches_of(piece.groups, _COLUMNS, _BATCH_ROWS)
@@ -97,7 +97,7 @@ def match_piece(places: MatchPlaces, piece: MatchPiece) -> Matched:
     of_publications = np.concatenate(counts)
     np.save(places.by_subscription(piece.part_number, piece.number), by_key)
     np.save(places.by_publication(piece.part_number, piece.number), of_publications)
-    return Matched(int(of_publications.sum()))
+    return MatchResult(int(of_publications.sum()))
 
 
 def _match_batch(index: StoredIndex, batch: Any, by_key: Any, pairs: _Pairs) -> Any:
@@ -113,7 +113,7 @@ def _match_batch(index: StoredIndex, batch: Any, by_key: Any, pairs: _Pairs) -> 
 
 
 class _Pairs:
-    """A file of pairs, written in large pieces."""
+    """A file of pairs, written in large row groups."""
 
     def __init__(self, path: Path, subscriptions: Any) -> None:
         self._file = ParquetFile(path, PAIRS.arrow_schema())
@@ -126,7 +126,7 @@ class _Pairs:
         return self
 
     def add(self, publications: Any, keys: Any) -> None:
-        """Some pairs more."""
+        """Add pairs of publication ids and subscription keys."""
         self._waiting.append((publications, self._subscriptions[keys]))
         self._rows += len(keys)
         if self._rows >= _PAIR_ROWS:
@@ -145,8 +145,8 @@ class _Pairs:
         self._file.__exit__(kind, *rest)
 
 
-def sum_up(places: MatchPlaces, piece: SumPiece) -> Summed:
-    """Runs in a worker: write one file of totals."""
+def sum_up(places: MatchPlaces, piece: SumPiece) -> SumResult:
+    """Run in a worker: write one file of totals."""
     import pyarrow as pa
 
     others = range(piece.count)
@@ -165,4 +165,4 @@ def sum_up(places: MatchPlaces, piece: SumPiece) -> Summed:
         total += np.load(file)
     columns = [pa.array(ids), pa.array(total)]
     write_file(pa.Table.from_arrays(columns, schema=schema), Path(piece.path))
-    return Summed(len(ids), int((total == 0).sum()))
+    return SumResult(len(ids), int((total == 0).sum()))

@@ -1,9 +1,8 @@
-"""Parts: subscriptions become indexes in files, none of them larger than a bound.
+"""Parts: builds indexes of subscriptions in files, each within a bound of memory.
 
 It decides how many subscriptions are in a part. A part may exceed the bound by its last filters, of
 a thousand characters together; one filter alone is smaller than the least bound, because its text
-is limited. How an index is stored and mapped is decided in
-`byway.matching.stored`.
+is limited. How an index is stored and mapped is decided in `byway.matching.stored`.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ from byway.pipeline.pipeline_errors import TableError
 
 PART_ROWS_MIN: Final = 250_000
 PARTS_MIN: Final = 4
-"""There are so many parts, if that gives each so many rows: they are built side by side."""
+"""Parts are built in parallel: at least `PARTS_MIN`, if each gets `PART_ROWS_MIN` rows."""
 PART_ROWS_MAX: Final = 1_000_000
 MEMORY_MIN: Final = 2**20
 SAMPLE_ROWS: Final = 2_048
-"""Publications that an index sees before it is stored."""
+"""Publications that an index adapts to before it is stored."""
 INDEX: Final = ".index"
 IDS: Final = ".ids.npy"
 
 _STEP: Final = 1_024
-_LOOK: Final = 1_024
-"""Characters, times alternatives, that are added before it is asked how large an index is."""
+_CHECK_EVERY: Final = 1_024
+"""Characters times alternatives that are added between two checks of the size of an index."""
 _FULL: Final = 0.8
-"""An index is closed when it has this part of the bound: arrays grow by an eighth."""
+"""An index is closed at this share of the bound, because arrays grow by an eighth."""
 
 
 class BuildPiece(msgspec.Struct, frozen=True):
-    """Subscriptions for one or more parts, publications to learn from, and where parts go."""
+    """A task: subscriptions for one or more parts, publications to adapt to, a path for parts."""
 
     groups: list[Groups]
     sample: Groups | None
@@ -47,44 +46,44 @@ class BuildPiece(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """An index, and beside it the numbers of its subscriptions by key."""
+    """The file of an index, and beside it the file of the ids of its subscriptions by key."""
 
     path: str
     rows: int
     size_bytes: int = 0
-    """Of the file of the index."""
+    """Size of the index file."""
 
     @property
     def index(self) -> Path:
-        """The file of the index."""
+        """Path of the index file."""
         return Path(self.path + INDEX)
 
     @property
     def ids(self) -> Path:
-        """The file of the numbers."""
+        """Path of the file of ids."""
         return Path(self.path + IDS)
 
 
-class Built(msgspec.Struct, frozen=True):
-    """What came of a piece."""
+class BuildResult(msgspec.Struct, frozen=True):
+    """The parts that a task built, or why it could not."""
 
     parts: list[Part]
     fault: tuple[str, str] | None = None
-    """A file that cannot be used, and why."""
+    """The file that cannot be used, and the reason."""
 
 
 def part_rows(subscriptions: int) -> int:
-    """How many subscriptions a part has, if memory allows."""
+    """Number of subscriptions of a part, if memory allows."""
     even = -(-subscriptions // PARTS_MIN)
     return min(PART_ROWS_MAX, max(PART_ROWS_MIN, even))
 
 
-def build_parts(piece: BuildPiece) -> Built:
-    """Runs in a worker: build the indexes of a piece, one after another."""
+def build_parts(piece: BuildPiece) -> BuildResult:
+    """Run in a worker: build the indexes of a piece, one after another."""
     try:
-        return Built(list(_parts(piece)))
+        return BuildResult(list(_parts(piece)))
     except TableError as error:
-        return Built([], (error.path, error.reason))
+        return BuildResult([], (error.path, error.reason))
 
 
 def _parts(piece: BuildPiece) -> Iterator[Part]:
@@ -111,7 +110,7 @@ def _sample(groups: Groups) -> list[Any]:
 
 
 class _Builder:
-    """One part under construction."""
+    """Builds one part."""
 
     def __init__(self, sample: list[Any], full_bytes: int) -> None:
         from byway.matching.stored import IndexBuilder
@@ -121,7 +120,7 @@ class _Builder:
         self._index = IndexBuilder()
         self._sample = sample
         self._ids: list[Any] = []
-        self._unseen = 0
+        self._unchecked = 0
 
     def __len__(self) -> int:
         return len(self._index)
@@ -130,8 +129,8 @@ class _Builder:
         return f"<_Builder {self._index!r}>"
 
     def add(self, batch: Any, texts: FilterTexts, file: str) -> int:
-        """Some subscriptions more, until it is full; how many. From the first ones on publications
-        tell what is selective."""
+        """Add subscriptions until the part is full, and return how many. After the first batch the
+        index adapts to the sample of publications."""
         ids, filters = (batch.column(name) for name in ("id", "filter"))
         taken = 0
         for text in filters.to_pylist():
@@ -142,7 +141,7 @@ class _Builder:
                 reason = str(error).partition("\n")[0]
                 raise TableError(file, f"subscription {ids[taken]}: {reason}") from None
             taken += 1
-            self._look(len(filter.conjunctions) * len(text))
+            self._check_full(len(filter.conjunctions) * len(text))
             if self.is_full:
                 break
         if not self._ids:
@@ -150,15 +149,15 @@ class _Builder:
         self._ids.append(ids.slice(0, taken).to_numpy())
         return taken
 
-    def _look(self, size: int) -> None:
-        """See now and then whether it is full; asking is not free."""
-        self._unseen += size
-        if self._unseen >= _LOOK:
-            self._unseen = 0
+    def _check_full(self, size: int) -> None:
+        """Check now and then whether the part is full; the check is not free."""
+        self._unchecked += size
+        if self._unchecked >= _CHECK_EVERY:
+            self._unchecked = 0
             self.is_full = self._index.memory_bytes > self._full_bytes
 
     def store(self, path: str) -> Part:
-        """Let it adapt, and write it."""
+        """Let the index adapt to the sample, and write the part."""
         self._index.learn(self._sample)
         part = Part(path, len(self))
         np.save(part.ids, np.concatenate(self._ids))

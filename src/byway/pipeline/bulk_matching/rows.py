@@ -1,6 +1,6 @@
-"""Rows: row groups of tables, read in a worker without Spark, and publications as codes.
+"""Rows: reads row groups of tables in a worker without Spark, and encodes publications.
 
-Files are shipped by path: to read them here is three times as fast as to be given their rows.
+Tasks get paths of files: reading them here is three times as fast as getting rows from Spark.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _MAPS: Final = {
 
 
 class Groups(msgspec.Struct, frozen=True):
-    """Some row groups of a file that follow one another."""
+    """Consecutive row groups of a file."""
 
     file: str
     first: int
     last: int
-    """The one after the last."""
+    """The number after that of the last group."""
     rows: int
 
 
 def grouped(files: Iterable[Path], rows_max: int) -> list[Groups]:
-    """All row groups of all files, in order, as many together as have so many rows at most."""
+    """All row groups of all files, in order, joined up to `rows_max` rows."""
     found: list[Groups] = []
     for file in files:
         metadata = pq.read_metadata(file)
@@ -54,19 +54,19 @@ def grouped(files: Iterable[Path], rows_max: int) -> list[Groups]:
 
 
 def batches_of(groups: Groups, columns: list[str], rows: int) -> Iterator[Any]:
-    """Their rows, so many at a time."""
+    """The rows of the groups, in batches of at most `rows`."""
     with pq.ParquetFile(groups.file, memory_map=True) as file:
         numbers = list(range(groups.first, groups.last))
         yield from file.iter_batches(rows, numbers, columns)
 
 
 def encoded(batch: Any, vocabulary: Vocabulary) -> EncodedRows:
-    """The publications of a batch with their maps, for an index of this vocabulary."""
+    """The publications of a batch, encoded for an index with this vocabulary."""
     return encode_rows([_values(batch, name) for name in _MAPS], vocabulary)
 
 
 def publications(batch: Any) -> list[dict[str, Value]]:
-    """The same as objects."""
+    """The publications of a batch as dicts of attributes."""
     columns = [batch.column(name).to_pylist() for name in _MAPS]
     return [
         {name: value for entries in row for name, value in entries}
@@ -75,7 +75,7 @@ def publications(batch: Any) -> list[dict[str, Value]]:
 
 
 def _values(batch: Any, name: str) -> Values:
-    """The entries of a map; those without a value are left out, as if they were not there."""
+    """The entries of a map column; those without a value are left out."""
     column = batch.column(name)
     offsets = column.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])

@@ -1,8 +1,8 @@
-"""Claims: what the documents measured, measured again, with a verdict that nobody writes by hand.
+"""Claims: the measurements of the papers, repeated, each with a computed verdict.
 
-`claim` is the vocabulary, `catalogue` has one file a claim, `estimates` turns the metrics of runs
-into means with intervals, `judging` decides, `drive` runs them, `report` and `plots` show. A new
-claim is a new file in `catalogue`.
+`claim` is the vocabulary, `catalogue` has one file for each claim, `estimates` turns the metrics of
+runs into means with intervals, `judging` decides, `reproduction` runs it all, `report` and
+`claim_plots` show the results. A new claim is a new file in `catalogue`.
 """
 
 from byway.pipeline.claims.catalogue import CLAIMS

@@ -1,5 +1,5 @@
-"""What a claim consists of: contenders, where they are compared, what is measured, what was
-printed, and the statements that decide.
+"""What a claim consists of: contenders, where they are compared, what is measured, the values that
+the paper reports, and the statements that decide.
 
 Nothing is run or judged here. A *point* is a variation of the setup that all contenders go through;
 most claims have one. Statements speak of measures, contenders and points by name, and those names
@@ -13,19 +13,21 @@ from itertools import pairwise
 
 import msgspec
 
+from byway.pipeline.papers import Paper
+
 Settings = dict[str, str]
 """Key and TOML value, as `byway simulate --set` takes them."""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How large the setup is: the published size, or one that takes minutes."""
+    """The size of the setup: the published one, or one that takes minutes."""
 
     settings: Settings = {}
     seeds: int = 3
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One variation of the setup."""
+    """One variation of the setup that all contenders go through."""
 
     name: str = ""
     full: Settings = {}
@@ -38,18 +40,18 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     unit: str
     value: str
-    """SQL over the table of metrics."""
+    """An SQL expression over the table of metrics."""
 
 
-class Printed(msgspec.Struct, frozen=True):
-    """A number of the document."""
+class PaperValue(msgspec.Struct, frozen=True):
+    """The value of a measure that the paper reports for a contender."""
 
     measure: str
     contender: str
     value: float
     at: str = ""
     text: str = ""
-    """What is printed, if that is no plain number."""
+    """The words of the paper, where they are not a plain number."""
 
 
 # --- statements -----------------------------------------------------------------------------------
@@ -64,7 +66,7 @@ class Order(msgspec.Struct, frozen=True):
     at: str | None = None
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Who must have less than whom."""
+        """Each pair of contenders of which the first must have less than the second."""
         for less, more in pairwise(self.groups):
             for a in less:
                 for b in more:
@@ -72,18 +74,18 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Gain(msgspec.Struct, frozen=True):
-    """One contender has less than another by at least the share that the document prints."""
+    """The winner's margin is at least the one the paper reports."""
 
     measure: str
     better: str
     worse: str
     share: float
-    """Of the worse one's."""
+    """The margin, as a share of the worse contender's value."""
     at: str | None = None
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """From one point to another a measure of a contender grows by these factors."""
+    """A measure of a contender grows by a factor within these limits from one point to another."""
 
     measure: str
     contender: str
@@ -96,7 +98,7 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """A contender has at most so much, or at least."""
+    """A measure of a contender is within these limits."""
 
     measure: str
     contender: str
@@ -108,48 +110,54 @@ class Bound(msgspec.Struct, frozen=True):
 Statement = Order | Gain | Growth | Bound
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement of the document, and why it may fail here."""
+class PaperStatement(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement of the paper, and why it may fail here."""
 
     statement: Statement
     cause: str = ""
     """Why it does not hold, where something measured shows that this is the reason."""
-    shown_by: Statement | None = None
-    """What is measured then. The cause counts only if this holds."""
+    evidence: Statement | None = None
+    """The statement that shows the cause in the same runs. The cause counts only if this holds."""
 
 
 # --- claims ---------------------------------------------------------------------------------------
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the list of claims."""
+    """One measurement of a paper: how to repeat it, and what decides whether it is reproduced."""
 
     id: str
     title: str
-    document: str
-    """Which one, and where in it."""
+    paper: Paper
+    section: str
+    """Where in the paper the measurement is."""
     setup: str
     scenario: str
     """The file of `examples/scenarios` it is run with, without its ending."""
     contenders: dict[str, Settings]
     measures: tuple[Measure, ...]
-    printed: tuple[Printed, ...]
-    said: tuple[Said, ...]
+    paper_values: tuple[PaperValue, ...]
+    statements: tuple[PaperStatement, ...]
     assumed: tuple[str, ...]
-    """What the document leaves open, and was chosen."""
+    """What the paper leaves open and was chosen here."""
     full: Size = Size()
     quick: Size
     points: tuple[Point, ...] = (Point(),)
     axis: str = ""
-    """What varies from point to point."""
+    """The quantity that varies from point to point."""
 
     def __post_init__(self) -> None:
-        for said in self.said:
-            for statement in (said.statement, said.shown_by):
+        for stated in self.statements:
+            for statement in (stated.statement, stated.evidence):
                 if statement is not None:
                     self._check(statement)
-        for printed in self.printed:
-            self._check_names(printed.measure, [printed.contender], printed.at)
+        for value in self.paper_values:
+            self._check_names(value.measure, [value.contender], value.at)
+
+    @property
+    def reference(self) -> str:
+        """The title of the paper, and the section."""
+        return f"{self.paper}, {self.section}"
 
     def _check(self, statement: Statement) -> None:
         match statement:
@@ -174,7 +182,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"claim {self.id}: there is no {kind} {name!r}")
 
     def settings(self, contender: str, point: Point, *, full: bool) -> Settings:
-        """What a run of a contender sets in the scenario."""
+        """The settings of the scenario for the runs of a contender at a point."""
         size = self.full if full else self.quick
         varied = point.full if full else point.quick
         return {**size.settings, **varied, **self.contenders[contender]}

@@ -1,4 +1,4 @@
-"""Plots: the document's numbers beside ours. The same rows give the same bytes."""
+"""Plots of claims: the paper's values beside the measured. The same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from byway.pipeline.claims.reproduction import Row
 from byway.pipeline.drawing import figure
 
 _OURS: Final = "#0b7285"
-_PRINTED: Final = "#e8590c"
+_PAPER: Final = "#e8590c"
 _LINES: Final = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c")
 
 
 def plot(rows: Sequence[Row], axis: str = "") -> str:
-    """One measure: a bar a contender, or a line if there are several points."""
+    """One measure as SVG: a bar for each contender, or a line if there are several points."""
     with figure() as (axes, svg):
         if len({row.at for row in rows}) > 1:
             _lines(axes, rows)
@@ -41,8 +41,8 @@ def _bars(axes: Any, rows: Sequence[Row]) -> None:
     printed = [(i, row.printed) for i, row in enumerate(rows) if row.printed is not None]
     if printed:
         axes.plot(
-            [i for i, _ in printed], [value for _, value in printed], "D", color=_PRINTED,
-            markersize=7, label="document",
+            [i for i, _ in printed], [value for _, value in printed], "D", color=_PAPER,
+            markersize=7, label="paper",
         )  # fmt: skip
     axes.set_xticks(range(len(rows)), [row.contender for row in rows])
 
@@ -60,7 +60,7 @@ def _lines(axes: Any, rows: Sequence[Row]) -> None:
         if printed:
             axes.plot(
                 [points.index(row.at) for row in printed], [row.printed for row in printed], "D",
-                markerfacecolor="none", markeredgecolor=color, label=f"{contender}, document",
+                markerfacecolor="none", markeredgecolor=color, label=f"{contender}, paper",
             )  # fmt: skip
     axes.set_xticks(range(len(points)), points)
 
@@ -72,7 +72,8 @@ def _errors(rows: Sequence[Row]) -> list[list[float]]:
 
 
 def _scale(axes: Any, rows: Sequence[Row]) -> None:
-    """Logarithmic where the smallest would not be seen; zero is on such an axis all the same."""
+    """Make the axis logarithmic where the smallest value would not be visible; it still has a
+    zero."""
     values = [value for row in rows for value in (row.mean, row.printed) if value is not None]
     positive = [value for value in values if value > 0]
     is_wide = bool(positive) and max(positive) > 50 * min(positive)

@@ -1,7 +1,7 @@
-"""Estimates: the metrics of runs become a mean and a 95 % interval for each measure, point and
+"""Estimates: turns the metrics of runs into a mean and a 95 % interval for each measure, point and
 contender.
 
-Frames in, a frame out. The interval is Student's: a few seeds are few.
+Frames in, a frame out. The interval is Student's, because there are only a few seeds.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _NORMAL: Final = 1.96
 
 
 def estimates(metrics: DataFrame, runs: DataFrame, claims: Iterable[Claim]) -> DataFrame:
-    """Of `metrics`, those that `runs` (claim, at, contender, id) name. One run gives no interval:
-    its ends are the mean then."""
+    """Estimates from the rows of `metrics` that `runs` (claim, at, contender, id) names. With one
+    run both ends of the interval are the mean."""
     measured = metrics.join(runs, "id")
     values = reduce(type(measured).unionByName, (_values(measured, claim) for claim in claims))
     return _summarised(values)
 
 
 def _values(measured: DataFrame, claim: Claim) -> DataFrame:
-    """A row for every run and measure."""
+    """One row for every run and measure."""
     from pyspark.sql import functions as f
 
     columns = [

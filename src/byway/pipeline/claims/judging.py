@@ -1,7 +1,8 @@
-"""Judging: whether what was measured bears a claim out, by the rule at the top of the claims.
+"""Judging: decides whether the measured means and intervals reproduce a claim.
 
-The order of the contenders is the document's with disjoint intervals, and gains are at least the
-document's; or a deviation has a cause that was measured. It sees means and intervals only.
+They do if the order of the contenders is the paper's with disjoint intervals and the winner's
+margin is at least the one the paper reports; or if a deviation has a cause that was measured. It
+sees means and intervals only.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from byway.pipeline.claims.claim import Bound, Claim, Gain, Growth, Order, Said, Statement
+from byway.pipeline.claims.claim import Bound, Claim, Gain, Growth, Order, PaperStatement, Statement
 
 Key = tuple[str, str, str]
 """Measure, point, contender."""
 RUNS_MIN: Final = 2
-"""Fewer have no interval."""
+"""Runs of a contender that an interval needs at least."""
 
 
 class Estimate(NamedTuple):
@@ -29,18 +30,18 @@ class Estimate(NamedTuple):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a statement."""
+    """Whether a statement holds, and what was measured."""
 
     statement: str
     holds: bool
     found: str
-    """What was measured, in words."""
+    """The measured values, in words."""
     cause: str = ""
-    """If it does not hold: why, as far as something measured shows it."""
+    """Why the statement does not hold, if a measurement shows the reason."""
 
     @property
     def accepted(self) -> bool:
-        """Whether it holds, or is known why not."""
+        """Whether the statement holds, or fails for a known cause."""
         return self.holds or bool(self.cause)
 
 
@@ -53,8 +54,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(claim: Claim, estimates: Mapping[Key, Estimate], faults: Iterable[str] = ()) -> Verdict:
-    """The verdict on a claim. `faults`: what was wrong with its runs, which leaves no doubt."""
-    judgements = tuple(_judgement(claim, said, estimates) for said in claim.said)
+    """The verdict on a claim. With `faults`, which say what was wrong with its runs, it is not
+    reproduced."""
+    judgements = tuple(_judgement(claim, stated, estimates) for stated in claim.statements)
     faults = tuple(faults)
     failed = [j for j in judgements if not j.accepted]
     explained = [j for j in judgements if j.cause]
@@ -70,14 +72,18 @@ def judge(claim: Claim, estimates: Mapping[Key, Estimate], faults: Iterable[str]
     return Verdict(reproduced=True, reason=reason, judgements=judgements)
 
 
-def _judgement(claim: Claim, said: Said, estimates: Mapping[Key, Estimate]) -> Judgement:
-    wrong = list(_against(claim, said.statement, estimates))
-    text = in_words(claim, said.statement)
+def _judgement(
+    claim: Claim, stated: PaperStatement, estimates: Mapping[Key, Estimate]
+) -> Judgement:
+    wrong = list(_against(claim, stated.statement, estimates))
+    text = in_words(claim, stated.statement)
     if not wrong:
-        return Judgement(statement=text, holds=True, found=_shown(claim, said.statement, estimates))
+        return Judgement(
+            statement=text, holds=True, found=_measured(claim, stated.statement, estimates)
+        )
     cause = ""
-    if said.shown_by is not None and not list(_against(claim, said.shown_by, estimates)):
-        cause = f"{said.cause} ({_shown(claim, said.shown_by, estimates)})"
+    if stated.evidence is not None and not list(_against(claim, stated.evidence, estimates)):
+        cause = f"{stated.cause} ({_measured(claim, stated.evidence, estimates)})"
     return Judgement(statement=text, holds=False, found="; ".join(wrong), cause=cause)
 
 
@@ -87,7 +93,7 @@ def _judgement(claim: Claim, said: Said, estimates: Mapping[Key, Estimate]) -> J
 def _against(
     claim: Claim, statement: Statement, estimates: Mapping[Key, Estimate]
 ) -> Iterator[str]:
-    """What speaks against a statement."""
+    """The measured values that contradict a statement, in words."""
     for key in keys_of(claim, statement):
         if key not in estimates:
             yield f"{key[2]}{_at(key[1])} was not measured"
@@ -109,7 +115,8 @@ def _against(
             for point in _points(claim, statement.at):
                 mean = estimates[statement.measure, point, statement.contender].mean
                 if _is_outside(mean, statement.at_least, statement.at_most):
-                    yield f"{figure(mean)} {_unit(claim, statement.measure)}{_at(point)}".strip()
+                    unit = _unit(claim, statement.measure)
+                    yield f"{number_text(mean)} {unit}{_at(point)}".strip()
 
 
 def _disorder(order: Order, point: str, estimates: Mapping[Key, Estimate]) -> Iterator[str]:
@@ -118,7 +125,7 @@ def _disorder(order: Order, point: str, estimates: Mapping[Key, Estimate]) -> It
         if min(less.runs, more.runs) < RUNS_MIN:
             yield f"of one run there is no interval{_at(point)}"
         elif not less.mean < more.mean:
-            yield f"{a} {figure(less.mean)}, {b} {figure(more.mean)}{_at(point)}"
+            yield f"{a} {number_text(less.mean)}, {b} {number_text(more.mean)}{_at(point)}"
         elif not less.high < more.low:
             yield f"the intervals of {a} and {b} overlap{_at(point)}"
 
@@ -142,7 +149,7 @@ def _is_outside(value: float, at_least: float | None, at_most: float | None) -> 
 
 
 def keys_of(claim: Claim, statement: Statement) -> Iterator[Key]:
-    """What has to be measured for a statement."""
+    """The estimates that a statement needs."""
     match statement:
         case Order(measure, groups, at):
             names = [(c, p) for p in _points(claim, at) for group in groups for c in group]
@@ -157,7 +164,7 @@ def keys_of(claim: Claim, statement: Statement) -> Iterator[Key]:
 
 
 def _ends(claim: Claim, growth: Growth) -> tuple[str, str]:
-    """From which point to which it is."""
+    """The points that a growth is measured between."""
     first, last = claim.points[0].name, claim.points[-1].name
     return (
         first if growth.start is None else growth.start,
@@ -173,7 +180,7 @@ def _points(claim: Claim, at: str | None) -> list[str]:
 
 
 def in_words(claim: Claim, statement: Statement) -> str:
-    """A statement as people say it."""
+    """A statement as a sentence of the report."""
     match statement:
         case Order(measure, groups, at):
             names = " < ".join(" and ".join(group) for group in groups)
@@ -191,21 +198,22 @@ def in_words(claim: Claim, statement: Statement) -> str:
 
 
 def _limits(at_least: float | None, at_most: float | None, unit: str) -> str:
-    told = []
+    limits = []
     if at_least is not None:
-        told.append(f"at least {figure(at_least)}")
+        limits.append(f"at least {number_text(at_least)}")
     if at_most is not None:
-        told.append(f"at most {figure(at_most)}")
-    return f"{' and '.join(told)} {unit}".strip()
+        limits.append(f"at most {number_text(at_most)}")
+    return f"{' and '.join(limits)} {unit}".strip()
 
 
-def _shown(claim: Claim, statement: Statement, estimates: Mapping[Key, Estimate]) -> str:
-    """What was measured where a statement holds."""
+def _measured(claim: Claim, statement: Statement, estimates: Mapping[Key, Estimate]) -> str:
+    """The values that a statement is about, in words."""
     match statement:
         case Order(measure, groups, at):
             names = [c for group in groups for c in group]
             rows = (
-                ", ".join(f"{c} {figure(estimates[measure, p, c].mean)}" for c in names) + _at(p)
+                ", ".join(f"{c} {number_text(estimates[measure, p, c].mean)}" for c in names)
+                + _at(p)
                 for p in _points(claim, at)
             )
             return f"{'; '.join(rows)} {_unit(claim, measure)}".strip()
@@ -219,7 +227,8 @@ def _shown(claim: Claim, statement: Statement, estimates: Mapping[Key, Estimate]
             return f"grows by {_growth(claim, statement, estimates):.3g}"
         case Bound(measure, contender, at=at):
             means = (
-                figure(estimates[measure, p, contender].mean) + _at(p) for p in _points(claim, at)
+                number_text(estimates[measure, p, contender].mean) + _at(p)
+                for p in _points(claim, at)
             )
             return f"{measure} of {contender} {'; '.join(means)} {_unit(claim, measure)}".strip()
 
@@ -233,16 +242,16 @@ def _at(point: str) -> str:
 
 
 def _percent(share: float, beside: float) -> str:
-    """With as many digits as it takes to tell it from what it is compared with."""
+    """A share in per cent, with enough digits to tell it from the share it is compared with."""
     for digits in range(1, 6):
-        told, other = f"{share:.{digits}%}", f"{beside:.{digits}%}"
-        if told != other:
+        text, other = f"{share:.{digits}%}", f"{beside:.{digits}%}"
+        if text != other:
             break
-    return told.replace("%", " %")
+    return text.replace("%", " %")
 
 
-def figure(value: float) -> str:
-    """A number as tables show it."""
+def number_text(value: float) -> str:
+    """A number as the tables of the report show it."""
     if value == 0:
         return "0"
     if abs(value) >= 100:

@@ -1,6 +1,7 @@
-"""The report: one HTML page for all claims, and the same numbers as JSON and CSV.
+"""Writes the report on claims: one HTML page, and the same numbers as JSON and CSV.
 
-Everything is in the page: it opens without a network connection. Nothing is computed here.
+The page refers to no other file, so it opens without a network connection. Nothing is computed
+here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 from byway._version import __version__
 from byway.pipeline.claims.catalogue import CLAIMS
 from byway.pipeline.claims.claim_plots import plot
-from byway.pipeline.claims.judging import figure
+from byway.pipeline.claims.judging import number_text
 from byway.pipeline.claims.reproduction import Reproduction, Result, Row
 from byway.pipeline.pages import render
 from byway.pipeline.table_files import write_text
@@ -28,10 +29,10 @@ TABLE: Final = "results.csv"
 
 
 def write_report(found: Reproduction, directory: Path, command: str) -> Path:
-    """Write page, JSON and CSV into a directory; the path of the page."""
+    """Write page, JSON and CSV into a directory, and return the path of the page."""
     directory.mkdir(parents=True, exist_ok=True)
-    told = msgspec.json.encode({"command": command, **facts(found)})
-    write_text(f"{msgspec.json.format(told, indent=1).decode()}\n", directory / FACTS)
+    data = msgspec.json.encode({"command": command, **facts(found)})
+    write_text(f"{msgspec.json.format(data, indent=1).decode()}\n", directory / FACTS)
     write_text(_csv(found.results), directory / TABLE)
     page = directory / PAGE
     write_text(_page(found, command), page)
@@ -39,7 +40,7 @@ def write_report(found: Reproduction, directory: Path, command: str) -> Path:
 
 
 def facts(found: Reproduction) -> dict[str, Any]:
-    """All of it as plain data."""
+    """The results of all claims as plain data, as `results.json` has them."""
     return {
         "size": "full" if found.is_full else "quick",
         "byway": __version__,
@@ -94,10 +95,10 @@ def _by_measure(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _figure(value: float | None) -> str:
-    return "–" if value is None else figure(value)
+    return "–" if value is None else number_text(value)
 
 
 def _interval(row: Row) -> str:
     if row.low is None or row.high is None:
         return "–"
-    return f"{figure(max(row.low, 0.0))} … {figure(row.high)}"
+    return f"{number_text(max(row.low, 0.0))} … {number_text(row.high)}"

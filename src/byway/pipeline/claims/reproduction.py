@@ -1,7 +1,8 @@
-"""Reproducing: the runs of all chosen claims as one sweep, then estimates and verdicts.
+"""Reproduces claims: runs all that they compare as one sweep, then estimates and judges.
 
-Claims that compare the same runs share them, because a run is known by what it is. A second start
-runs what is missing. What a claim says is in the catalogue, how it is decided in `judging`.
+Claims that compare the same runs share them, because a run is identified by its content. A second
+start runs only what is missing. What a claim states is in the catalogue, how it is decided in
+`judging`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from byway.pipeline.claims.claim import Claim, Printed
+from byway.pipeline.claims.claim import Claim, PaperValue
 from byway.pipeline.claims.estimates import estimates
 from byway.pipeline.claims.judging import Estimate, Key, Verdict, judge
 from byway.pipeline.pipeline_errors import SweepError
@@ -31,7 +32,7 @@ _CHECKED_OUT: Final = Path(__file__).parents[4] / "examples/scenarios"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One number of a claim: the document's beside ours."""
+    """One number of a claim: the paper's value (`printed`) beside the measured one."""
 
     measure: str
     unit: str
@@ -46,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one claim."""
+    """The verdict on one claim, and its numbers."""
 
     id: str
     title: str
@@ -54,7 +55,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
 
     def facts(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The result as plain data, as `results.json` has it."""
         return {
             "id": self.id,
             "title": self.title,
@@ -66,7 +67,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(NamedTuple):
-    """The runs of some claims, and whose they are."""
+    """The runs of some claims, and which claim uses which run."""
 
     sweep: Sweep
     uses: tuple[tuple[str, str, str, str], ...]
@@ -74,13 +75,13 @@ class Planned(NamedTuple):
 
 
 class Reproduction(NamedTuple):
-    """What became of some claims."""
+    """The results of some claims, and of the sweep that was run for them."""
 
     results: tuple[Result, ...]
     outcome: SweepOutcome
     is_full: bool
     seeds: dict[str, int]
-    """By claim."""
+    """Number of seeds, by claim."""
 
 
 # --- planning -------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def reproduce(
     seeds: int | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
-    """Run what is missing in `directory`, and judge."""
+    """Run what is missing in `directory`, write the estimates there, and judge the claims."""
     planned = plan_runs(claims, full=full, seeds=seeds)
     sizes = {c.id: seeds or (c.full if full else c.quick).seeds for c in claims}
     outcome = run_sweep(spark, planned.sweep, directory, progress)
@@ -168,7 +169,7 @@ _USES: Final = "claim string, at string, contender string, id string"
 
 
 def _failures(planned: Planned, outcome: SweepOutcome) -> dict[str, list[str]]:
-    """By claim, which of its runs are not there."""
+    """By claim, the runs of it that failed."""
     errors = {failure.run.id: failure.error for failure in outcome.failed}
     faults: dict[str, list[str]] = {}
     for claim, point, contender, id in planned.uses:
@@ -179,7 +180,7 @@ def _failures(planned: Planned, outcome: SweepOutcome) -> dict[str, list[str]]:
 
 
 def _inexact(metrics: DataFrame, uses: DataFrame) -> Iterator[tuple[str, str]]:
-    """By claim, in how many runs a check did not hold: what was lost there saved nothing."""
+    """By claim, the number of runs in which a check did not hold: losing deliveries is no gain."""
     wrong = uses.join(metrics.where("NOT ok").select("id"), "id").groupBy("claim").count()
     for row in wrong.orderBy("claim").collect():
         yield row["claim"], f"in {row['count']} runs a check did not hold"
@@ -188,32 +189,32 @@ def _inexact(metrics: DataFrame, uses: DataFrame) -> Iterator[tuple[str, str]]:
 def _unmeasured(
     claims: Iterable[Claim], found: dict[str, dict[Key, Estimate]], seeds: dict[str, int]
 ) -> Iterator[tuple[str, str]]:
-    """By claim, what some of its runs, which are there, do not tell."""
+    """By claim, the measures that some of its complete runs have no value for."""
     for claim in claims:
         for (measure, point, contender), estimate in found[claim.id].items():
             if estimate.runs < seeds[claim.id]:
                 where = " at ".join(part for part in (contender, point) if part)
-                told = f"{estimate.runs} of {seeds[claim.id]} runs"
-                yield claim.id, f"{measure} of {where}: only {told} tell it"
+                runs = f"{estimate.runs} of {seeds[claim.id]} runs"
+                yield claim.id, f"{measure} of {where}: only {runs} have it"
 
 
 def _rows(claim: Claim, found: dict[Key, Estimate]) -> Iterator[Row]:
-    printed = {(p.measure, p.at, p.contender): p for p in claim.printed}
+    reported = {(v.measure, v.at, v.contender): v for v in claim.paper_values}
     for measure in claim.measures:
         for point in claim.points:
             for contender in claim.contenders:
                 key = measure.name, point.name, contender
-                yield _row(key, measure.unit, printed.get(key), found.get(key))
+                yield _row(key, measure.unit, reported.get(key), found.get(key))
 
 
-def _row(key: Key, unit: str, printed: Printed | None, ours: Estimate | None) -> Row:
+def _row(key: Key, unit: str, reported: PaperValue | None, ours: Estimate | None) -> Row:
     return Row(
         measure=key[0],
         unit=unit,
         at=key[1],
         contender=key[2],
-        printed=None if printed is None else printed.value,
-        printed_text="" if printed is None else printed.text,
+        printed=None if reported is None else reported.value,
+        printed_text="" if reported is None else reported.text,
         runs=0 if ours is None else ours.runs,
         mean=None if ours is None else ours.mean,
         low=None if ours is None else ours.low,

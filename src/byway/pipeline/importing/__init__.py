@@ -1,7 +1,7 @@
-"""Tables of one's own: CSV and Parquet become tables of publications and subscriptions.
+"""Imports CSV and Parquet files as tables of publications and subscriptions.
 
-`formats` gives rows, `types` says what cells mean, `tables` makes rows of tables or rejects of
-them, `load` drives it.
+`formats` reads rows, `types` converts cells, `user_tables` turns rows into rows of a table or into
+rejects, `loading` runs it all.
 """
 
 from byway.pipeline.importing.loading import (

@@ -1,7 +1,7 @@
-"""Formats: the rows of a CSV or Parquet file, each with its place, good or bad.
+"""Formats: reads the rows of CSV and Parquet files, each with its place, well-formed or not.
 
-It decides what a row is. What its cells mean is decided elsewhere. One row at a time is read, so
-files may be larger than memory.
+It decides what a row is. What its cells mean is decided elsewhere. Rows are streamed, so files may
+be larger than memory.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _BATCH_ROWS: Final = 16_384
 
 
 class Row(NamedTuple):
-    """A row of a file."""
+    """A row of a file, and its place there."""
 
     number: int
-    """Counted from 1, after the header."""
+    """Counted from 1, the header apart."""
     line: int | None
     cells: list[Any]
     fault: str | None = None
-    """What is wrong with the row as a whole; the cells say nothing then."""
+    """What is wrong with the row as a whole; its cells are not used then."""
 
     def content(self) -> str:
-        """What is there, as far as a person wants to see it."""
+        """The cells as text, cut after `CONTENT_MAX` characters."""
         text = ",".join("" if cell is None else str(cell) for cell in self.cells)
         return text[:CONTENT_MAX].encode(errors="replace").decode()
 
@@ -73,12 +73,12 @@ def _is_hidden(path: Path) -> bool:
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the name of a file says so; else it is CSV."""
+    """Whether a file is Parquet, by its name; every other input is CSV."""
     return path.suffix.lower() == PARQUET
 
 
 def columns_of(path: Path, delimiter: str = ",") -> list[str]:
-    """The names of the columns. Raises `TableError` if there are none, or two of one name."""
+    """The names of the columns. Raises `TableError` if there are none, or two are the same."""
     if is_parquet(path):
         names = list(parquet_schema(path).names)
     else:
@@ -98,7 +98,7 @@ def columns_of(path: Path, delimiter: str = ",") -> list[str]:
 
 
 def parquet_schema(path: Path) -> Any:
-    """The schema of a Parquet file."""
+    """The Arrow schema of a Parquet file. Raises `TableError`."""
     try:
         return pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
@@ -106,21 +106,21 @@ def parquet_schema(path: Path) -> Any:
 
 
 def rows_of(path: Path, columns: list[str], delimiter: str = ",") -> Iterator[Row]:
-    """All rows, bad ones too. `columns` are those of the file."""
+    """All rows, malformed ones too. `columns` are those of the file."""
     if is_parquet(path):
         return _parquet_rows(path)
     return _csv_rows(path, len(columns), delimiter)
 
 
 def sample_of(path: Path, columns: list[str], rows: int, delimiter: str = ",") -> dict[str, Any]:
-    """The cells of the first rows that are good as a whole, by column."""
+    """The cells of the first well-formed rows, by column."""
     good = (row.cells for row in rows_of(path, columns, delimiter) if row.fault is None)
     cells = list(islice(good, rows))
     return {name: [row[place] for row in cells] for place, name in enumerate(columns)}
 
 
 def count_rows(path: Path, delimiter: str = ",") -> int:
-    """How many rows there are, good and bad."""
+    """Number of rows, malformed ones too."""
     if is_parquet(path):
         return int(pq.read_metadata(path).num_rows)
     return sum(1 for _ in _csv_rows(path, 0, delimiter))
@@ -137,8 +137,8 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
 
 
 def _csv_rows(path: Path, width: int, delimiter: str) -> Iterator[Row]:
-    """Lines without a character are no rows. A quote that is never closed takes the rest of the
-    file with it, and is told as one row."""
+    """The rows of a CSV file. Empty lines are no rows. A quote that is never closed makes the rest
+    of the file one malformed row."""
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         next(reader, None)

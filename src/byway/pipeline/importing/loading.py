@@ -1,6 +1,6 @@
-"""Loading: files of one's own become tables, each file a task; what cannot be read is kept, too.
+"""Loads CSV and Parquet files into tables, each file in a task; rejected rows are kept apart.
 
-It decides how columns are used unless the user says so, and how rows are counted.
+It decides how columns are used unless the user says so, and how rows are numbered.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("byway.import")
 
 SAMPLE_ROWS: Final = 1_000
-"""Of each CSV file, looked at to find out what its columns hold."""
+"""Rows of each CSV file from which the types of its columns are inferred."""
 SHOWN_MAX: Final = 5
+"""Rejects and skipped files that are named."""
 _BATCH_ROWS: Final = 65_536
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user says."""
+    """What the user says about the columns."""
 
     id: str | None = None
     broker: str | None = None
@@ -52,19 +53,19 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read from which files, and how."""
+    """The files to read, and how their columns are used."""
 
     files: tuple[str, ...]
     layout: Layout
     unread: tuple[str, ...]
-    """Columns that nothing is made of."""
+    """Columns that are not used."""
     skipped: tuple[str, ...]
     """Files below the directories that are neither CSV nor Parquet, or hidden."""
     delimiter: str
 
 
 class ImportPiece(msgspec.Struct, frozen=True):
-    """One file, the number of its first row, and where its rows and rejects go."""
+    """A task: one file, the number of its first row, and the files for its rows and rejects."""
 
     file: str
     first: int
@@ -72,32 +73,32 @@ class ImportPiece(msgspec.Struct, frozen=True):
     rejects: str
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """How many rows a file has."""
+class RowCount(msgspec.Struct, frozen=True):
+    """Number of rows of a file."""
 
     rows: int
 
 
-class Loaded(msgspec.Struct, frozen=True):
-    """What came of a file."""
+class LoadResult(msgspec.Struct, frozen=True):
+    """Number of rows and rejects of a file, or why it could not be read."""
 
     rows: int
     rejected: int
     shown: list[str] = []
-    """The first rejects in words."""
+    """The first rejects, each with its place and reason."""
     fault: str | None = None
     """Why the file could not be read to its end."""
 
 
 class ImportOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of all files."""
+    """The tables that an import wrote, and their numbers of rows."""
 
     table: str
     rows: int
     rejects: str
     rejected: int
     reasons: list[str]
-    """Of the first rejects."""
+    """The first rejects of all files, each with its place and reason."""
     types: dict[str, Type]
     unread: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -107,7 +108,7 @@ class ImportOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_load(kind: Kind, paths: Sequence[Path], options: ImportOptions) -> ImportPlan:
-    """What there is to read, checked. Raises `TableError` with the file or column at fault."""
+    """Plan an import, and check it. Raises `TableError` with the file or column at fault."""
     files, others = input_files(list(paths))
     if others:
         log.warning("files that are not read: %s", _shown(others))
@@ -176,7 +177,7 @@ def _layout(
 def _types(
     files: Sequence[Path], columns: Mapping[Path, list[str]], options: ImportOptions
 ) -> dict[str, Type]:
-    """What the user says, else what Parquet says, else what the first rows of CSV look like."""
+    """The type of each column: the user's, else Parquet's, else inferred from rows of CSV."""
     samples: dict[str, list[str]] = {}
     found: dict[str, Type] = {}
     for file in files:
@@ -210,7 +211,7 @@ def _declared(file: Path, options: ImportOptions) -> dict[str, Type]:
 def load(
     spark: SparkSession, plan: ImportPlan, directory: Path, progress: Progress | None = None
 ) -> ImportOutcome:
-    """Read all files; make a table of the good rows and one of the others."""
+    """Read all files, and write a table of the rows and one of the rejects into `directory`."""
     if (directory / DESCRIPTION).exists():
         reason = f"holds a workload, which {DESCRIPTION} describes; name another directory"
         raise TableError(directory, reason)
@@ -227,11 +228,11 @@ def load(
             for number, (file, first) in enumerate(_firsts(spark, plan))
         ]
 
-        def look() -> None:
+        def poll() -> None:
             if progress is not None:
                 progress(sum(Path(piece.rows).exists() for piece in pieces))
 
-        loaded = run_job(spark, partial(load_file, plan), pieces, Loaded, look)
+        loaded = run_job(spark, partial(load_file, plan), pieces, LoadResult, poll)
         for piece, result in zip(pieces, loaded, strict=True):
             if result.fault is not None:
                 raise TableError(piece.file, result.fault)
@@ -249,11 +250,11 @@ def load(
 
 
 def _firsts(spark: SparkSession, plan: ImportPlan) -> list[tuple[str, int]]:
-    """Each file with the number of its first row, rows being counted from 1 through all files."""
+    """Each file with the number of its first row; rows are numbered from 1 through all files."""
     if len(plan.files) == 1 or plan.layout.id is not None:
         return [(file, 1) for file in plan.files]
     pieces = [ImportPiece(file, 0, "", "") for file in plan.files]
-    counted = run_job(spark, partial(count_file, plan), pieces, Counted)
+    counted = run_job(spark, partial(count_file, plan), pieces, RowCount)
     firsts, first = [], 1
     for file, count in zip(plan.files, counted, strict=True):
         firsts.append((file, first))
@@ -261,13 +262,13 @@ def _firsts(spark: SparkSession, plan: ImportPlan) -> list[tuple[str, int]]:
     return firsts
 
 
-def count_file(plan: ImportPlan, piece: ImportPiece) -> Counted:
-    """Runs in a worker: count the rows of one file."""
-    return Counted(count_rows(Path(piece.file), plan.delimiter))
+def count_file(plan: ImportPlan, piece: ImportPiece) -> RowCount:
+    """Run in a worker: count the rows of one file."""
+    return RowCount(count_rows(Path(piece.file), plan.delimiter))
 
 
-def load_file(plan: ImportPlan, piece: ImportPiece) -> Loaded:
-    """Runs in a worker: read one file."""
+def load_file(plan: ImportPlan, piece: ImportPiece) -> LoadResult:
+    """Run in a worker: read one file, and write its rows and rejects."""
     path = Path(piece.file)
     columns = columns_of(path, plan.delimiter)
     reader = Reader(plan.layout, piece.file, columns, piece.first)
@@ -285,13 +286,13 @@ def load_file(plan: ImportPlan, piece: ImportPiece) -> Loaded:
                     counts = _write(reader, good, bad, shown)
                     rows, rejected = rows + counts[0], rejected + counts[1]
         except (pa.ArrowException, OSError) as error:
-            return Loaded(rows, rejected, fault=f"cannot be read to its end ({error})")
+            return LoadResult(rows, rejected, fault=f"cannot be read to its end ({error})")
         counts = _write(reader, good, bad, shown)
-    return Loaded(rows + counts[0], rejected + counts[1], shown)
+    return LoadResult(rows + counts[0], rejected + counts[1], shown)
 
 
 def _write(reader: Reader, good: ParquetFile, bad: ParquetFile, shown: list[str]) -> Any:
-    """What was read goes to the files; how many rows and rejects."""
+    """Write what was read to the files, and return the numbers of rows and rejects."""
     rows, rejects = reader.take()
     good.write(rows)
     bad.write(rejects)

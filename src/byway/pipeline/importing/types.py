@@ -1,7 +1,8 @@
-"""Types: what a column of a user's table holds, as declared, as its file says, or as it looks.
+"""Types: the type of a column of a user's table (declared, from its file, or inferred), and the
+values of its cells.
 
-It decides which cell becomes which value, and says in words why one cannot. What is done with cells
-and with those words is decided elsewhere.
+It decides which cell becomes which value, and says why one cannot. What is done with values and
+reasons is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ _MOST: Final = 0.9
 
 
 class Type(StrEnum):
-    """What a column holds."""
+    """The type of the values in a column."""
 
     INTEGER = "integer"
     NUMBER = "number"
     STRING = "string"
     BOOLEAN = "boolean"
     SKIP = "skip"
-    """Nothing that is wanted."""
+    """The column is left out."""
 
 
 class CellError(ValueError):
-    """A cell that is not what its column holds, in words."""
+    """A cell does not fit the type of its column; the message says why."""
 
 
 def value_of(cell: Any, type_: Type) -> Value:
-    """The value of a cell: a text, of CSV, or what Parquet has. Raises `CellError`."""
+    """The value of a cell: a text from CSV, or a value from Parquet. Raises `CellError`."""
     try:
         return _CONVERTERS[type_](cell)
     except InvalidValueError as error:

@@ -1,4 +1,4 @@
-"""Tables of one's own: which columns are read as what, and which row becomes what.
+"""Turns the rows of a user's file into publications or subscriptions.
 
 It decides what a publication or a subscription is made of, and rejects rows that are neither. Where
 rows come from and go to is decided elsewhere.
@@ -34,11 +34,11 @@ _MAPS: Final = {
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """How rows are read. A column has one use at most."""
+    """How the columns are used. A column has one use at most."""
 
     kind: Kind
     id: str | None = None
-    """The column with numbers of one's own; None: rows are counted."""
+    """The column with the ids; None: rows are numbered."""
     broker: str | None = None
     filter: str | None = None
     attributes: dict[str, Type] = {}
@@ -48,7 +48,7 @@ class Reader:
     """Turns the rows of one file into rows of a table, or into rejects."""
 
     def __init__(self, layout: Layout, file: str, columns: list[str], first: int) -> None:
-        """`first`: what the number of the first row is, if rows are counted."""
+        """`first` is the id of the first row, if rows are numbered."""
         self.layout = layout
         self.file = file
         self._first = first
@@ -74,11 +74,11 @@ class Reader:
         return f"Reader({self.file!r}, {len(self._good)} good, {len(self._bad)} bad)"
 
     def __len__(self) -> int:
-        """Rows that were put and not taken yet."""
+        """Number of rows that were put and not taken yet."""
         return len(self._good) + len(self._bad)
 
     def put(self, row: Row) -> None:
-        """Read one row."""
+        """Convert one row; it becomes a row of the table, or a reject."""
         try:
             if row.fault is not None:
                 raise CellError(row.fault)
@@ -97,7 +97,7 @@ class Reader:
             )
 
     def take(self) -> tuple[Any, Any]:
-        """What was read since the last time: good rows, and rejects."""
+        """The rows and the rejects since the last call, as Arrow tables."""
         good = pa.Table.from_pylist(self._good, TABLES[self.layout.kind].arrow_schema())
         bad = pa.Table.from_pylist(self._bad, REJECTS.arrow_schema())
         self._good, self._bad = [], []
@@ -151,7 +151,7 @@ def _value(name: str, cell: Any, type_: Type) -> Any:
 
 
 def check_attribute_name(name: str) -> str | None:
-    """Why a column cannot be an attribute, or None."""
+    """Why a column cannot be an attribute; None if it can."""
     try:
         check_name(name)
     except InvalidValueError as error:

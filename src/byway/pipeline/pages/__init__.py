@@ -1,6 +1,7 @@
-"""Pages: HTML from templates, with everything in it, so that it opens without a network connection.
+"""Renders HTML pages from the templates of this package.
 
-What is on a page is decided by those who render it.
+A page refers to no other file, so it opens without a network connection. What is on it is decided
+by the caller.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any
 
 
 def render(template: str, **values: Any) -> str:
-    """The page that a template of this room makes of some values."""
+    """The page that a template of this package makes of `values`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

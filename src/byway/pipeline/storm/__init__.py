@@ -1,6 +1,5 @@
-"""The story: one storm of unsubscriptions, under two policies, live and simulated, analysed by
-Spark.
+"""The storm: many unsubscriptions at once, under two policies, live and simulated.
 
-`script` decides what happens, `live` and `simulated` let it happen, `telling` asks Spark what it
-was like and makes the page.
+`script` decides what happens, `live` and `simulated` run it, `time_series` asks the traces with
+Spark, `storm_report` does all of it and writes the page.
 """

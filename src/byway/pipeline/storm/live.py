@@ -1,4 +1,4 @@
-"""The script with live brokers: TCP on loopback, real clients, real time."""
+"""Runs the script with live brokers: TCP on loopback, real clients, real time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ TICK_S: Final = 0.02
 REST_S: Final = 10.0
 
 
-async def play(script: Script, policy: Policy, directory: Path) -> dict[str, int]:
-    """Let it happen; by subscriber whose subscriptions stay, how many publications it got."""
+async def run_live(script: Script, policy: Policy, directory: Path) -> dict[str, int]:
+    """Run the script, with traces in `directory`; the number of publications that each subscriber
+    received whose subscriptions stay."""
     async with AsyncExitStack() as stack:
         overlay = LocalOverlay(
             script.topology, core=config(policy), trace=str(directory), run=f"live {policy}"
@@ -44,7 +45,7 @@ async def play(script: Script, policy: Policy, directory: Path) -> dict[str, int
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
-        for broker in list(net.brokers):  # before clients leave, which is no part of the story
+        for broker in list(net.brokers):  # before clients leave, which is no part of the storm
             await net.kill(broker)
         return {name: len(numbers) for name, numbers in seen.items() if name != "broad"}
 
@@ -59,7 +60,7 @@ async def _subscribe(
 
 
 async def _read(subscription: Subscription, seen: set[int]) -> None:
-    """A client with several subscriptions that match gets one copy for each of them here."""
+    """Collect sequences: a client gets one copy here for each of its subscriptions that match."""
     while True:
         for event in await subscription.take(1_024):
             seen.add(event.sequence)
@@ -82,7 +83,7 @@ async def _storm(script: Script, subscriptions: list[tuple[str, str, Subscriptio
 
 
 async def _rest(script: Script, seen: dict[str, set[int]]) -> None:
-    """Wait for what is under way between brokers and subscribers."""
+    """Wait, for a bounded time, for the publications that are still on the way to subscribers."""
     expected = script.expected()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + REST_S

@@ -2,8 +2,8 @@
 subscriptions end.
 
 It is the same for live brokers and for simulated ones, and for every policy: nothing of it depends
-on what happens. Broad subscriptions sit at one broker far from the publisher; each stands for
-others at any broker. When the broad ones end, those have to make themselves heard.
+on what happens. Broad subscriptions are at one broker far from the publisher; each covers others
+at any broker. When the broad ones end, those others have to be forwarded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ScriptedSubscription(NamedTuple):
 
 
 class Script:
-    """A storm of a certain size."""
+    """What happens in a storm of a given size."""
 
     def __init__(self, *, roots: int = 40, rate: int = 200, seconds: float = 8.0, seed: int = 1):
         self.roots = roots
@@ -57,17 +57,17 @@ class Script:
 
     @cached_property
     def topology(self) -> Topology:
-        """A binary tree."""
+        """The overlay: a binary tree."""
         return balanced_tree(BROKERS, fan_out=2, latency_us=1_000)
 
     @cached_property
     def homes(self) -> dict[str, str]:
-        """By subscriber, its broker."""
+        """The broker of each subscriber."""
         return {"broad": BROAD} | {f"at {broker}": broker for broker in EVERYWHERE}
 
     @cached_property
     def subscriptions(self) -> tuple[ScriptedSubscription, ...]:
-        """In the order in which they come: the broad ones among the others."""
+        """All subscriptions in the order in which they are made, broad ones among the others."""
         filters = self._workload.take_filters(self._workload.count)
         broad = {int(row) for row in self._workload.root_rows()}
         places = self._rng.integers(len(EVERYWHERE), size=len(filters))
@@ -83,12 +83,12 @@ class Script:
 
     @property
     def ending(self) -> list[str]:
-        """The names of those that end, all of client `broad`, in order."""
+        """Names of the subscriptions that end, all of client `broad`, in order."""
         return [s.name for s in self.subscriptions if s.client == "broad"]
 
     @property
     def storm_at_s(self) -> float:
-        """When the first of them ends; half of the publications have come by then."""
+        """When the first subscription ends; half of the publications have been made by then."""
         return PUBLISH_AT_S + self.seconds / 2
 
     @property
@@ -97,13 +97,13 @@ class Script:
         return PUBLISH_AT_S + self.seconds
 
     def publications(self) -> Iterator[tuple[float, dict[str, Any]]]:
-        """With the times at which they are made."""
+        """All publications, each with the time at which it is made, in seconds."""
         count = int(self.rate * self.seconds)
         for number, attributes in enumerate(self._workload.take_publications(count)):
             yield PUBLISH_AT_S + number / self.rate, attributes
 
     def expected(self) -> dict[str, int]:
-        """How many publications each subscriber must get whose subscriptions stay."""
+        """Number of publications that each subscriber must receive whose subscriptions stay."""
         index = MatchIndex(Vocabulary())
         staying = [s for s in self.subscriptions if s.client != "broad"]
         for key, subscription in enumerate(staying):
@@ -118,7 +118,7 @@ class Script:
 
 def config(policy: Policy) -> BrokerConfig:
     """Brokers that decide on the statistics of a few seconds; what they preserve stays, because
-    the story is over before it would be retired."""
+    the storm is over before it would be retired."""
     return BrokerConfig(
         covering=policy,
         selective_count_min=10,

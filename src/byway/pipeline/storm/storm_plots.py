@@ -1,4 +1,4 @@
-"""Plots of the story: lines over time, one a run."""
+"""Plots of the storm: lines over time, one for each run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Line(NamedTuple):
 
 
 def draw(lines: Sequence[Line], label: str) -> str:
-    """As SVG: a colour a policy, live runs solid, simulated ones dashed."""
+    """The lines as SVG: one colour for each policy, live runs solid, simulated ones dashed."""
     with figure() as (axes, svg):
         for line in lines:
             how, _, policy = line.run.partition(" ")

@@ -1,7 +1,7 @@
 """Sweeps: the simulator run for every point of a grid, with every seed, each run a Spark task.
 
-`plan` reads a sweep file, `task` is what a worker does with one run, `drive` starts what is
-missing.
+`plan` reads a sweep file, `run_task` is what a worker does with one run, `run_sweep` starts the
+runs that are missing.
 """
 
 from byway.pipeline.sweeps.plan import Run, Sweep, read_sweep

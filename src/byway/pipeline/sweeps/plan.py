@@ -1,4 +1,4 @@
-"""Plans: a sweep file becomes the runs it asks for, all of them checked before the first begins.
+"""Plans a sweep: reads a sweep file, and checks all of its runs before the first begins.
 
 It decides what a sweep file can say, and what makes two runs the same: their scenario after all
 settings, the settings, the seed, and whether a trace is wanted. Nothing is run here.
@@ -29,7 +29,7 @@ _KEYS: Final = ("name", "scenario", "seeds", "traces", "set", "grid")
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the simulator."""
+    """One run of the simulator: a scenario with settings and a seed."""
 
     id: str
     scenario: Scenario
@@ -39,7 +39,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sweep file asks for."""
+    """The runs of a sweep file."""
 
     name: str
     source: str
@@ -77,6 +77,7 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
 def runs_of(
     scenario: Scenario, settings: dict[str, str], seeds: list[int], traces: bool
 ) -> Iterator[Run]:
+    """The runs of a scenario, one for each seed; its id is a hash of all that a run depends on."""
     for seed in seeds:
         content = [METRICS.version, revision(), scenario, settings, seed, traces]
         digest = sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
@@ -115,7 +116,7 @@ def _text(path: Path, data: dict[str, Any], key: str, default: str | None = None
 
 
 def _seeds(path: Path, value: Any) -> list[int]:
-    """`[1, 2, 3]`, or `5` for the seeds 1 to 5."""
+    """The seeds: an array such as `[1, 2, 3]`, or a number such as `5` for the seeds 1 to 5."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= RUNS_MAX:
         return list(range(1, value + 1))
     if not isinstance(value, list) or not value:
@@ -131,7 +132,7 @@ def _seeds(path: Path, value: Any) -> list[int]:
 
 
 def _axes(path: Path, data: dict[str, Any], fixed: Mapping[str, str]) -> dict[str, list[str]]:
-    """The keys of `grid`, with their values."""
+    """The keys of `grid`, each with its values as TOML text."""
     axes: dict[str, list[str]] = {}
     for key, values in _flat(path, data, "grid"):
         if key in fixed:
@@ -173,7 +174,7 @@ def _below(table: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
 
 
 def toml_text(value: Any) -> str:
-    """A value as TOML writes it in one line."""
+    """A value as TOML text on one line."""
     match value:
         case bool():
             return "true" if value else "false"

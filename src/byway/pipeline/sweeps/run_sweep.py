@@ -1,7 +1,7 @@
-"""Driving: start the runs of a sweep that are missing, each as a task of its own.
+"""Runs a sweep: starts the runs that are missing, each as a task of its own.
 
-What is done is told by the files that are there, so that a sweep that was stopped in any way goes
-on where it was. A run that fails is tried once more when the others are done.
+A run is done when its files are there, so a sweep that was stopped in any way resumes where it was.
+A run that fails is tried once more when the others are done.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 2
 
 Progress = Callable[[int], None]
-"""Called now and then with how many runs of the sweep are done or have failed."""
+"""Called now and then with the number of runs of the sweep that are done or have failed."""
 
 
 class Failure(NamedTuple):
-    """A run without metrics, and why."""
+    """A run that failed, and why."""
 
     run: Run
     error: str
 
 
 class SweepOutcome(NamedTuple):
-    """What came of a sweep."""
+    """How many runs of a sweep were found, made and failed, and where the metrics are."""
 
     found: int
-    """Runs that were there before."""
+    """Runs that earlier starts had made."""
     made: int
-    """Runs that were made now."""
+    """Runs that this start has made."""
     failed: tuple[Failure, ...]
     violated: int
     """Runs, of those found and made, in which a check did not hold."""
@@ -57,11 +57,11 @@ class SweepOutcome(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether all runs are there, and all is well in them."""
+        """Whether all runs are there, and all checks held in them."""
         return not self.failed and not self.violated
 
     def facts(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The outcome as plain data, as `--json` prints it."""
         return {
             "ok": self.ok,
             "found": self.found,
@@ -121,7 +121,7 @@ def _is_readable(table: TableSchema, path: Path) -> bool:
 
 
 def _prepare(directory: Path) -> None:
-    """Make the places, and clear away what a killed sweep had begun."""
+    """Make the directories, and remove what a killed sweep had begun."""
     for name in ("runs", "failures", "traces"):
         place = directory / name
         try:
@@ -133,7 +133,7 @@ def _prepare(directory: Path) -> None:
 
 
 def _forget(places: RunPlaces, runs: list[Run]) -> None:
-    """Remove what is there and of no use, so that what appears is new."""
+    """Remove the unusable files of runs, so that those that appear are new."""
     for run in runs:
         places.metrics(run.id).unlink(missing_ok=True)
         places.failure(run.id).unlink(missing_ok=True)
@@ -142,11 +142,11 @@ def _forget(places: RunPlaces, runs: list[Run]) -> None:
 def _start(
     spark: SparkSession, task: Task, runs: list[Run], progress: Progress | None, done: int
 ) -> None:
-    """Do the runs, and look now and then at the files that appear."""
-    run_job(spark, task.do, runs, Done, partial(_look, task.places, runs, progress, done))
+    """Do the runs, and report progress by the files that appear."""
+    run_job(spark, task.do, runs, Done, partial(_poll, task.places, runs, progress, done))
 
 
-def _look(places: RunPlaces, runs: list[Run], progress: Progress | None, done: int) -> None:
+def _poll(places: RunPlaces, runs: list[Run], progress: Progress | None, done: int) -> None:
     if progress is not None:
         over = (places.metrics(r.id).exists() or places.failure(r.id).exists() for r in runs)
         progress(done + sum(over))
@@ -158,7 +158,7 @@ def _error(places: RunPlaces, run: Run) -> str:
 
 
 def _write_metrics(spark: SparkSession, sweep: Sweep, places: RunPlaces, target: Path) -> int:
-    """Make one table of the files of all runs; in how many of them a check did not hold."""
+    """Write one table of the files of all runs, and return in how many a check did not hold."""
     files = [places.metrics(run.id) for run in sweep.runs]
     complete = [file for file in files if file.exists()]
     if not complete:

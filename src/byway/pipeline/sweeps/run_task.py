@@ -1,7 +1,7 @@
-"""Tasks: what a worker does with one run, so that a file tells what came of it.
+"""What a worker does with one run: simulate it, and write its metrics or its failure to a file.
 
-A run has a process of its own: if it runs out of memory or crashes, the sweep goes on, and what it
-took is given back. It leaves a file of metrics or a file with the reason why there is none, both
+A run has a process of its own: if it runs out of memory or crashes, the sweep goes on, and its
+memory is returned. It leaves a file of metrics or a file with the reason why there is none, both
 under their names only when they are complete; a trace is in its place before the metrics are.
 """
 
@@ -23,31 +23,31 @@ from byway.pipeline.table_files import PARTIAL, SUFFIX, write_file
 
 
 class Done(msgspec.Struct, frozen=True):
-    """That a run is over; what came of it is in files."""
+    """A run is over; its results are in files."""
 
     id: str
 
 
 class RunPlaces(NamedTuple):
-    """Where the files of a sweep are."""
+    """Paths of the files of a sweep."""
 
     directory: str
 
     def metrics(self, run: str) -> Path:
-        """The metrics of a run."""
+        """The file with the metrics of a run."""
         return Path(self.directory, "runs", f"{run}{SUFFIX}")
 
     def failure(self, run: str) -> Path:
-        """Why there are none."""
+        """The file with the reason why a run failed."""
         return Path(self.directory, "failures", f"{run}{SUFFIX}")
 
     def trace(self, run: str) -> Path:
-        """The directory of its trace files."""
+        """The directory with the trace files of a run."""
         return Path(self.directory, "traces", run)
 
 
 class Task(NamedTuple):
-    """What is the same for all runs that are started together."""
+    """What all runs that are started together have in common."""
 
     places: RunPlaces
     sweep: str
@@ -55,7 +55,7 @@ class Task(NamedTuple):
     attempt: int
 
     def do(self, run: Run) -> Done:
-        """Called in a worker: do one run; a file tells what came of it."""
+        """Run in a worker: do one run, and write its metrics or its failure."""
         _warm_up()
         failure = _in_a_process(self._simulate, run)
         if failure is None:
@@ -116,24 +116,24 @@ def _warm_up() -> None:
 
 
 def _in_a_process(function: Any, *arguments: Any) -> tuple[str, str] | None:
-    """Call a function in a process of its own; what went wrong there, in a line and in full."""
+    """Call a function in a process of its own; the error there in one line and in full, or None."""
     context = get_context("fork")
     reader, writer = context.Pipe(duplex=False)
-    process = context.Process(target=_tell, args=(writer, function, arguments))
+    process = context.Process(target=_call, args=(writer, function, arguments))
     process.start()
     writer.close()
     try:
-        told: tuple[str, str] | None = reader.recv()
+        failure: tuple[str, str] | None = reader.recv()
     except EOFError:
         process.join()
         code = process.exitcode or 0
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        told = f"the process of the run {ended}", ""
+        failure = f"the process of the run {ended}", ""
     process.join()
-    return told
+    return failure
 
 
-def _tell(writer: Any, function: Any, arguments: tuple[Any, ...]) -> None:
+def _call(writer: Any, function: Any, arguments: tuple[Any, ...]) -> None:
     try:
         function(*arguments)
     except Exception as error:

@@ -1,8 +1,8 @@
-"""Traces: what brokers did, live or simulated, as tables.
+"""Analyses the traces of brokers, live or simulated, into tables.
 
-Each file answers one question with functions from DataFrames to DataFrames; `analysis` names all of
-them. They read the columns of the trace by name and need no join over its rows: `tallies` folds
-most of them once, and much is asked of that small table.
+Each module makes some tables with functions from DataFrames to DataFrames; `analysis` makes all of
+them. They read the columns of the trace by name and need no join over its rows: `tallies`
+aggregates most of them once, and many tables are computed from that small one.
 """
 
 from byway.pipeline.traces.analysis import Analysis, analyse

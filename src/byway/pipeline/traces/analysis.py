@@ -1,4 +1,4 @@
-"""Analysis: all that is asked of a trace, by the name of the table it becomes."""
+"""Analyses a trace: computes all tables that are made of one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from byway.pipeline.traces.trace_summary import summary
 
 
 class Analysis(NamedTuple):
-    """What can be said of a trace; nothing is computed before it is asked for.
+    """The tables made of a trace. Nothing is computed before a table is used.
 
-    `tallies` and `delays` are kept in memory, because others are made of them: `release` them.
+    `tallies` and `delays` are cached, because other tables are made of them: call `release`.
     """
 
     tallies: DataFrame
@@ -39,18 +39,18 @@ class Analysis(NamedTuple):
 
     @property
     def summary(self) -> DataFrame:
-        """One row a run."""
+        """The summary, one row for each run."""
         return self.tables[SUMMARY]
 
     def write(self, directory: Path) -> None:
-        """Write all tables below a directory; `edges` of another analysis do not stay there."""
+        """Write all tables below a directory, and remove `edges` of an earlier analysis."""
         for table, frame in self.tables.items():
             write_table(frame, table, directory / table.name)
         if EDGES not in self.tables:
             remove_table(EDGES, directory / EDGES.name)
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Free the cached frames."""
         self.tallies.unpersist()
         self.delays.unpersist()
 
@@ -58,7 +58,7 @@ class Analysis(NamedTuple):
 def analyse(
     trace: DataFrame, *, every_s: float = sizes.EVERY_S, with_edges: bool = False
 ) -> Analysis:
-    """Ask everything of a trace; `edges`, one row for each step of each publication, if wanted."""
+    """Make all tables of a trace; `edges`, a row for each step of a publication, if wanted."""
     counted = tallies(trace).repartition("run").persist()  # all that is asked is asked by run
     delayed = deliveries.delays(trace).repartition("run").persist()
     tables = {

@@ -1,7 +1,7 @@
-"""Load: what each broker and each link had to carry, and what of it was control.
+"""The load of each broker and each link, and the share of control messages.
 
-All of it is asked of the tallies. Rates are over the span of the run, from the first row of any
-broker to the last; a run that took no time has none.
+All of it is computed from the tallies. Rates are over the span of the run, from the first row of
+any broker to the last; a run that took no time has none.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _MICROSECONDS: Final = 1_000_000
 
 
 def spans(tallies: DataFrame) -> DataFrame:
-    """The span of each run in seconds."""
+    """The span of each run, in seconds, as `span_s`."""
     span_us = F.max("t_us_max") - F.min("t_us_min")
     return tallies.groupBy("run").agg((span_us / _MICROSECONDS).alias("span_s"))
 
 
 def sent() -> dict[str, Column]:
-    """What was sent to brokers, as sums over tallies."""
+    """The messages sent to brokers, as sums over tallies."""
     publications, control = is_event(Event.FORWARDED), is_event(Event.CONTROL_SENT)
     return {
         "publications_sent": total("rows", publications),
@@ -45,7 +45,7 @@ def sent() -> dict[str, Column]:
 
 
 def link_load(tallies: DataFrame) -> DataFrame:
-    """What each broker sent to each neighbour; the two directions of a link are two rows."""
+    """The load of each link; its two directions are two rows."""
     messages = F.col("publications_sent") + F.col("control_messages")
     size = F.col("publication_bytes") + F.col("control_bytes")
     return (
@@ -60,7 +60,7 @@ def link_load(tallies: DataFrame) -> DataFrame:
 
 
 def broker_load(tallies: DataFrame) -> DataFrame:
-    """What each broker did, and what it sent and was sent."""
+    """The work of each broker, and its traffic in both directions."""
     return (
         _work(tallies)
         .join(_traffic(tallies), ["run", "broker"], "full")
@@ -88,7 +88,7 @@ def _work(tallies: DataFrame) -> DataFrame:
 
 
 def _traffic(tallies: DataFrame) -> DataFrame:
-    """Every message twice: at the broker that sent it, and at the one it was sent to."""
+    """Messages by broker. Each counts twice: at its sender and at its receiver."""
     messages = tallies.where(is_event(*SENT))
     nothing = F.lit(0).cast("bigint")
     outgoing = messages.select(
@@ -112,7 +112,7 @@ def _traffic(tallies: DataFrame) -> DataFrame:
 
 
 def control_overhead(tallies: DataFrame) -> DataFrame:
-    """Messages between brokers that are no publications, by kind."""
+    """Messages between brokers that are not publications, by kind."""
     return (
         tallies.where(is_event(Event.CONTROL_SENT))
         .groupBy("run", "kind")

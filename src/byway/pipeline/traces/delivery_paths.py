@@ -1,7 +1,7 @@
-"""Deliveries: how far they came and how long they took, exactly.
+"""The hops and delays of deliveries, exactly.
 
-Delays are folded into how many deliveries took how many microseconds, so that percentiles are
-those of all deliveries, not estimates, and the same in every run.
+Delays are counted by microsecond, so percentiles are those of all deliveries, not estimates, and
+the same every time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MILLISECOND: Final = 1_000
 
 
 def hop_counts(tallies: DataFrame) -> DataFrame:
-    """How many deliveries crossed how many links, and what share so many or fewer."""
+    """Deliveries by the number of links they crossed, and the cumulative share."""
     run = Window.partitionBy("run")
     so_far = run.orderBy("hop").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
@@ -34,7 +34,7 @@ def hop_counts(tallies: DataFrame) -> DataFrame:
 
 
 def delays(trace: DataFrame) -> DataFrame:
-    """How many deliveries took how long."""
+    """Deliveries by their delay in microseconds."""
     return (
         trace.where(is_event(Event.DELIVERED))
         .groupBy("run", (F.col("t_us") - F.col("t_pub_us")).alias("delay_us"))
@@ -46,7 +46,7 @@ def delays(trace: DataFrame) -> DataFrame:
 def delay_summary(delays: DataFrame) -> DataFrame:
     """Mean, percentiles and maximum of each run's delays.
 
-    A percentile is the shortest delay that so many per cent of the deliveries did not exceed.
+    A percentile is the shortest delay that this share of the deliveries did not exceed.
     """
     run = Window.partitionBy("run")
     so_far = run.orderBy("delay_us").rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -1,4 +1,4 @@
-"""Sizes: what waited in queues and stood in tables, over time.
+"""The sizes of queues and tables over time.
 
 Brokers are sampled at their own times. Time is cut into intervals, and of each broker the last
 sample of an interval counts. A sample without a link is of the whole broker; only where there is
@@ -46,7 +46,7 @@ def sizes_over_time(trace: DataFrame, every_s: float = EVERY_S) -> DataFrame:
 
 
 def _last(samples: DataFrame) -> DataFrame:
-    """Of each queue and table the last sample in an interval."""
+    """The last sample of each queue and table in an interval."""
     return samples.groupBy(*_KEYS, "broker", "link").agg(
         F.max_by("count", "t_us").alias("count"),
         F.max_by("size_bytes", "t_us").alias("size_bytes"),
@@ -54,7 +54,7 @@ def _last(samples: DataFrame) -> DataFrame:
 
 
 def _of_brokers(samples: DataFrame) -> DataFrame:
-    """One row a broker, with the size of the whole, or of its links together."""
+    """One row for each broker, with the size of the whole, or the sum over its links."""
     is_whole = F.col("link").isNull()
     return samples.groupBy(*_KEYS, "broker").agg(
         *(

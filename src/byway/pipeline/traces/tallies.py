@@ -1,8 +1,8 @@
-"""Tallies: a trace folded once into counts, small enough to be asked again and again.
+"""Tallies: a trace aggregated once into counts, small enough to be queried many times.
 
-It decides what is told apart: for each run, broker and event the neighbour, the kind, the hop, and
-whether a publication matched and went on. Which of these counts mean what is said elsewhere.
-Samples of queues and tables are left out; they are not counted but looked at.
+It decides the keys: run, broker, event, neighbour, kind, hop, and whether a publication matched and
+was passed on; and what rows with certain keys mean. Samples of queues and tables are left out,
+because they are values, not events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SAMPLES: Final = (int(Event.QUEUE_SAMPLED), int(Event.TABLE_SAMPLED))
 
 
 def tallies(trace: DataFrame) -> DataFrame:
-    """Rows, entries and bytes by `KEYS`, and when the first and the last of these rows happened."""
+    """Rows, entries and bytes by `KEYS`, with the times of the first and the last row."""
     return (
         trace.where(~F.col("event").isin(*_SAMPLES))
         .select(
@@ -39,41 +39,41 @@ def tallies(trace: DataFrame) -> DataFrame:
     )
 
 
-# --- what rows tell ---------------------------------------------------------------------------
+# --- what rows mean ---------------------------------------------------------------------------
 
 
 def is_event(*events: Event) -> Column:
-    """The row tells one of these events."""
+    """Whether a row is one of these events."""
     return F.col("event").isin(*map(int, events))
 
 
 HANDLED: Final = (Event.PUBLISHED, Event.RECEIVED)
-"""A broker matched a publication."""
+"""Events at which a broker matched a publication."""
 SENT: Final = (Event.FORWARDED, Event.CONTROL_SENT)
-"""A broker sent something to another."""
+"""Events at which a broker sent a message to another."""
 
 
 def is_matched() -> Column:
-    """A publication matched for a local client."""
+    """Whether a publication matched a subscription of a local client."""
     return is_event(*HANDLED) & F.col("is_matched")
 
 
 def is_pure_forwarder() -> Column:
-    """A publication came from a neighbour and matched for no local client. A home broker is none:
-    it has the publication anyway."""
+    """Whether a publication came from a neighbour and matched no local client. A home broker is no
+    pure forwarder: it has the publication anyway."""
     return is_event(Event.RECEIVED) & ~F.col("is_matched")
 
 
 def is_false_positive() -> Column:
-    """A publication came from a neighbour, and nobody wants it here or beyond."""
+    """Whether a publication came from a neighbour, and nobody wants it here or beyond."""
     return is_event(Event.RECEIVED) & ~F.col("is_matched") & ~F.col("is_passed_on")
 
 
 def is_duplicate() -> Column:
-    """A publication was refused because the broker had it already."""
+    """Whether a publication was refused because the broker had it already."""
     return is_event(Event.DROPPED) & (F.col("kind") == DropReason.DUPLICATE.value)
 
 
 def total(of: str, where: Column) -> Column:
-    """The sum of a tally over the rows where something holds, 0 where it never does."""
+    """The sum of a tally over the rows where `where` holds; 0 if there are none."""
     return F.coalesce(F.sum(F.when(where, F.col(of))), F.lit(0))

@@ -1,4 +1,4 @@
-"""The summary: one row a run, in the words of the simulator's own."""
+"""The summary of a trace: one row for each run, with the names of the simulator's own summary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from byway.pipeline.traces.tallies import (
 
 
 def summary(tallies: DataFrame, delays: DataFrame) -> DataFrame:
-    """What every run was like."""
+    """The summary of every run."""
     handled = F.col("matched_brokers") + F.col("pure_forwarders")
     reached = F.col("publications") + F.col("publication_hops")
     messages = F.col("publications_sent") + F.col("control_messages")

@@ -1,6 +1,6 @@
-"""Delivery trees: the way of each publication from its home broker to whoever wants it.
+"""Delivery trees: the path of each publication from its home broker to its subscribers.
 
-`trees` is one row a publication, `edges` one row a step of the way.
+`trees` has one row for each publication, `edges` one row for each link it crossed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _OF_PUBLICATIONS: Final = (*HANDLED, Event.DELIVERED, Event.DROPPED)
 
 
 def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
-    """What became of each publication that a broker handled; one that was refused has no tree.
+    """The tree of each publication that a broker handled; one that was refused has none.
 
-    Spark folds numbers in place but sorts for text: home brokers go through it as hashes, and the
-    tallies, which have all brokers, tell their names again.
+    Spark aggregates numbers in place but sorts for text: home brokers are aggregated as hashes, and
+    their names come from the tallies, which have all brokers.
     """
     delay_us = F.col("t_us") - F.col("t_pub_us")
     homes = tallies.where(is_event(Event.PUBLISHED)).select(
@@ -61,6 +61,6 @@ def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
 
 
 def edges(trace: DataFrame) -> DataFrame:
-    """The links that publications came over, from the broker above to the one below."""
+    """The links that publications crossed, from parent to child."""
     received = trace.where(is_event(Event.RECEIVED))
     return received.withColumn("parent", F.col("link")).select(*EDGES.names)

@@ -1,6 +1,6 @@
-"""Workloads at any size: subscriptions, publications and schedules as tables.
+"""Generates workloads of any size: subscriptions, publications and schedules as tables.
 
-`kinds` names them and checks what is asked for, `columns` turns chunks into rows, `generate` lets
+`kinds` names them and checks requests, `workload_columns` turns chunks into rows, `generate` has
 workers write the files.
 """
 

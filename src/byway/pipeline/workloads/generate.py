@@ -1,4 +1,4 @@
-"""Generating: workers write the files of a workload, each file a range of rows that never varies.
+"""Generates a workload: workers write its files, each a fixed range of rows.
 
 The range of a file is fixed by its number, and a chunk by its own: so the bytes are the same
 however many cores there are and in whatever order files are made.
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
 FILE_CHUNKS: Final = 64
 FILE_ROWS: Final = FILE_CHUNKS * Generator.ROWS
 GROUP_ROWS: Final = FILE_ROWS // 4
-"""Of a row group: what a task can read by itself."""
+"""Rows of a row group, which is what a task can read by itself."""
 _TABLES: Final = {table.name: table for table in (SUBSCRIPTIONS, PUBLICATIONS, SCHEDULE)}
 
 
 class WorkloadPiece(msgspec.Struct, frozen=True):
-    """One file of one table."""
+    """A task: one file of one table."""
 
     table: str
     number: int
     path: str
 
 
-class Written(msgspec.Struct, frozen=True):
-    """What came of it."""
+class WrittenFile(msgspec.Struct, frozen=True):
+    """The table of a file, and its number of rows."""
 
     table: str
     rows: int
 
 
 class TableFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the description says of a table."""
+    """The facts about a table in the description of a workload."""
 
     version: int
     rows: int
@@ -63,7 +63,7 @@ class TableFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a directory with a workload; all that is needed to make it again."""
+    """Describes the workload in a directory, with all that is needed to make it again."""
 
     kind: str
     seed: int
@@ -86,11 +86,11 @@ def generate(
         }
         pieces = list(pieces_of(request, places))
 
-        def look() -> None:
+        def poll() -> None:
             if progress is not None:
                 progress(sum(Path(piece.path).exists() for piece in pieces))
 
-        written = run_job(spark, partial(write_piece, request), pieces, Written, look)
+        written = run_job(spark, partial(write_piece, request), pieces, WrittenFile, poll)
     if SCHEDULE not in tables and (directory / DESCRIPTION).exists():
         shutil.rmtree(directory / SCHEDULE.name, ignore_errors=True)  # of another workload
     for table in (SUBSCRIPTIONS, PUBLICATIONS):
@@ -102,26 +102,26 @@ def generate(
 
 
 def tables_of(request: WorkloadRequest) -> list[TableSchema]:
-    """The tables that the workload has."""
+    """The tables of a workload."""
     has_schedule = request.generator.schedule(0) is not None
     return [SUBSCRIPTIONS, PUBLICATIONS, *([SCHEDULE] if has_schedule else [])]
 
 
 def files_of(request: WorkloadRequest) -> int:
-    """How many files the workload has."""
+    """Number of files of a workload."""
     return len(list(pieces_of(request, {table.name: Path() for table in tables_of(request)})))
 
 
 def pieces_of(request: WorkloadRequest, places: dict[str, Path]) -> Iterator[WorkloadPiece]:
-    """All files of all tables; at least one each."""
+    """The tasks for all files of all tables; a table has at least one file."""
     for table, place in places.items():
         rows = request.publications if table == PUBLICATIONS.name else request.subscriptions
         for number in range(max(1, -(-rows // FILE_ROWS))):
             yield WorkloadPiece(table, number, str(place / f"part-{number:05}{SUFFIX}"))
 
 
-def write_piece(request: WorkloadRequest, piece: WorkloadPiece) -> Written:
-    """Runs in a worker: write one file."""
+def write_piece(request: WorkloadRequest, piece: WorkloadPiece) -> WrittenFile:
+    """Run in a worker: write one file of a table."""
     import pyarrow as pa
 
     table = _TABLES[piece.table]
@@ -135,11 +135,11 @@ def write_piece(request: WorkloadRequest, piece: WorkloadPiece) -> Written:
     with ParquetFile(Path(piece.path), rows.schema) as file:
         for start in range(0, max(1, rows.num_rows), GROUP_ROWS):
             file.write(rows.slice(start, GROUP_ROWS))
-    return Written(piece.table, rows.num_rows)
+    return WrittenFile(piece.table, rows.num_rows)
 
 
 def _rows_of(generator: Generator, table: TableSchema, chunk: int, total: int) -> Any:
-    """The rows of one chunk, as far as the table has so many."""
+    """The rows of one chunk, cut at the end of the table."""
     from byway.pipeline.workloads import workload_columns as columns
 
     start = chunk * generator.ROWS
@@ -162,7 +162,7 @@ def _rows_of(generator: Generator, table: TableSchema, chunk: int, total: int) -
 
 
 def _described(
-    request: WorkloadRequest, tables: list[TableSchema], written: list[Written]
+    request: WorkloadRequest, tables: list[TableSchema], written: list[WrittenFile]
 ) -> Description:
     parameters: dict[str, Any] = msgspec.to_builtins(request.generator)
     generator = parameters.pop("type")

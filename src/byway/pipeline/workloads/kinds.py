@@ -1,4 +1,4 @@
-"""Kinds: the workloads that can be asked for by name, and what is asked of one.
+"""Kinds: the workloads that have names, and checked requests for them.
 
 It decides which generator a name stands for and how many rows there are; how a generator makes them
 is decided in `byway.workload`.
@@ -58,7 +58,7 @@ KINDS: Final[dict[str, WorkloadKind]] = {
 
 
 class WorkloadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload of so many rows."""
+    """A request for a workload, with its numbers of rows."""
 
     kind: str
     generator: Workload
@@ -73,9 +73,9 @@ def request_of(
     seed: int = 0,
     settings: Sequence[str] = (),
 ) -> WorkloadRequest:
-    """What is asked for, checked; `settings` are `key=value`, for parameters of the generator.
+    """A checked request; `settings` are `key=value`, for parameters of the generator.
 
-    Raises `WorkloadRequestError` with what is at fault.
+    Raises `WorkloadRequestError` with the option at fault.
     """
     if kind not in KINDS:
         near = get_close_matches(kind, KINDS, n=1)

@@ -1,4 +1,4 @@
-"""Columns: chunks of a workload as rows of the tables `subscriptions`, `publications`, `schedule`.
+"""Turns chunks of a workload into rows of its tables: subscriptions, publications, schedule.
 
 Whole chunks at a time; no filter or publication becomes a Python object on the way.
 """
@@ -36,7 +36,7 @@ def subscription_rows(first: int, chunk: FilterChunk, brokers: Any) -> Any:
 
 
 def publication_rows(first: int, chunk: PublicationChunk, brokers: Any) -> Any:
-    """A table of the chunk's publications."""
+    """A table of the chunk's publications, numbered from `first`; `brokers`: one each, or null."""
     ids = pa.array(np.arange(first, first + len(chunk)))
     names, strings = _array(chunk.names), _array(chunk.strings)
     maps = []
@@ -56,7 +56,7 @@ def publication_rows(first: int, chunk: PublicationChunk, brokers: Any) -> Any:
 
 
 def schedule_rows(chunk: ScheduleChunk, names: tuple[str, ...]) -> Any:
-    """A table of what the chunk's subscriptions do."""
+    """A table of where and when the chunk's subscriptions join and leave."""
     columns = [
         pa.array(chunk.times_us),
         pa.array(chunk.rows),
@@ -67,14 +67,14 @@ def schedule_rows(chunk: ScheduleChunk, names: tuple[str, ...]) -> Any:
 
 
 def broker_column(numbers: Array | None, names: tuple[str, ...], rows: int = 0) -> Any:
-    """Brokers by name; null where there is none, or in all of so many rows."""
+    """The names of brokers; null where there is none. Without `numbers`, `rows` nulls."""
     if numbers is None:
         return pa.nulls(rows, pa.string())
     return _array(names).take(pa.array(numbers, mask=numbers == NOWHERE))
 
 
 def _map(offsets: Array, mask: Array, keys: Any, values: Any) -> Any:
-    """Of the entries that `mask` chooses, in rows that begin at `offsets` before the choice."""
+    """A map column of the entries that `mask` chooses, where rows begin at `offsets` of all."""
     chosen = np.concatenate([[0], np.cumsum(mask)])[offsets].astype(np.int32)
     return pa.MapArray.from_arrays(pa.array(chosen), keys, values)
 
@@ -83,7 +83,7 @@ def _map(offsets: Array, mask: Array, keys: Any, values: Any) -> Any:
 
 
 def filter_texts(chunk: FilterChunk) -> Any:
-    """The same as `chunk.texts()`, as an Arrow array."""
+    """The filter texts of a chunk, equal to `chunk.texts()`, as an Arrow array."""
     empty = (chunk.operators == Operator.BETWEEN) & (chunk.numbers == chunk.highs)
     operators = np.where(empty, np.uint8(Operator.EQUAL), chunk.operators)
     names = _name_texts(chunk.names).take(pa.array(chunk.name_ids))
@@ -108,7 +108,7 @@ def _value_texts(chunk: FilterChunk) -> Any:
 
 
 def number_texts(numbers: FloatArray) -> Any:
-    """As filters write numbers: integral ones as integers."""
+    """Numbers as filters write them: integral ones as integers."""
     whole = numbers == np.floor(numbers)
     integers = pc.cast(pa.array(np.where(whole, numbers, 0.0).astype(np.int64)), pa.string())
     if whole.all():

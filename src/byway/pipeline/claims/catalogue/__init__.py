@@ -1,4 +1,4 @@
-"""The claims, a file each; a file that is added here is found by its name.
+"""The claims, one file each; a file that is added here is found by its name.
 
 Published numbers, setups and assumptions are in those files and nowhere else.
 """
@@ -19,4 +19,4 @@ def _found() -> dict[str, Claim]:
 
 
 CLAIMS: Final = _found()
-"""By id."""
+"""All claims by id."""

@@ -10,12 +10,12 @@ _BUSY: Final = ("publication", "subscribe", "covering", "packed", "unsubscribe")
 
 
 def fact(path: str) -> str:
-    """A number of `byway simulate --json`."""
+    """The SQL expression for a number of `byway simulate --json`."""
     return f"cast(get_json_object(facts, '$.{path}') AS double)"
 
 
 def policies(*names: str) -> dict[str, Settings]:
-    """Contenders that differ in their covering policy, and are called so."""
+    """Contenders that differ only in their covering policy, by its name."""
     return {name: {"brokers.covering": f'"{name}"'} for name in names}
 
 

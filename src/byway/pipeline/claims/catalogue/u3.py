@@ -1,4 +1,4 @@
-"""U3: tables after the storm, the more is covered the larger the difference (003)."""
+"""U3: tables after the storm, the more is covered the larger the difference."""
 
 from byway.pipeline.claims.catalogue._pruning import (
     CORE_TABLES,
@@ -6,14 +6,16 @@ from byway.pipeline.claims.catalogue._pruning import (
     SMALL_CONTROLLED,
     policies,
 )
-from byway.pipeline.claims.claim import Claim, Growth, Order, Point, Printed, Said
+from byway.pipeline.claims.claim import Claim, Growth, Order, PaperStatement, PaperValue, Point
+from byway.pipeline.papers import Paper
 
 _TABLES = CORE_TABLES.name
 
 CLAIM = Claim(
     id="U3",
     title="The more is covered, the larger active covering's tables get, and incremental's smaller",
-    document="003, section V-A3",
+    paper=Paper.INCREMENTAL,
+    section="section V-A3",
     setup="As U1, with 700, 1,400 and 2,100 of the 80,000 behind each broad one that ends.",
     scenario="pruning/003-controlled",
     contenders=policies("active", "incremental"),
@@ -32,14 +34,14 @@ CLAIM = Claim(
     ),
     axis="the number triggered by each",
     measures=(CORE_TABLES, CORE_TABLES_BEFORE),
-    printed=(
-        Printed(_TABLES, "active", 8_000, "700", "just under 8,000"),
-        Printed(_TABLES, "active", 21_000, "2,100", "> 21,000"),
+    paper_values=(
+        PaperValue(_TABLES, "active", 8_000, "700", "just under 8,000"),
+        PaperValue(_TABLES, "active", 21_000, "2,100", "> 21,000"),
     ),
-    said=(
-        Said(statement=Order(_TABLES, (("incremental",), ("active",)))),
-        Said(statement=Growth(_TABLES, "active", at_least=21 / 8)),
-        Said(statement=Growth(_TABLES, "incremental", at_most=1)),
+    statements=(
+        PaperStatement(statement=Order(_TABLES, (("incremental",), ("active",)))),
+        PaperStatement(statement=Growth(_TABLES, "active", at_least=21 / 8)),
+        PaperStatement(statement=Growth(_TABLES, "incremental", at_most=1)),
     ),
     assumed=(
         "as in U1; all groups have this size, so that there are more where fewer are covered",

@@ -1,4 +1,4 @@
-"""U8: selective pruning stays flat where active covering explodes (004)."""
+"""U8: selective pruning stays flat where active covering explodes."""
 
 from byway.pipeline.claims.catalogue._pruning import (
     CORE_FALSE_POSITIVES,
@@ -9,7 +9,17 @@ from byway.pipeline.claims.catalogue._pruning import (
     SMALL_SELECTIVE,
     policies,
 )
-from byway.pipeline.claims.claim import Bound, Claim, Growth, Order, Point, Printed, Said, Size
+from byway.pipeline.claims.claim import (
+    Bound,
+    Claim,
+    Growth,
+    Order,
+    PaperStatement,
+    PaperValue,
+    Point,
+    Size,
+)
+from byway.pipeline.papers import Paper
 
 _DELAY, _QUEUE, _TABLES = PROBED_DELAY.name, CORE_QUEUE.name, CORE_TABLES.name
 _LOW, _HIGH = "degree 10", "degree 50"
@@ -23,7 +33,8 @@ def _degree(name: str, degree: int) -> Point:
 CLAIM = Claim(
     id="U8",
     title="Selective pruning stays flat where active covering explodes",
-    document="004, sections V-C and V-D",
+    paper=Paper.SELECTIVE,
+    section="sections V-C and V-D",
     setup="As U7, with 100, 200 and 300 unsubscriptions, then with 300 and covering degrees of 10 "
     "and 50 instead of 30; false positives at 300.",
     scenario="pruning/004-default",
@@ -45,30 +56,32 @@ CLAIM = Claim(
     ),
     axis="the number of unsubscriptions, or the covering degree",
     measures=(PROBED_DELAY, CORE_QUEUE, CORE_TABLES, FALSE_POSITIVES, CORE_FALSE_POSITIVES),
-    printed=(
-        Printed(_DELAY, "active", 0.02, "100"),
-        Printed(_DELAY, "active", 1_200, "200", "> 1,200"),
-        Printed(_DELAY, "active", 2_000, "300", "> 2,000, in V-B 4,400"),
-        Printed(_DELAY, "selective", 0.02, "100"),
-        Printed(_QUEUE, "active", 2_300, "300"),
-        Printed(_QUEUE, "selective", 250, _HIGH, "< 250"),
-        Printed(FALSE_POSITIVES.name, "selective", 0.38, "300"),
-        Printed(CORE_FALSE_POSITIVES.name, "selective", 0.01, "300"),
+    paper_values=(
+        PaperValue(_DELAY, "active", 0.02, "100"),
+        PaperValue(_DELAY, "active", 1_200, "200", "> 1,200"),
+        PaperValue(_DELAY, "active", 2_000, "300", "> 2,000, in V-B 4,400"),
+        PaperValue(_DELAY, "selective", 0.02, "100"),
+        PaperValue(_QUEUE, "active", 2_300, "300"),
+        PaperValue(_QUEUE, "selective", 250, _HIGH, "< 250"),
+        PaperValue(FALSE_POSITIVES.name, "selective", 0.38, "300"),
+        PaperValue(CORE_FALSE_POSITIVES.name, "selective", 0.01, "300"),
     ),
-    said=(
+    statements=(
         *(
-            Said(statement=Order(_DELAY, (("selective",), ("active",)), at=point))
+            PaperStatement(statement=Order(_DELAY, (("selective",), ("active",)), at=point))
             for point in ("200", "300", _HIGH)
         ),
-        Said(statement=Growth(_DELAY, "selective", at_most=1.5, end="300")),
-        Said(statement=Growth(_DELAY, "active", at_least=3, end="300")),
-        Said(statement=Growth(_DELAY, "selective", at_most=1.5, start=_LOW)),
-        Said(statement=Growth(_DELAY, "active", at_least=5, start=_LOW)),
-        Said(statement=Growth(_TABLES, "selective", at_most=1, start=_LOW)),
-        Said(statement=Growth(_TABLES, "active", at_least=1, start=_LOW)),
-        Said(statement=Bound(_QUEUE, "selective", at_most=250)),
-        Said(statement=Bound(FALSE_POSITIVES.name, "selective", at_most=0.38, at="300")),
-        Said(statement=Bound(CORE_FALSE_POSITIVES.name, "selective", at_most=0.01, at="300")),
+        PaperStatement(statement=Growth(_DELAY, "selective", at_most=1.5, end="300")),
+        PaperStatement(statement=Growth(_DELAY, "active", at_least=3, end="300")),
+        PaperStatement(statement=Growth(_DELAY, "selective", at_most=1.5, start=_LOW)),
+        PaperStatement(statement=Growth(_DELAY, "active", at_least=5, start=_LOW)),
+        PaperStatement(statement=Growth(_TABLES, "selective", at_most=1, start=_LOW)),
+        PaperStatement(statement=Growth(_TABLES, "active", at_least=1, start=_LOW)),
+        PaperStatement(statement=Bound(_QUEUE, "selective", at_most=250)),
+        PaperStatement(statement=Bound(FALSE_POSITIVES.name, "selective", at_most=0.38, at="300")),
+        PaperStatement(
+            statement=Bound(CORE_FALSE_POSITIVES.name, "selective", at_most=0.01, at="300")
+        ),
     ),
     assumed=(
         "as in U7; unsubscriptions spread over the same 150 s",

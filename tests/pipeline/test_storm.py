@@ -1,4 +1,4 @@
-"""The story of the storm in a small size: exact, told from traces, and on a page of its own."""
+"""The storm in a small size: deliveries are exact, and traces become a page of its own."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 from byway.model.trace_schema import Event
 from byway.pipeline.storm.script import BROAD, POLICIES, Script
-from byway.pipeline.storm.telling import (
+from byway.pipeline.storm.storm_report import report_storm
+from byway.pipeline.storm.time_series import (
     begin_of,
     control_over_time,
     delays_over_time,
     tables_over_time,
-    tell_all,
 )
 from byway.workload import CoveringDegree
 from tests.pipeline.trace_rows import collected, frame, row
@@ -38,20 +38,20 @@ def test_what_ends_is_broad_and_far_away() -> None:
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.timeout(300)
-def test_the_whole_story(tmp_path: Path) -> None:
-    said: list[str] = []
-    told = tell_all(tmp_path, said.append, Script(**SMALL))
-    assert told.is_exact
-    runs = {run["run"]: run for run in told.runs}
+def test_the_whole_storm(tmp_path: Path) -> None:
+    lines: list[str] = []
+    report = report_storm(tmp_path, lines.append, Script(**SMALL))
+    assert report.is_exact
+    runs = {run["run"]: run for run in report.runs}
     assert set(runs) == {f"{how} {policy}" for how in ("live", "simulated") for policy in POLICIES}
     assert {run["publications"] for run in runs.values()} == {120}
     for how in ("live", "simulated"):
         active, selective = (runs[f"{how} {p}"]["stirred"] for p in POLICIES)
         assert selective < 0.5 * active
-    assert said[0].startswith("164 subscriptions at 15 brokers. 4 of them are broad")
-    page = told.page.read_text()
+    assert lines[0].startswith("164 subscriptions at 15 brokers. 4 of them are broad")
+    page = report.page.read_text()
     assert page.count("<svg") == 3
-    assert "Everyone got what it had to" in page
+    assert "Every subscriber received exactly what it should" in page
     assert not re.search(r'(?:href|src)="(?!#)', page), "it opens without a network connection"
 
 

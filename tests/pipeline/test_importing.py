@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
 from byway.pipeline.importing import ImportOptions, Type, plan_load
-from byway.pipeline.importing.loading import ImportPiece, Loaded, load_file
+from byway.pipeline.importing.loading import ImportPiece, LoadResult, load_file
 from byway.pipeline.importing.types import CellError, inferred, value_of
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.table_files import check_file
@@ -47,7 +47,9 @@ class Read:
         plan = plan_load(kind, [file], ImportOptions(**options))
         rows, rejects = file.with_suffix(".rows"), file.with_suffix(".rejects")
         self.plan = plan
-        self.told: Loaded = load_file(plan, ImportPiece(plan.files[0], 1, str(rows), str(rejects)))
+        self.told: LoadResult = load_file(
+            plan, ImportPiece(plan.files[0], 1, str(rows), str(rejects))
+        )
         check_file(PUBLICATIONS if kind == "publications" else SUBSCRIPTIONS, rows)
         check_file(REJECTS, rejects)
         self.rows = pq.read_table(rows).to_pylist()

@@ -170,7 +170,7 @@ def test_row_groups_are_kept_together(tmp_path: Path) -> None:
 # --- without Spark
 
 
-class Matched:
+class MatchResult:
     """The answers to small tables, made in this process, in pieces of so many rows."""
 
     def __init__(
@@ -230,7 +230,7 @@ def test_answers_are_those_of_the_cross_join(
     tmp_path_factory: pytest.TempPathFactory, rows: Publications, wanted: list[Filter], piece: int
 ) -> None:
     place = tmp_path_factory.mktemp("match")
-    Matched(place, rows, [str(filter) for filter in wanted], piece).check(rows, wanted)
+    MatchResult(place, rows, [str(filter) for filter in wanted], piece).check(rows, wanted)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_answers_are_those_of_the_cross_join(
 def test_workloads_are_matched(generator: Generator, tmp_path: Path) -> None:
     wanted = generator.take_filters(400)
     rows = generator.take_publications(60)
-    found = Matched(tmp_path, rows, [str(f) for f in wanted], 25)
+    found = MatchResult(tmp_path, rows, [str(f) for f in wanted], 25)
     found.check(rows, wanted)
     assert found.pairs
 
@@ -252,8 +252,8 @@ def test_parts_are_no_larger_than_the_bound(tmp_path: Path) -> None:
     rows = generator.take_publications(300)
     (tmp_path / "one").mkdir()
     (tmp_path / "many").mkdir()
-    one = Matched(tmp_path / "one", rows, texts, 300)
-    many = Matched(tmp_path / "many", rows, texts, 100, memory=MEMORY_MIN)
+    one = MatchResult(tmp_path / "one", rows, texts, 300)
+    many = MatchResult(tmp_path / "many", rows, texts, 100, memory=MEMORY_MIN)
     assert len(one.parts) == 1
     assert len(many.parts) > 2
     assert max(part.size_bytes for part in many.parts) <= MEMORY_MIN
