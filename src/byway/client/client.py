@@ -70,8 +70,8 @@ class Client:
         self._labels = 0
 
     def __repr__(self) -> str:
-        held = self._conversation.holdings.all.values()
-        subscriptions = sum(holding.is_subscription for holding in held)
+        held = self._conversation.registrations.all.values()
+        subscriptions = sum(registration.is_subscription for registration in held)
         return (
             f"<Client {self.name}, {self._session.describe()}: {subscriptions} subscriptions, "
             f"{len(held) - subscriptions} advertisements, "
@@ -93,7 +93,7 @@ class Client:
         """How it stands, in numbers."""
         session, publications = self._session, self._publications
         deliveries = self._conversation.deliveries
-        holdings = self._conversation.holdings.all.values()
+        registrations = self._conversation.registrations.all.values()
         return ClientStatus(
             state=session.state,
             reason=session.reason,
@@ -109,7 +109,7 @@ class Client:
             received=deliveries.events,
             duplicates=deliveries.duplicates,
             lost=deliveries.lost,
-            pending=sum(h.pending for h in holdings if isinstance(h, Subscription)),
+            pending=sum(h.pending for h in registrations if isinstance(h, Subscription)),
         )
 
     async def broker_status(self, timeout: float | None = None) -> BrokerStatus:
@@ -159,7 +159,7 @@ class Client:
         self, attributes: Mapping[str, Value], data: Data = b"", *, timeout: float | None = None
     ) -> Receipt:
         """Publish, and wait until the broker has it. Raises `RefusedError` if it does not take it,
-        `NotAcceptedError` if it is not heard of in time: then it may still be published."""
+        `NotAcceptedError` if it is not report of in time: then it may still be published."""
         body = encode_body(attributes, data)
         await self._publications.until_room(timeout)
         receipt = self._publications.add(body)

@@ -82,7 +82,7 @@ class MeasuringError(BywayError):
     """Nothing could be measured."""
 
 
-class Heard(msgspec.Struct, frozen=True):
+class SubscriberReport(msgspec.Struct, frozen=True):
     """What the subscriber got. Times are of the monotonic clock."""
 
     received: int
@@ -100,15 +100,15 @@ def measure(plan: LoadTestPlan) -> Measured:
     subscriber.start()
     theirs.close()
     try:
-        _hear(ours, START_S)
+        _receive(ours, START_S)
         bodies = _publications(plan.content, run)
         started_ns = asyncio.run(_publish(plan, bodies))
-        heard = msgspec.msgpack.decode(_hear(ours, plan.patience_s * 2), type=Heard)
+        report = msgspec.msgpack.decode(_receive(ours, plan.patience_s * 2), type=SubscriberReport)
     finally:
         subscriber.terminate()
         subscriber.join()
         ours.close()
-    seconds = max(heard.last_ns - started_ns, 1) / 1e9
+    seconds = max(report.last_ns - started_ns, 1) / 1e9
     sizes = [len(encode_body(attributes, bytes(_STAMP_BYTES))) for attributes in bodies]
     return Measured(
         publications=plan.publications,
@@ -116,15 +116,15 @@ def measure(plan: LoadTestPlan) -> Measured:
         body_bytes=round(sum(sizes) / len(sizes)),
         window=plan.window,
         rate=plan.rate,
-        received=heard.received,
-        hops=heard.hops,
+        received=report.received,
+        hops=report.hops,
         seconds=seconds,
-        per_second=heard.received / seconds,
-        latency_ms=heard.latency_ms,
+        per_second=report.received / seconds,
+        latency_ms=report.latency_ms,
     )
 
 
-def _hear(connection: Connection, seconds: float) -> bytes:
+def _receive(connection: Connection, seconds: float) -> bytes:
     """What the subscriber says next."""
     try:
         if connection.poll(seconds):
@@ -211,7 +211,7 @@ async def _subscribe(connection: Connection, plan: LoadTestPlan, run: str) -> No
                 received += 1
             hops = events[-1].hops
         latency = _latency(latencies[:received] / 1e6)
-        connection.send(msgspec.msgpack.encode(Heard(received, hops, last_ns, latency)))
+        connection.send(msgspec.msgpack.encode(SubscriberReport(received, hops, last_ns, latency)))
 
 
 def _latency(milliseconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Latency | None:
