@@ -452,7 +452,7 @@ async def test_draining_waits_for_every_copy_and_takes_everything_back() -> None
         receipts = [client.publish_nowait({"x": x}) for x in range(500)]
         draining = asyncio.create_task(client.drain())
         await asyncio.sleep(0)
-        with pytest.raises(byway.ClosedError, match="it drains"):
+        with pytest.raises(byway.ClosedError, match="it is draining"):
             client.publish_nowait({"x": 1})
         await draining
         assert receipts[-1].is_confirmed
