@@ -158,8 +158,8 @@ class Client:
     async def publish(
         self, attributes: Mapping[str, Value], data: Data = b"", *, timeout: float | None = None
     ) -> Receipt:
-        """Publish, and wait until the broker has it. Raises `RefusedError` if it does not take it,
-        `NotAcceptedError` if it is not report of in time: then it may still be published."""
+        """Publish, and wait until the broker has accepted it. Raises `RefusedError`, or
+        `NotAcceptedError` if there is no answer in time: it may still be published then."""
         body = encode_body(attributes, data)
         await self._publications.until_room(timeout)
         receipt = self._publications.add(body)

@@ -187,7 +187,7 @@ def _stamp(at_ns: int) -> bytes:
 
 
 def _subscriber(connection: Connection, plan: LoadTestPlan, run: str) -> None:
-    """The subscriber process: it sends `ready`, then its report; or a text that says what failed."""
+    """The subscriber process: sends `ready`, then its report; or a text that says what failed."""
     try:
         asyncio.run(_subscribe(connection, plan, run))
     except ClientError as error:
