@@ -136,7 +136,7 @@ class OperatorCommands:
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
         report = _dropped_with(server, name)
-        server.forget(name)
+        server.neighbour_links.forget(name)
         log.warning("%s is forgotten: %s", name, _in_words(report))
         return report
 
@@ -183,7 +183,7 @@ class OperatorCommands:
         )
         log.warning("it leaves for good%s", f", and parts from {neighbour}" if neighbour else "")
         if neighbour:
-            confirmed = await server.part_for_good(neighbour, CONFIRM_S)
+            confirmed = await server.disconnect_for_good(neighbour, CONFIRM_S)
             report = msgspec.structs.replace(report, confirmed=confirmed)
         self._end()
         return report

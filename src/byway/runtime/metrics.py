@@ -96,7 +96,7 @@ class BrokerCollector(Collector):
         forwarded = CounterMetricFamily(
             "byway_messages_forwarded", "Messages sent to neighbours.", labels=["link", "kind"]
         )
-        for (link, kind), count in sorted(self._server.sent.items()):
+        for (link, kind), count in sorted(self._server.neighbour_links.sent.items()):
             forwarded.add_metric([link, kind], count)
         yield forwarded
 
@@ -177,7 +177,7 @@ class BrokerCollector(Collector):
         )
         connections.add_metric(["broker"], sum(link.was_up for link in server.links.values()))
         connections.add_metric(["client"], len(server.clients))
-        connections.add_metric(["unknown"], len(server.strangers))
+        connections.add_metric(["unknown"], len(server.unidentified))
         yield connections
         sessions = server.broker.clients.all.values()
         away = sum(not client.attached for client in sessions)
@@ -215,7 +215,7 @@ class BrokerCollector(Collector):
         lost = CounterMetricFamily(
             "byway_slow_client_drops", "Deliveries that a slow client lost.", labels=["client"]
         )
-        for name, count in sorted(self._server.slow_drops.items()):
+        for name, count in sorted(self._server.client_connections.slow_drops.items()):
             lost.add_metric([name], count)
         yield lost
 
