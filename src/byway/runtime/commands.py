@@ -17,7 +17,7 @@ import msgspec
 
 from byway.model.errors import BywayError, StorageError
 from byway.model.messages import DATA, Publish
-from byway.runtime.operations import Answer, Commands, Facts, said, told
+from byway.runtime.operations import Answer, Commands, Facts, json_answer, text_answer
 from byway.runtime.server import BrokerServer
 
 log = logging.getLogger("byway.commands")
@@ -112,9 +112,9 @@ class OperatorCommands:
                     raise CommandError(HTTPStatus.SERVICE_UNAVAILABLE, "the broker is starting")
                 if server.stopping:
                     raise CommandError(HTTPStatus.SERVICE_UNAVAILABLE, "the broker stops")
-                return told(HTTPStatus.OK, await command(server, facts))
+                return json_answer(HTTPStatus.OK, await command(server, facts))
             except CommandError as error:
-                return said(error.status, error.reason)
+                return text_answer(error.status, error.reason)
 
         return answer
 

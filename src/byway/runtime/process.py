@@ -27,7 +27,7 @@ from byway.runtime import logs
 from byway.runtime.commands import OperatorCommands
 from byway.runtime.config_sources import Reading, SettingsError, changed_keys
 from byway.runtime.metrics import Metrics
-from byway.runtime.operations import Answer, Operations, said
+from byway.runtime.operations import Answer, Operations, text_answer
 from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
@@ -233,22 +233,22 @@ class BrokerProcess:
 
     def _tell_metrics(self) -> Answer:
         if self._metrics is None:
-            return said(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
+            return text_answer(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
         return Answer(HTTPStatus.OK, self._metrics.text(), CONTENT_TYPE_LATEST)
 
     def _tell_health(self) -> Answer:
         errors = 0 if self._metrics is None else self._metrics.errors
         if errors:
             reason = f"{errors} faults of this program, see the log; a restart is due"
-            return said(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
-        return said(HTTPStatus.OK, "alive")
+            return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+        return text_answer(HTTPStatus.OK, "alive")
 
     def _tell_ready(self) -> Answer:
         if self._server is None or self._server.address is None:
-            return said(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
+            return text_answer(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
         if self._server.stopping:
-            return said(HTTPStatus.SERVICE_UNAVAILABLE, "stopping")
-        return said(HTTPStatus.OK, "ready")
+            return text_answer(HTTPStatus.SERVICE_UNAVAILABLE, "stopping")
+        return text_answer(HTTPStatus.OK, "ready")
 
     # --- the end -------------------------------------------------------------------------------
 
