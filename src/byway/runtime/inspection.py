@@ -75,7 +75,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
     broker = server.broker
     statistics = broker.policy.statistics
     preserved, mergers = placeholders(broker)
-    aside = server.driver.aside
+    files = server.driver.set_aside
     unsettled, entries = unsettled_entries(broker)
     return BrokerStatus(
         broker=broker.name,
@@ -99,13 +99,13 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         unsettled_entries=entries,
         held=broker.clients.held,
         placeholders=[_stand_in(entry) for entry in islice(broker.preserved, STAND_INS_MAX)],
-        set_aside=0 if aside is None else len(aside.waiting),
-        inputs_set_aside=[] if aside is None else _set_aside(aside),
+        set_aside=0 if files is None else len(files.waiting),
+        inputs_set_aside=[] if files is None else _set_aside(files),
     )
 
 
-def _set_aside(aside: SetAsideFiles) -> list[SetAsideStatus]:
-    barred = {entry.digest for entry in aside.barred.values()}
+def _set_aside(files: SetAsideFiles) -> list[SetAsideStatus]:
+    barred = {entry.digest for entry in files.barred.values()}
     return [
         SetAsideStatus(
             digest=entry.digest,
@@ -115,7 +115,7 @@ def _set_aside(aside: SetAsideFiles) -> list[SetAsideStatus]:
             at_us=entry.at_us,
             barred=entry.digest in barred,
         )
-        for entry in aside.waiting[:SET_ASIDE_MAX]
+        for entry in files.waiting[:SET_ASIDE_MAX]
     ]
 
 

@@ -236,13 +236,13 @@ class StorageCollector(Collector):
         yield _counter("byway_snapshots", "Snapshots taken by this process.", storage.snapshots)
         restarts = "Times a broker has gone on from this directory."
         yield _counter("byway_restarts", restarts, storage.starts - 1)
-        aside = storage.aside
+        files = storage.set_aside
         words = "Inputs that could not be handled and wait for an operator."
-        yield _gauge("byway_set_aside", words, len(aside.waiting))
+        yield _gauge("byway_set_aside", words, len(files.waiting))
         words = "Inputs that could not be handled and were set aside."
-        yield _counter("byway_inputs_set_aside", words, aside.total)
+        yield _counter("byway_inputs_set_aside", words, files.total)
         words = "Times that one came again and was refused."
-        yield _counter("byway_inputs_refused", words, aside.refused)
+        yield _counter("byway_inputs_refused", words, files.refused)
 
 
 class ErrorCollector(Collector):

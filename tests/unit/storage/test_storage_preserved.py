@@ -205,7 +205,9 @@ def test_policies_that_may_follow_one_another(tmp_path, before, after):
         assert second.broker.policy.name == after
         second.storage.abandon()
         return
-    words = f"was made with covering = {before!r} and cannot go on with {after!r}: keep the setting"
+    words = (
+        f"was made with covering = {before!r} and cannot be used with {after!r}: keep the setting"
+    )
     with pytest.raises(StorageError, match=words):
         KeptLone(tmp_path, BrokerConfig(covering=after))
 
@@ -221,9 +223,9 @@ def test_what_is_preserved_needs_a_policy_that_knows_of_it(kept, after):
         lone.wake()
         assert lone.preserved() == {}  # it was retired
         return
-    words = "cannot go on with 'none': keep the setting"
+    words = "cannot be used with 'none': keep the setting"
     if after != "none":
-        words = f"cannot go on with '{after}' while 1 subscriptions are preserved: let it retire"
+        words = f"cannot be used with '{after}' while 1 subscriptions are preserved: let it retire"
     with pytest.raises(StorageError, match=words):
         kept(config)
     assert kept().preserved() == {"A": 1}  # a refusal changes nothing
@@ -235,5 +237,5 @@ def test_mergers_need_the_policy_that_made_them(kept):
     lone.begin("q = 1 AND p > 0 AND p < 5", "q = 1 AND p >= 5 AND p < 9")
     lone.wake()
     other = msgspec.structs.replace(config, covering="packing")
-    with pytest.raises(StorageError, match="'packing' while 1 mergers stand for others"):
+    with pytest.raises(StorageError, match="'packing' while 1 mergers are in use"):
         kept(other)
