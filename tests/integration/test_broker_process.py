@@ -127,14 +127,15 @@ def drains_before_it_stops(
 
 
 def test_without_data(tmp_path: Path) -> None:
-    """It says that it keeps nothing, reloads its file, and has forgotten when it is back."""
+    """It says that it is in memory only, reloads its file, and has no state after a restart."""
     file = tmp_path / "broker.toml"
     text = 'id = "B1"\nlisten = "127.0.0.1:0"\n[limits]\nclients = 10\n'
     file.write_text(text)
     with brokers() as started:
         broker = started.start("--config", str(file), "--http", "127.0.0.1:0").ready()
         assert broker.promise == (
-            "keeps nothing: without --data a crash loses sessions and what was not passed on"
+            "in memory only: sessions and undelivered messages are lost in a crash "
+            "(use --data DIR to keep them)"
         )
         assert broker.get("/readyz") == (200, "ready\n")
         client = started.client(broker, "c", SESSION_US)
@@ -299,11 +300,11 @@ def test_a_journal_of_another_version_needs_a_word(tmp_path: Path) -> None:
         broker.signal(signal.SIGTERM)
         assert broker.wait() == 0
         broker = started.start(*arguments).ready()
-        broker.logged("it goes on where it stopped")
+        broker.logged("resumed after a clean stop")
 
 
 def test_a_directory_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a cake\n")
     done = byway("--id", "B1", "--listen", "127.0.0.1:0", "--data", str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith(f"critical {tmp_path}/state: is no state of a byway broker\n")
+    assert done.stderr.endswith(f"critical {tmp_path}/state: is not a state of a byway broker\n")

@@ -195,7 +195,7 @@ def test_at_most_64_sets_of_attributes_are_announced(pair: Pair) -> None:
         (("bench", "--broker", "nonsense"), 2, "expected byway://host:port"),
         (("sub", "--broker", "HUB", "price >"), 2, "at character 8"),
         (("pub", "--broker", "HUB", "--advertise", "price >", "{}"), 2, "at character 8"),
-        (("pub", "--broker", "HUB", "{}", "{"), 2, "line 2: no JSON"),
+        (("pub", "--broker", "HUB", "{}", "{"), 2, "line 2: not JSON"),
     ],
 )
 def test_what_cannot_be_done_is_told(

@@ -433,6 +433,6 @@ def test_connections_of_nobody_are_bounded_and_others_still_come_in(
 ) -> None:
     silent = [connected(broker) for _ in range(40)]
     is_served(started, broker, "after-silent")
-    assert reason_of(silent[0]) == "16 others have not said who they are yet"
+    assert reason_of(silent[0]) == "16 other connections have not said who they are"
     for peer in silent:
         peer.close()

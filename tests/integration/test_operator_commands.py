@@ -307,7 +307,7 @@ async def outlive(
         await publisher.publish_all({"n": n} for n in range(100, 300))
         with pytest.raises(byway.NotConfirmedError):
             await publisher.confirmed(timeout=2.0)
-        assert "it was here before, without its last state: it waits for mid" in hub.log
+        assert "the broker restarts without its last state: it waits for mid" in hub.log
         await until(lambda: "waits for the tables of mid" in hub.log, WAIT_S)
         status = await publisher.broker_status()
         assert (status.restarting, [m.broker for m in status.missing]) == (True, ["mid"])

@@ -138,7 +138,7 @@ def test_a_process_ends_at_a_failed_assertion(tmp_path: Path, keeps: bool) -> No
         client.is_told(PublicationsConfirmed(1))
         client.ask(PublishRequest(2, FAILS))
         assert broker.wait() == 1
-        why = "at the next start" if keeps else "without --data there is nothing to go back to"
+        why = "at the next start" if keeps else "without --data the broker cannot be rebuilt"
         assert why in broker.log
         if keeps:
             broker = started.again(broker).ready()

@@ -8,6 +8,7 @@ from byway import BywayError, ClosedError, LocalOverlay, NotToldError
 from byway.core.broker_config import BrokerConfig
 from byway.model.errors import FrameError
 from byway.model.status import BrokerStatus, decode_status, encode_status
+from byway.runtime import inspection
 from tests.integration.loops import in_loop, until
 
 pytestmark = pytest.mark.integration
@@ -58,9 +59,10 @@ async def test_load_exchange_shows_brokers_behind() -> None:
 @in_loop
 async def test_many_ask_at_once_and_the_broker_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with LocalOverlay() as net:
-        server = net.brokers["B1"]
-        looks, tell = [], server._tell_status
-        monkeypatch.setattr(server, "_tell_status", lambda: (looks.append(1), tell()))
+        looks, status_of = [], inspection.status_of
+        monkeypatch.setattr(
+            inspection, "status_of", lambda server: (looks.append(1), status_of(server))[1]
+        )
         clients = [await net.connect() for _ in range(5)]
         told = await asyncio.gather(*(c.broker_status() for c in clients for _ in range(20)))
         assert {status.clients for status in told} == {5}

@@ -4,8 +4,8 @@
         with client.subscribe("price > 18") as subscription:
             for event in subscription: ...
 
-Each client runs the asyncio one in a thread of its own, which answers the broker whatever the
-program does. Nothing is decided here.
+Each client runs the asyncio client in a thread of its own, which answers the broker while the
+program is busy. Every call is passed on to that client; this file decides nothing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from byway.model.status import BrokerStatus
 from byway.model.values import Value
 
 TOGETHER: Final = 256
-"""Events and publications that change threads at once."""
+"""Events and publications passed between threads in one call."""
 
 
 class Receipt:
-    """One publication: whether the broker has it, and whether every copy has arrived."""
+    """The state of one publication: accepted by the broker, confirmed at every receiver."""
 
     def __init__(self, thread: LoopThread, receipt: AsyncReceipt) -> None:
         self._thread = thread
@@ -44,30 +44,30 @@ class Receipt:
 
     @property
     def number(self) -> int:
-        """Of the publication, counted from 1 by its client."""
+        """Number of the publication, counted from 1 by its client."""
         return self._receipt.number
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the broker has it."""
+        """Whether the broker has accepted the publication."""
         return self._receipt.is_accepted
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether every copy has arrived."""
+        """Whether every copy of the publication has arrived."""
         return self._receipt.is_confirmed
 
     def accepted(self, timeout: float | None = None) -> None:
-        """Wait until the broker has it."""
+        """Wait until the broker has accepted it. Raises `RefusedError`, `NotAcceptedError`."""
         self._thread.run(self._receipt.accepted(timeout))
 
     def confirmed(self, timeout: float | None = None) -> None:
-        """Wait until every copy has arrived."""
+        """Wait until every copy has arrived. Raises `RefusedError`, `NotConfirmedError`."""
         self._thread.run(self._receipt.confirmed(timeout))
 
 
 class Advertisement:
-    """What a client says it will publish; it ends with its block."""
+    """The announcement of what a client will publish; leaving its block withdraws it."""
 
     def __init__(self, thread: LoopThread, advertisement: subscriptions.Advertisement) -> None:
         self._thread = thread
@@ -78,20 +78,21 @@ class Advertisement:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The label of the advertisement."""
         return self._advertisement.name
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is in force everywhere it must be."""
+        """Whether it is in force at every broker that needs it; false while disconnected."""
         return self._advertisement.is_settled
 
     def settled(self, timeout: float | None = None) -> None:
-        """Wait until it is in force everywhere it must be."""
+        """Wait until it is in force at every broker that needs it. Raises `NotSettledError`,
+        `RefusedError`, `ClosedError`."""
         self._thread.run(self._advertisement.settled(timeout))
 
     def unadvertise(self) -> None:
-        """Take it back."""
+        """Withdraw the advertisement; publications made before are not affected."""
         self._thread.run(self._advertisement.unadvertise())
 
     def __enter__(self) -> Self:
@@ -108,7 +109,7 @@ class Advertisement:
 
 
 class Subscription:
-    """What a client wants, and the events that came for it; it ends with its block.
+    """Filters of a client, and the queue of events that match them; leaving its block withdraws it.
 
     One thread at a time may take events.
     """
@@ -123,34 +124,36 @@ class Subscription:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The label of the subscription."""
         return self._subscription.name
 
     @property
     def pending(self) -> int:
-        """Events that the application has not taken."""
+        """Number of events that the application has not taken."""
         return len(self._taken) + self._subscription.pending
 
     @property
     def dropped(self) -> int:
-        """Events that were lost because the application took none."""
+        """Events dropped because the queue was full."""
         return self._subscription.dropped
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is in force everywhere it must be."""
+        """Whether it is in force at every broker that needs it; false while disconnected."""
         return self._subscription.is_settled
 
     def settled(self, timeout: float | None = None) -> None:
-        """Wait until it is in force everywhere it must be."""
+        """Wait until it is in force at every broker that needs it. Raises `NotSettledError`,
+        `RefusedError`, `ClosedError`."""
         self._thread.run(self._subscription.settled(timeout))
 
     def update(self, *filters: str | Filter, timeout: float | None = None) -> None:
-        """Want something else from now on, without a gap for what both want."""
+        """Replace the filters, without a gap for events that match both old and new ones."""
         self._thread.run(self._subscription.update(*filters, timeout=timeout))
 
     def unsubscribe(self) -> None:
-        """Take it back. Events that came before can still be taken; then iteration ends."""
+        """Withdraw the subscription. Events received before can still be taken; then iteration
+        ends."""
         self._thread.run(self._subscription.unsubscribe())
 
     def __iter__(self) -> Self:
@@ -170,8 +173,7 @@ class Subscription:
         return self._thread.run(self._subscription.next(timeout))
 
     def take(self, most: int, timeout: float | None = None) -> list[Event]:
-        """At least one event and at most so many, of those that are there. Empty if none came in
-        time, or none can come any more."""
+        """One to `most` events; empty if none arrived in time or the subscription has ended."""
         if not self._taken:
             return self._thread.run(self._subscription.take(most, timeout))
         return [self._taken.popleft() for _ in range(min(most, len(self._taken)))]
@@ -206,16 +208,16 @@ class Client:
 
     @property
     def is_attached(self) -> bool:
-        """Whether a broker has taken it in."""
+        """Whether the client is connected and a broker has attached it."""
         return self._client.is_attached
 
     @property
     def status(self) -> ClientStatus:
-        """How it stands, in numbers."""
+        """The state and the counters of the client."""
         return self._client.status
 
     def broker_status(self, timeout: float | None = None) -> BrokerStatus:
-        """How the broker is, and what it knows of its neighbourhood."""
+        """The status of the broker: its tables, links and neighbours. Raises `NotToldError`."""
         return self._thread.run(self._client.broker_status(timeout))
 
     def __enter__(self) -> Self:
@@ -234,25 +236,26 @@ class Client:
                 self._thread.stop()
 
     def close(self) -> None:
-        """Leave for good, at once: what the broker does not have yet is not published."""
+        """Disconnect and end the session at once; what the broker has not accepted is dropped."""
         if self._thread.is_running:
             self._thread.run(self._client.close())
             self._thread.stop()
 
     def drain(self, timeout: float | None = None) -> None:
-        """Publish no more, wait until everything is confirmed, take everything back, and leave for
-        good. Events that came can still be taken, until `close`."""
+        """Accept no more publications, wait until all are confirmed, then withdraw all
+        registrations and end the session. Events already received can be taken until `close`."""
         self._thread.run(self._client.drain(timeout))
 
     def publish(
         self, attributes: Mapping[str, Value], data: Data = b"", *, timeout: float | None = None
     ) -> Receipt:
-        """Publish, and wait until the broker has it."""
+        """Publish, and wait until the broker has accepted it. Raises `RefusedError`,
+        `NotAcceptedError`."""
         work = self._client.publish(attributes, data, timeout=timeout)
         return Receipt(self._thread, self._thread.run(work))
 
     def publish_nowait(self, attributes: Mapping[str, Value], data: Data = b"") -> Receipt:
-        """Publish without waiting for the broker. Raises `WindowFullError`."""
+        """Publish without waiting. Raises `WindowFullError` when too many are unconfirmed."""
 
         async def work() -> AsyncReceipt:
             return self._client.publish_nowait(attributes, data)
@@ -262,7 +265,8 @@ class Client:
     def publish_all(
         self, publications: Iterable[Publication], *, timeout: float | None = None
     ) -> int:
-        """Publish many, a window of them at a time, and wait until the broker has all; how many."""
+        """Publish many, a window of them at a time, and wait until the broker has accepted all;
+        their number."""
         count, source = 0, iter(publications)
         while some := list(islice(source, TOGETHER)):
             self._thread.run(self._client.send_all(some, timeout=timeout))
@@ -271,7 +275,7 @@ class Client:
         return count
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until the broker has everything published."""
+        """Wait until the broker has accepted everything published."""
         self._thread.run(self._client.flush(timeout))
 
     def confirmed(self, timeout: float | None = None) -> None:
@@ -285,7 +289,7 @@ class Client:
         settled: bool = True,
         timeout: float | None = None,
     ) -> Advertisement:
-        """Say what will be published, and wait until that is settled."""
+        """Announce what will be published, and wait until that is settled."""
 
         async def work() -> subscriptions.Advertisement:
             return await self._client.advertise(
@@ -304,7 +308,7 @@ class Client:
         pending_bytes: int | None = None,
         when_full: WhenFull | None = None,
     ) -> Subscription:
-        """Want what matches one of the filters, and wait until that is settled."""
+        """Subscribe to what matches one of the filters, and wait until that is settled."""
 
         async def work() -> subscriptions.Subscription:
             return await self._client.subscribe(

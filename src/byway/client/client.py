@@ -1,10 +1,10 @@
-"""The client: publish, advertise, subscribe, over a connection that is mended when it breaks.
+"""The client: publish, advertise, subscribe, over a connection that is restored after a loss.
 
     async with byway.connect("byway://127.0.0.1:7001") as client:
         async with client.subscribe("price > 18") as subscription:
             async for event in subscription: ...
 
-One event loop, no threads. This file is what applications see; the work is done by the session.
+One event loop, no threads. This file is the interface for applications; `session` does the work.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from byway.model.values import Value
 Publication = Mapping[str, Value] | tuple[Mapping[str, Value], Data]
 """Attributes, or attributes and data."""
 TOGETHER: Final = 256
-"""Publications that are said at once, at most, when many are given."""
+"""Publications that are queued before other tasks of the event loop run."""
 
 
 class ClientStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a client stands."""
+    """The state and the counters of a client."""
 
     state: str
     """`new`, `connecting`, `attached`, `away` or `closed`."""
     reason: str
-    """Why it is away or closed."""
+    """Why the client is away or closed."""
     broker: str
     url: str
     incarnation: int
     attachments: int
-    """How often a broker took it in."""
+    """Number of times that a broker has attached the client."""
     sessions: int
-    """How many were begun; each after the first is a gap in what subscriptions got."""
+    """Number of sessions started; each after the first is a gap in what was received."""
     published: int
     accepted: int
     confirmed: int
     refused: int
     received: int
-    """Events, each counted once."""
+    """Events received, each counted once."""
     duplicates: int
-    """Events that came again and were dropped."""
+    """Events dropped because they had been received before."""
     lost: int
-    """Events that the broker could not keep while the client was away, or did not read."""
+    """Events that the broker could not keep while the client was away or did not read."""
     pending: int
     """Events that the application has not taken."""
 
@@ -70,11 +70,11 @@ class Client:
         self._labels = 0
 
     def __repr__(self) -> str:
-        held = self._conversation.holdings.all.values()
-        subscriptions = sum(holding.is_subscription for holding in held)
+        registrations = self._conversation.registrations.all.values()
+        subscriptions = sum(registration.is_subscription for registration in registrations)
         return (
             f"<Client {self.name}, {self._session.describe()}: {subscriptions} subscriptions, "
-            f"{len(held) - subscriptions} advertisements, "
+            f"{len(registrations) - subscriptions} advertisements, "
             f"{len(self._publications.kept)} unconfirmed>"
         )
 
@@ -85,15 +85,15 @@ class Client:
 
     @property
     def is_attached(self) -> bool:
-        """Whether a broker has taken it in."""
+        """Whether the client is connected and a broker has attached it."""
         return self._session.state == "attached"
 
     @property
     def status(self) -> ClientStatus:
-        """How it stands, in numbers."""
+        """The state and the counters of the client."""
         session, publications = self._session, self._publications
         deliveries = self._conversation.deliveries
-        holdings = self._conversation.holdings.all.values()
+        registrations = self._conversation.registrations.all.values()
         return ClientStatus(
             state=session.state,
             reason=session.reason,
@@ -109,11 +109,11 @@ class Client:
             received=deliveries.events,
             duplicates=deliveries.duplicates,
             lost=deliveries.lost,
-            pending=sum(h.pending for h in holdings if isinstance(h, Subscription)),
+            pending=sum(r.pending for r in registrations if isinstance(r, Subscription)),
         )
 
     async def broker_status(self, timeout: float | None = None) -> BrokerStatus:
-        """How the broker is, and what it knows of its neighbourhood. Raises `NotToldError`."""
+        """The status of the broker: its tables, links and neighbours. Raises `NotToldError`."""
         return await self._conversation.broker_status(timeout)
 
     # --- life -----------------------------------------------------------------------------------
@@ -141,13 +141,13 @@ class Client:
             await self.close()
 
     async def close(self) -> None:
-        """Leave for good, at once: what the broker does not have yet is not published."""
+        """Disconnect and end the session at once; what the broker has not accepted is dropped."""
         await self._session.close("the application closed it")
 
     async def drain(self, timeout: float | None = None) -> None:
-        """Publish no more, wait until everything is confirmed, take everything back, and leave for
-        good. Events that came can still be taken."""
-        self._publications.stop("it drains")
+        """Accept no more publications, wait until all are confirmed, then withdraw all
+        registrations and end the session. Events already received can still be taken."""
+        self._publications.stop("it is draining")
         try:
             await self.confirmed(timeout)
         finally:
@@ -158,8 +158,8 @@ class Client:
     async def publish(
         self, attributes: Mapping[str, Value], data: Data = b"", *, timeout: float | None = None
     ) -> Receipt:
-        """Publish, and wait until the broker has it. Raises `RefusedError` if it does not take it,
-        `NotAcceptedError` if it is not heard of in time: then it may still be published."""
+        """Publish, and wait until the broker has accepted it. Raises `RefusedError`, or
+        `NotAcceptedError` if there is no answer in time: it may still be published then."""
         body = encode_body(attributes, data)
         await self._publications.until_room(timeout)
         receipt = self._publications.add(body)
@@ -176,8 +176,8 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> int:
-        """Publish many, a window of them at a time, and wait until the broker has all; how many.
-        Raises the first `RefusedError`."""
+        """Publish many, a window of them at a time, and wait until the broker has accepted all;
+        their number. Raises the first `RefusedError`."""
         count = await self.send_all(publications, timeout=timeout)
         await self.flush(timeout)
         return count
@@ -188,7 +188,7 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> int:
-        """Publish many, and wait only while the window is full; how many."""
+        """Publish many, and wait only while the window is full; their number."""
         count = 0
         if isinstance(publications, AsyncIterable):
             async for publication in publications:
@@ -199,7 +199,7 @@ class Client:
                 await self._send(publication, timeout)
                 count += 1
                 if not count % TOGETHER:
-                    await asyncio.sleep(0)  # say it, and let others work
+                    await asyncio.sleep(0)  # let them be sent, and other tasks run
         return count
 
     async def _send(self, publication: Publication, timeout: float | None) -> None:
@@ -209,8 +209,8 @@ class Client:
         self._publications.add(body)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until the broker has everything published. Raises the first `RefusedError` that no
-        receipt has told."""
+        """Wait until the broker has accepted everything published. Raises the first `RefusedError`
+        that no receipt has raised."""
         await self._publications.until_accepted(self._publications.last, timeout)
         self._publications.raise_refusal()
 
@@ -228,8 +228,8 @@ class Client:
         settled: bool = True,
         timeout: float | None = None,
     ) -> Advertisement:
-        """Say what will be published. `await` it or use it in `async with`; either waits until it
-        is settled, unless `settled` is false."""
+        """Announce what will be published. `await` it or use it in `async with`; either waits until
+        it is settled, unless `settled` is false."""
         return Advertisement(
             self._conversation, self._label("adv", name), filters, settled, timeout
         )
@@ -244,8 +244,8 @@ class Client:
         pending_bytes: int | None = None,
         when_full: WhenFull | None = None,
     ) -> Subscription:
-        """Want what matches one of the filters. `await` it or use it in `async with`; either waits
-        until it is settled, unless `settled` is false."""
+        """Subscribe to what matches one of the filters. `await` it or use it in `async with`;
+        either waits until it is settled, unless `settled` is false."""
         options = self.options
         return Subscription(
             self._conversation,
@@ -287,7 +287,7 @@ def connect(
     """A client of the broker at `byway://host:port`, or of the first of several that answers.
 
     Use it in `async with`, or `await` it and call `close`. Times are in seconds; `ClientOptions`
-    tells what each setting means. Raises `ConfigError`; opening it raises `ConnectError`.
+    explains each setting. Raises `ConfigError`; opening it raises `ConnectError`.
     """
     return Client(
         ClientOptions(

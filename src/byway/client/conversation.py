@@ -1,9 +1,9 @@
-"""What a client and its broker say to each other while they are connected, and what is said again
-after a loss.
+"""The frames that a client exchanges with its broker while connected, and those it repeats after
+the connection was lost.
 
-What is to be said is collected and said once an iteration of the event loop: requests first, then
-publications, then what must not overtake them. While a subscription is full the broker is asked to
-hold deliveries back; answers still come. Connecting is not decided here.
+Frames are collected and sent once per iteration of the event loop: requests first, then
+publications, then unadvertisements, which must not overtake publications. While a subscription is
+full the broker is asked to hold deliveries back; answers still arrive. `session` connects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from byway.client.deliveries import Deliveries
 from byway.client.options import ClientOptions
 from byway.client.publishing import OutgoingPublications
-from byway.client.registrations import Asking, Registration, Registrations, label_of
+from byway.client.registrations import Registration, RegistrationRequest, Registrations, label_of
 from byway.client.subscription import Subscription
 from byway.model import Filter
 from byway.model.errors import (
@@ -49,170 +49,174 @@ from byway.transport.connection import Connection
 log = logging.getLogger("byway.client")
 
 RECEIPT_EVERY: Final = 64
+"""Deliveries after which a client with a session acknowledges them."""
 RECEIPT_DELAY_S: Final = 0.05
-"""A client with a session says what it got after so many deliveries, or so long after one."""
+"""The longest time a delivery is left unacknowledged."""
 
-UNANSWERING_S: Final = 1.0
-"""How long the broker may take to say for whom something waits that is not settled in time."""
+STATUS_WAIT_S: Final = 1.0
+"""How long to wait for the broker's status when a registration is not settled in time."""
 
 
 class Conversation:
-    """One client's side of what is said."""
+    """One client's side of the protocol."""
 
     def __init__(self, options: ClientOptions, describe: Callable[[], str]) -> None:
-        self.holdings = Registrations()
-        self.deliveries = Deliveries(self.holdings)
+        self.registrations = Registrations()
+        self.deliveries = Deliveries(self.registrations)
         self.publications = OutgoingPublications(
             options.name, options.window, options.window_bytes, self, self._schedule
         )
         self.is_holding = False
-        """Whether the broker is to hold deliveries back because a subscription is full."""
+        """Whether the broker was asked to hold deliveries because a subscription is full."""
         self._is_paused = False
-        """Whether nothing is read because the broker does not do so."""
+        """Whether reading is paused because deliveries arrive although the broker should hold
+        them."""
         self._options = options
         self._describe = describe
         self._closed: str | None = None
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self.is_ready = False
-        """Whether it may be spoken over."""
-        self._asking: list[Request] = []
-        self._parting: list[Request] = []
-        """What must not overtake publications."""
+        """Whether requests may be sent over the connection."""
+        self._requests: list[Request] = []
+        self._unadvertise_requests: list[Request] = []
+        """Sent after the publications made before them."""
         self._is_scheduled = False
         self._receipted = 0
-        """The last delivery that the broker knows to be here."""
+        """Number of the last delivery that was acknowledged."""
         self._receipt_timer: asyncio.TimerHandle | None = None
-        self._patience_timer: asyncio.TimerHandle | None = None
+        self._settle_timer: asyncio.TimerHandle | None = None
         self._status: asyncio.Future[BrokerStatus] | None = None
-        """What the broker was asked for and has not told."""
+        """The status that was requested and has not arrived."""
 
     # --- beginnings and ends ----------------------------------------------------------------------
 
-    def begin(self, connection: Connection) -> None:
-        """A new session: everything held is asked for, everything unconfirmed is sent again."""
-        self._listen(connection)
+    def start_session(self, connection: Connection) -> None:
+        """Begin a new session: register everything again, send everything unconfirmed again."""
+        self._use(connection)
         self.deliveries.restart()
         self._receipted = 0
         self.publications.restart()
-        self._speak(connection, self.holdings.restart)
+        self._start_sending(connection, self.registrations.restart)
 
-    def go_on(self, connection: Connection, attached: Attached) -> None:
-        """The session was kept. What is settled or confirmed is told next; only then what is not
-        is asked for again."""
-        self._listen(connection)
+    def resume_session(self, connection: Connection, attached: Attached) -> None:
+        """Resume the session that the broker kept. The broker first repeats what is settled and
+        confirmed; only then are the remaining requests sent again."""
+        self._use(connection)
         self.deliveries.resume(attached.lost)
         self._receipted = self.deliveries.received
         self.publications.resume(attached.published)
-        self._loop.call_soon(self._speak, connection, self.holdings.resume)
+        self._loop.call_soon(self._start_sending, connection, self.registrations.resume)
 
-    def _listen(self, connection: Connection) -> None:
+    def _use(self, connection: Connection) -> None:
         self._connection, self.is_ready = connection, False
-        self._asking.clear()
-        self._parting.clear()
+        self._requests.clear()
+        self._unadvertise_requests.clear()
         self.is_holding = self._is_paused = False
         self._adjust_flow()
 
-    def _speak(self, connection: Connection, ask: Callable[[], list[Asking]]) -> None:
+    def _start_sending(
+        self, connection: Connection, registration_requests: Callable[[], list[RegistrationRequest]]
+    ) -> None:
         if connection is self._connection:
             self.is_ready = True
-            self._ask(ask())
+            self._request(registration_requests())
             if self._status is not None:
                 connection.send(StatusRequest())
-            for holding in self.holdings.all.values():
-                holding.changed()
-            if self.holdings.awaited:
+            for registration in self.registrations.all.values():
+                registration.changed()
+            if self.registrations.awaited:
                 wait_s = self._options.settle_wait
-                self._patience_timer = self._loop.call_later(wait_s, self._await_no_more)
+                self._settle_timer = self._loop.call_later(wait_s, self._stop_waiting_to_settle)
 
-    def _await_no_more(self) -> None:
-        """Publish though an advertisement is not settled: a broker may be away for long."""
-        self.holdings.awaited.clear()
+    def _stop_waiting_to_settle(self) -> None:
+        """Publish although an advertisement is not settled: a broker may be down for long."""
+        self.registrations.awaited.clear()
         self._schedule()
 
     def interrupt(self) -> None:
-        """The connection is gone; another may come."""
+        """The connection was lost; another may follow."""
         self._connection, self.is_ready = None, False
-        for timer in (self._receipt_timer, self._patience_timer):
+        for timer in (self._receipt_timer, self._settle_timer):
             if timer is not None:
                 timer.cancel()
-        self._receipt_timer = self._patience_timer = None
+        self._receipt_timer = self._settle_timer = None
 
     def close(self, reason: str) -> None:
-        """Nothing more comes; tell all who wait."""
+        """End for good, and fail everything that is being waited for."""
         self.interrupt()
         self._closed = reason
         self.publications.close(reason)
         if self._status is not None:
             self._status.cancel()
-        for holding in self.holdings.all.values():
-            holding.changed()
+        for registration in self.registrations.all.values():
+            registration.changed()
 
     def closing_error(self) -> ClosedError | None:
-        """Why nothing can be asked for any more."""
+        """The error that requests fail with once the client is closed."""
         if self._closed is None:
             return None
         return ClosedError(f"client {self._options.name}", self._closed)
 
-    # --- saying -----------------------------------------------------------------------------------
+    # --- sending ----------------------------------------------------------------------------------
 
-    def hold(self, holding: Registration) -> None:
-        """Ask for it, now and whenever a session begins anew."""
+    def register(self, registration: Registration) -> None:
+        """Register at the broker, now and in every new session. Raises `ClosedError`."""
         error = self.closing_error()
         if error is not None:
             raise error
-        self._ask(self.holdings.add(holding))
+        self._request(self.registrations.add(registration))
 
-    def replace(self, holding: Registration, filters: Sequence[Filter]) -> None:
-        """Ask for other filters instead."""
-        self._ask(self.holdings.replace(holding, filters))
+    def replace(self, registration: Registration, filters: Sequence[Filter]) -> None:
+        """Replace the filters of a registration."""
+        self._request(self.registrations.replace(registration, filters))
 
-    def let_go(self, holding: Registration) -> None:
-        """Take it back."""
-        self._ask(self.holdings.remove(holding))
-        if isinstance(holding, Subscription):
-            self.has_room_again(holding)
+    def unregister(self, registration: Registration) -> None:
+        """Withdraw a registration."""
+        self._request(self.registrations.remove(registration))
+        if isinstance(registration, Subscription):
+            self.has_room_again(registration)
 
-    def _ask(self, requests: list[Asking]) -> None:
-        """Say it soon; while away it is left to the next session."""
+    def _request(self, requests: list[RegistrationRequest]) -> None:
+        """Send requests soon; while disconnected, the next session makes them."""
         if self.is_ready:
             for request in requests:
-                is_parting = isinstance(request, UnadvertiseRequest)
-                (self._parting if is_parting else self._asking).append(request)
-            if self._parting:
-                self._say()  # between what was published before and what will be
+                is_unadvertising = isinstance(request, UnadvertiseRequest)
+                (self._unadvertise_requests if is_unadvertising else self._requests).append(request)
+            if self._unadvertise_requests:
+                self._send_pending()  # between what was published before and what will be
             else:
                 self._schedule()
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._say_scheduled)
+            self._loop.call_soon(self._send_scheduled)
 
-    def _say_scheduled(self) -> None:
+    def _send_scheduled(self) -> None:
         self._is_scheduled = False
-        self._say()
+        self._send_pending()
 
-    def _say(self) -> None:
+    def _send_pending(self) -> None:
         connection = self._connection
         if connection is None or not self.is_ready:
             return
-        if self._asking:
-            asking, self._asking = self._asking, []
-            connection.send_large(Requests(tuple(asking)))
-        if self.holdings.awaited:
-            return  # what they announce must not be published before they are settled
+        if self._requests:
+            requests, self._requests = self._requests, []
+            connection.send_large(Requests(tuple(requests)))
+        if self.registrations.awaited:
+            return  # publications wait until the advertisements that admit them are settled
         if self.publications.has_unsent:
             publications = self.publications.take()
             connection.send_data(Requests(publications))
-        if self._parting:
-            parting, self._parting = self._parting, []
-            connection.send_data(Requests(tuple(parting)))
+        if self._unadvertise_requests:
+            unadvertising, self._unadvertise_requests = self._unadvertise_requests, []
+            connection.send_data(Requests(tuple(unadvertising)))
 
-    # --- hearing ----------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------
 
     def take(self, replies: Sequence[Reply]) -> None:
-        """The broker tells something."""
+        """Take replies of the broker, in order."""
         take_delivery = self.deliveries.take
         for reply in replies:
             if type(reply) is Delivery:
@@ -230,7 +234,7 @@ class Conversation:
         elif isinstance(reply, PublicationsAccepted):
             self.publications.accept(reply.sequence)
         elif isinstance(reply, Settled):
-            self.holdings.settled(reply.name)
+            self.registrations.settled(reply.name)
             self._schedule()
         elif isinstance(reply, Refused):
             if reply.subject.isdecimal():  # names are not: they have dots
@@ -239,7 +243,7 @@ class Conversation:
                 name = self._options.name
                 log.warning("client %s: no session is kept for it: %s", name, reply.reason)
             else:
-                self.holdings.refused(reply.subject, reply.reason)
+                self.registrations.refused(reply.subject, reply.reason)
                 self._schedule()
 
     def _plan_receipt(self) -> None:
@@ -257,10 +261,11 @@ class Conversation:
             self._receipted = received
             self._connection.send(Requests((DeliveriesReceived(received),)))
 
-    # --- how the broker is ------------------------------------------------------------------------
+    # --- the broker's status ----------------------------------------------------------------------
 
     async def broker_status(self, timeout: float | None) -> BrokerStatus:
-        """Ask the broker how it is; all who ask until it answers get the same answer."""
+        """The broker's status; callers that wait at the same time share one answer. Raises
+        `NotToldError`, `ClosedError`."""
         error = self.closing_error()
         if error is not None:
             raise error
@@ -277,7 +282,7 @@ class Conversation:
         return status.result()
 
     def take_status(self, status: BrokerStatus) -> None:
-        """The broker tells how it is."""
+        """Take the status that the broker sent."""
         if self._status is not None:
             self._status.set_result(status)
             self._status = None
@@ -291,7 +296,7 @@ class Conversation:
         subject: str,
         timeout: float | None,
     ) -> None:
-        """Wait for an answer, but not for ever; None: as long as the options say."""
+        """Wait with a time limit, by default the one of the options; raises `error` beyond."""
         timeout = self._options.timeout if timeout is None else timeout
         try:
             async with asyncio.timeout(None if timeout == inf else timeout):
@@ -300,16 +305,18 @@ class Conversation:
         except TimeoutError:
             state = self._describe()
         if error is NotSettledError:
-            raise NotSettledError(subject, timeout, state, await self._unanswering(subject))
+            raise NotSettledError(
+                subject, timeout, state, await self._brokers_not_answering(subject)
+            )
         raise error(subject, timeout, state)
 
-    async def _unanswering(self, label: str) -> tuple[str, ...]:
-        """Brokers that have not answered for what is held under a label, as the broker tells within
-        a second; nobody, if it does not."""
+    async def _brokers_not_answering(self, label: str) -> tuple[str, ...]:
+        """Brokers that have not settled the registration with this label, according to the broker's
+        status; empty if that does not arrive within `STATUS_WAIT_S`."""
         if not self.is_ready:
             return ()
         try:
-            status = await self.broker_status(UNANSWERING_S)
+            status = await self.broker_status(STATUS_WAIT_S)
         except ClientError:
             return ()
         own = [
@@ -322,7 +329,7 @@ class Conversation:
         return tuple(sorted({*status.away, *(tables.broker for tables in status.missing)}))
 
     def has_room_again(self, subscription: Subscription) -> None:
-        """The application has taken what had filled a subscription."""
+        """The application has taken events from a subscription that was full."""
         if self.deliveries.full.pop(subscription, "") is None:
             self._adjust_flow()
 
@@ -333,7 +340,7 @@ class Conversation:
         if bool(deliveries.full) != self.is_holding:
             self.is_holding = not self.is_holding
             connection.send(HoldDeliveries(self.is_holding))
-        if deliveries.is_brimming != self._is_paused:
+        if deliveries.is_overfull != self._is_paused:
             self._is_paused = not self._is_paused
             if self._is_paused:
                 connection.pause_reading()
@@ -342,5 +349,5 @@ class Conversation:
 
 
 async def _done(future: asyncio.Future[BrokerStatus]) -> None:
-    """Wait until it is done, whatever comes of it; who gives up leaves it to others."""
+    """Wait until the future is done or cancelled, without cancelling it for other waiters."""
     await asyncio.wait([future])

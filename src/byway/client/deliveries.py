@@ -1,7 +1,7 @@
-"""Deliveries of a client: each event once, to every subscription of it that it matches.
+"""Deliveries to a client: each event once, to each of its subscriptions that the event matches.
 
-It counts what was lost on the way, remembers what the broker may forget, and knows which
-subscriptions are full. It knows no connection.
+This file detects gaps and duplicates and knows which subscriptions are full. It knows no
+connection.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ PUBLISHERS_MAX: Final = 65_536
 
 
 class Deliveries:
-    """What one client is given."""
+    """All deliveries to one client, over all its sessions."""
 
-    def __init__(self, holdings: Registrations) -> None:
+    def __init__(self, registrations: Registrations) -> None:
         self.received = 0
         """Number of the last delivery in this session."""
         self.events = 0
-        """How many came, whatever the session."""
+        """Events received, over all sessions."""
         self.duplicates = 0
-        """How many came though the client had them."""
+        """Deliveries dropped because the client had received them before."""
         self.lost = 0
-        """How many are known to be missing."""
+        """Deliveries known to be missing, by gaps in their numbers or by the broker's word."""
         self.full: dict[Subscription, None] = {}
-        """Subscriptions whose events the application must take first."""
+        """Subscriptions that block further deliveries until the application takes events."""
         self._seen = SeenPublications(PUBLISHERS_MAX)
         self._last: Publish | None = None
-        """What was handed out last: more of the client's subscriptions may want it than one
-        delivery names, and the next ones name the others."""
-        self._holders: dict[Subscription, None] = {}
-        """Who has it already."""
-        self._holdings = holdings
+        """The publication delivered last. If it matches more subscriptions than one delivery can
+        name, the next deliveries name the others."""
+        self._recipients: dict[Subscription, None] = {}
+        """Subscriptions that have received it."""
+        self._registrations = registrations
 
     @property
-    def is_brimming(self) -> bool:
-        """Whether more has come than should have."""
-        return any(subscription.is_brimming for subscription in self.full)
+    def is_overfull(self) -> bool:
+        """Whether the broker sends although it was asked to hold deliveries."""
+        return any(subscription.is_overfull for subscription in self.full)
 
     def restart(self) -> None:
-        """A new session counts from 1."""
+        """Begin a new session, whose deliveries are numbered from 1."""
         self.received = 0
         self._last = None
 
     def resume(self, lost: int) -> None:
-        """The session goes on, but so many found no room while the client was away."""
+        """Resume the session, in which the broker could not keep `lost` deliveries."""
         self.lost += lost
         self.received += lost
 
     def take(self, delivery: Delivery) -> None:
-        """A delivery for the client."""
+        """Take a delivery, and put its event into the subscriptions that it names."""
         number, publication = delivery.number, delivery.publication
         if number <= self.received:
             self.duplicates += 1
@@ -70,21 +70,21 @@ class Deliveries:
         ):
             self.events += 1
             self._last = publication
-            self._holders = {}
+            self._recipients = {}
             self._hand_out(publication, delivery.names)
         else:
             self._last = None
             self.duplicates += 1
 
     def _hand_out(self, publication: Publish, names: tuple[str, ...]) -> None:
-        holders: dict[Subscription, None] = {}
+        recipients: dict[Subscription, None] = {}
         for name in names:
-            holding = self._holdings.holding_of(name)
-            if isinstance(holding, Subscription) and holding not in self._holders:
-                holders[holding] = None
-        event = Event(publication, tuple([holder.name for holder in holders]))
-        self._holders |= holders
-        for holder in holders:
-            holder.put(event)
-            if holder.is_blocking:
-                self.full[holder] = None
+            registration = self._registrations.registration_of(name)
+            if isinstance(registration, Subscription) and registration not in self._recipients:
+                recipients[registration] = None
+        event = Event(publication, tuple([recipient.name for recipient in recipients]))
+        self._recipients |= recipients
+        for recipient in recipients:
+            recipient.put(event)
+            if recipient.is_blocking:
+                self.full[recipient] = None

@@ -1,8 +1,9 @@
-"""Events as lines: the JSON objects that `byway sub` writes and `byway pub` reads, and lines for
-people.
+"""Events as lines: the JSON objects that `byway sub` writes and `byway pub` reads, and lines in
+columns for people.
 
-What is written can be read: a publication is its attributes, an object of plain values, or an
-object with those under `attributes` and its data under `data` (a text) or `data_base64`.
+Every line that is written can be published again: a publication is an object of plain attribute
+values, or an object with these under `attributes` and its data under `data` (a text) or
+`data_base64`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from byway.model.values import Value
 from byway.model.writing import name_text, value_text
 
 WIDTH_MAX: Final = 40
-"""Attributes up to this width are lined up."""
+"""Attributes up to this width are aligned in columns."""
 
 
 class LineError(BywayError):
-    """A line that is no publication."""
+    """A line that is not a publication."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line = line
@@ -32,13 +33,13 @@ class LineError(BywayError):
 
 
 class EventLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One event. A line to be published may have all of it; what it is not published with is left
-    alone."""
+    """One event. A line to be published may have all of these keys; those other than attributes and
+    data are ignored."""
 
     attributes: dict[str, bool | int | float | str]
     data: str | UnsetType = UNSET
     data_base64: bytes | UnsetType = UNSET
-    """Instead of `data`, if that is no text."""
+    """In place of `data`, if the data is not UTF-8."""
     publisher: str | UnsetType = UNSET
     incarnation: int | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
@@ -56,7 +57,7 @@ _decode_event: Final = msgspec.json.Decoder(EventLine).decode
 
 
 def json_line(event: Event) -> bytes:
-    """An event as one line of JSON, without the line's end."""
+    """An event as one line of JSON, without the line feed."""
     line = EventLine(
         attributes=event.attributes,
         publisher=event.publisher,
@@ -80,7 +81,7 @@ def read_publication(text: bytes | str, line: int) -> tuple[dict[str, Value], by
     except msgspec.ValidationError as error:
         plain_reason = str(error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise LineError(line, f"no JSON: {error}") from None
+        raise LineError(line, f"not JSON: {error}") from None
     try:
         event = _decode_event(text)
     except msgspec.ValidationError as error:
@@ -95,7 +96,7 @@ def read_publication(text: bytes | str, line: int) -> tuple[dict[str, Value], by
 
 
 def _is_event(text: bytes | str) -> bool:
-    """Whether attributes are under a key of their own."""
+    """Whether the object has its attributes under the key `attributes`."""
     decoded = msgspec.json.decode(text)
     return isinstance(decoded, dict) and isinstance(decoded.get("attributes"), dict)
 
@@ -104,13 +105,13 @@ def _is_event(text: bytes | str) -> bool:
 
 
 class Columns:
-    """Writes events so that an attribute that comes again stands below itself."""
+    """Writes events as lines in which an attribute keeps its column."""
 
     def __init__(self) -> None:
         self._widths: dict[str, int] = {}
 
     def line(self, event: Event) -> str:
-        """An event as one line, without the line's end."""
+        """An event as one line, without the line feed."""
         cells = [self._cell("", f"{event.publisher} #{event.sequence}")]
         for name, value in event.attributes.items():
             cells.append(self._cell(name, f"{name_text(name)}={value_text(value)}"))

@@ -1,4 +1,4 @@
-"""Events: publications as an application gets them."""
+"""Events: publications as the application of a subscriber receives them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _decode: Final = msgspec.msgpack.Decoder(Body).decode
 
 
 class Event:
-    """A publication that matched. All subscriptions of a client that match get the same one."""
+    """A publication that matched. All matching subscriptions of a client share one object."""
 
     __slots__ = ("_body", "_publication", "subscriptions")
 
@@ -30,17 +30,17 @@ class Event:
 
     @property
     def attributes(self) -> dict[str, Value]:
-        """What it says."""
+        """The attributes that filters match."""
         return self.body.attributes
 
     @property
     def data(self) -> bytes:
-        """What it carries that nobody looks at."""
+        """The opaque payload, which no broker reads."""
         return self.body.data
 
     @property
     def body(self) -> Body:
-        """Attributes and data; they are decoded when they are first looked at."""
+        """Attributes and data, decoded at the first access."""
         if self._body is None:
             self._body = _decode(self._publication.body)
         return self._body
@@ -52,7 +52,7 @@ class Event:
 
     @property
     def incarnation(self) -> int:
-        """Of the publisher: (publisher, incarnation, sequence) names an event."""
+        """Incarnation of the publisher: (publisher, incarnation, sequence) identifies an event."""
         return self._publication.incarnation
 
     @property
@@ -62,20 +62,20 @@ class Event:
 
     @property
     def hops(self) -> int:
-        """Links between brokers that it came over."""
+        """Number of links between brokers that it was forwarded over."""
         return self._publication.hop
 
     @property
     def published_us(self) -> int:
-        """When the publisher's broker took it, in microseconds since 1970."""
+        """When the publisher's broker accepted it, in microseconds since 1970."""
         return self._publication.published_us
 
     @property
     def published_at(self) -> datetime:
-        """The same as a date and time."""
+        """When the publisher's broker accepted it, as a date and time in UTC."""
         return _EPOCH + timedelta(microseconds=self._publication.published_us)
 
     @property
     def size_bytes(self) -> int:
-        """Of its body on the wire."""
+        """Size of its encoded body."""
         return len(self._publication.body)

@@ -1,7 +1,7 @@
-"""Publishes lines as they come: announces what they carry, and tells which of them were refused.
+"""Publishes lines as they arrive: advertises their attributes, and reports which were refused.
 
-Without an advertisement of the caller's it makes its own: one for each set of attribute names, and
-when there are too many, one for everything. Where lines come from is not decided here.
+Without an advertisement from the caller it makes its own: one for each set of attribute names, and
+one for everything when there are too many sets. The caller decides where lines come from.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from byway.model.filters import TERMS_MAX
 from byway.model.values import Value, check_attributes
 
 ADVERTISEMENTS_MAX: Final = 64
-"""Sets of attribute names that are announced one by one; then everything is."""
+"""Sets of attribute names that are advertised one by one; beyond, everything is."""
 REFUSALS_KEPT: Final = 100
-"""Refusals that are told one by one; all are counted."""
+"""Refusals that are kept with line and reason; all are counted."""
 TOGETHER: Final = 256
-"""Lines that are published before others may work."""
+"""Lines that are published before other tasks of the event loop run."""
 
 Line = tuple[int, bytes | str]
 """A line and its number."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A line that the broker did not take."""
+    """A line that the broker refused."""
 
     line: int
     reason: str
@@ -47,7 +47,7 @@ class Feed:
         self.confirmed = 0
         self.refused = 0
         self.refusals: list[Refusal] = []
-        """The first of them."""
+        """The first `REFUSALS_KEPT` refusals."""
         self.advertisements = 0
         self._client = client
         self._given = advertise
@@ -56,8 +56,8 @@ class Feed:
         self._under_way: deque[tuple[int, Receipt]] = deque()
 
     async def run(self, lines: AsyncIterable[Sequence[Line]]) -> None:
-        """Publish all lines, and wait until every copy has arrived. Raises `LineError` at the first
-        line that is no publication, when those before it have been waited for."""
+        """Publish all lines, and wait until all are confirmed or refused. The first line that is
+        not a publication raises `LineError`, once those before it are confirmed or refused."""
         if self._given:
             await self._advertise(*self._given)
             self._admits_all = True
@@ -108,7 +108,7 @@ class Feed:
                 return
 
     async def _conclude(self) -> None:
-        """Wait for what is under way longest."""
+        """Wait for the oldest unconfirmed line."""
         number, receipt = self._under_way.popleft()
         try:
             await receipt.confirmed()

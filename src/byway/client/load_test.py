@@ -1,7 +1,8 @@
-"""Measures a running network: one publisher here, one subscriber in a process of its own.
+"""The load test of `byway bench`: one publisher here, one subscriber in a process of its own.
 
-A publication carries when it was due, so that a stall counts for all that it held up. Both
-processes read the same clock: they are on one machine, the brokers need not be.
+A publication carries the time at which it was due, so that a stall counts for every publication
+that it delayed. Both processes read the same monotonic clock: they are on one machine, the brokers
+need not be.
 """
 
 from __future__ import annotations
@@ -28,30 +29,30 @@ Content = Literal["quotes", "number"]
 """The twelve attributes of a stock quote, or one number; and one that names the run."""
 
 DISTINCT: Final = 4_096
-"""Different publications; then they come again."""
+"""Number of different publications; then they repeat."""
 TOGETHER: Final = 1_024
 TICK_S: Final = 0.001
 START_S: Final = 60.0
-"""For the subscriber to be ready."""
+"""How long the subscriber may take to be ready."""
 _STAMP_BYTES: Final = 8
 
 
 class LoadTestPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure."""
+    """Where to publish and subscribe, and how much."""
 
     publish_to: str
     subscribe_at: str
     publications: int = 50_000
     rate: float = 0.0
-    """Publications a second; 0: as fast as they are taken."""
+    """Publications per second; 0: as fast as the broker accepts them."""
     window: int = 4_096
     content: Content = "quotes"
     patience_s: float = 30.0
-    """How long nothing may come before the rest counts as missing."""
+    """How long no event may arrive before the rest counts as missing."""
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """From when a publication was due until the subscriber had it, in milliseconds."""
+    """Time from when a publication was due until the subscriber received it, in milliseconds."""
 
     p50: float
     p90: float
@@ -60,30 +61,30 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured."""
+    """The result of a load test."""
 
     publications: int
     attributes: int
     body_bytes: int
-    """Of one publication, on average."""
+    """Mean size of a publication's body."""
     window: int
     rate: float
-    """What was asked for; 0: as fast as they are taken."""
+    """The rate of the plan; 0: as fast as the broker accepts them."""
     received: int
     hops: int
     seconds: float
-    """From the first publication until the last event."""
+    """Time from the first publication until the last event."""
     per_second: float
     latency_ms: Latency | None
-    """None if nothing came."""
+    """None if no event was received."""
 
 
 class MeasuringError(BywayError):
-    """Nothing could be measured."""
+    """The load test could not be completed."""
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """What the subscriber got. Times are of the monotonic clock."""
+class SubscriberReport(msgspec.Struct, frozen=True):
+    """What the subscriber process received. Times are of the monotonic clock."""
 
     received: int
     hops: int
@@ -92,7 +93,7 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 def measure(plan: LoadTestPlan) -> Measured:
-    """Do it. Raises `MeasuringError`, `ClientError`."""
+    """Run a load test. Raises `MeasuringError`, `ClientError`."""
     run = f"bench-{token_hex(4)}"
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -100,15 +101,15 @@ def measure(plan: LoadTestPlan) -> Measured:
     subscriber.start()
     theirs.close()
     try:
-        _hear(ours, START_S)
+        _receive(ours, START_S)
         bodies = _publications(plan.content, run)
         started_ns = asyncio.run(_publish(plan, bodies))
-        heard = msgspec.msgpack.decode(_hear(ours, plan.patience_s * 2), type=Heard)
+        report = msgspec.msgpack.decode(_receive(ours, plan.patience_s * 2), type=SubscriberReport)
     finally:
         subscriber.terminate()
         subscriber.join()
         ours.close()
-    seconds = max(heard.last_ns - started_ns, 1) / 1e9
+    seconds = max(report.last_ns - started_ns, 1) / 1e9
     sizes = [len(encode_body(attributes, bytes(_STAMP_BYTES))) for attributes in bodies]
     return Measured(
         publications=plan.publications,
@@ -116,25 +117,25 @@ def measure(plan: LoadTestPlan) -> Measured:
         body_bytes=round(sum(sizes) / len(sizes)),
         window=plan.window,
         rate=plan.rate,
-        received=heard.received,
-        hops=heard.hops,
+        received=report.received,
+        hops=report.hops,
         seconds=seconds,
-        per_second=heard.received / seconds,
-        latency_ms=heard.latency_ms,
+        per_second=report.received / seconds,
+        latency_ms=report.latency_ms,
     )
 
 
-def _hear(connection: Connection, seconds: float) -> bytes:
-    """What the subscriber says next."""
+def _receive(connection: Connection, seconds: float) -> bytes:
+    """The next message of the subscriber process. Raises `MeasuringError`."""
     try:
         if connection.poll(seconds):
-            told: bytes | str = connection.recv()
-            if isinstance(told, str):
-                raise MeasuringError(told)
-            return told
+            message: bytes | str = connection.recv()
+            if isinstance(message, str):
+                raise MeasuringError(message)
+            return message
     except EOFError:
         raise MeasuringError("the subscriber ended early") from None
-    raise MeasuringError(f"the subscriber said nothing for {seconds:g} s")
+    raise MeasuringError(f"the subscriber has not answered for {seconds:g} s")
 
 
 # --- publishing ----------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ def _publications(content: Content, run: str) -> list[dict[str, Value]]:
 
 
 async def _publish(plan: LoadTestPlan, publications: list[dict[str, Value]]) -> int:
-    """Publish all; when the first one was."""
+    """Publish everything and wait until it is confirmed; when the first was published."""
     source = islice(cycle(publications), plan.publications)
     async with connect(plan.publish_to, window=plan.window, timeout=plan.patience_s) as client:
         await client.advertise("ANY")
@@ -186,7 +187,7 @@ def _stamp(at_ns: int) -> bytes:
 
 
 def _subscriber(connection: Connection, plan: LoadTestPlan, run: str) -> None:
-    """The other process: says that it is ready, then what it got; a text: what went wrong."""
+    """The subscriber process: sends `ready`, then its report; or a text that says what failed."""
     try:
         asyncio.run(_subscribe(connection, plan, run))
     except ClientError as error:
@@ -211,7 +212,7 @@ async def _subscribe(connection: Connection, plan: LoadTestPlan, run: str) -> No
                 received += 1
             hops = events[-1].hops
         latency = _latency(latencies[:received] / 1e6)
-        connection.send(msgspec.msgpack.encode(Heard(received, hops, last_ns, latency)))
+        connection.send(msgspec.msgpack.encode(SubscriberReport(received, hops, last_ns, latency)))
 
 
 def _latency(milliseconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Latency | None:

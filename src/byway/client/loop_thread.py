@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for programs that have none."""
+"""An event loop in a thread of its own, for the blocking client and the blocking local overlay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs what it is given, one event loop for all of it."""
+    """A thread with one event loop, which runs coroutines for other threads."""
 
     def __init__(self, name: str) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -30,11 +30,12 @@ class LoopThread:
 
     @property
     def is_running(self) -> bool:
-        """Whether it takes work."""
+        """Whether the thread still runs coroutines."""
         return self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have it done there, and wait. Raises `ClosedError` if the thread has ended."""
+        """Run a coroutine in the thread, and wait for its result. Raises `ClosedError` if the
+        thread has ended."""
         if self._loop is None or not self.is_running:
             work.close()
             raise ClosedError(self._thread.name, "its thread has ended")
@@ -46,7 +47,7 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stop the event loop, and wait for the thread to end."""
         if self._loop is not None and self.is_running:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

@@ -1,8 +1,8 @@
-"""Publications of a client: numbered, kept until they are confirmed, sent again when needed.
+"""A client's own publications: numbered, kept until they are confirmed, sent again after a loss.
 
 A publication has one number for the life of the client. Its sequence on the wire counts within a
-session, so a new session moves an offset and nothing else. This file decides what is sent and what
-may be forgotten; it knows no connection.
+session, so a new session changes only an offset. This file decides what is sent, how much may be
+unconfirmed and when a publication is dropped from memory; it knows no connection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from byway.client.watermark import Watermark
 from byway.model.errors import (
     ClosedError,
     InvalidValueError,
@@ -29,7 +28,7 @@ from byway.model.values import ATTRIBUTES_MAX, NAME_LENGTH_MAX, STRING_LENGTH_MA
 from byway.model.values import check_attributes as check
 
 REFUSALS_KEPT: Final = 1_024
-"""Refused publications that nobody asked about; beyond, the oldest is forgotten."""
+"""Refusals kept until the application is told of them; beyond, the oldest is dropped."""
 
 Data = bytes | bytearray | memoryview
 
@@ -39,9 +38,9 @@ _TEXT: Final = frozenset((str,))
 
 
 def encode_body(attributes: Mapping[str, Value], data: Data = b"") -> bytes:
-    """What a publication says, as bytes. Raises `InvalidValueError`.
+    """The encoded body of a publication. Raises `InvalidValueError`.
 
-    What is surely fine costs little; everything else is looked at closely.
+    Plain attributes take a fast path; everything else is checked one by one.
     """
     if (
         type(attributes) is not dict
@@ -65,7 +64,7 @@ def encode_body(attributes: Mapping[str, Value], data: Data = b"") -> bytes:
 
 
 def _checked(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """The same with plain values: an enumeration or a number of another library has one."""
+    """The attributes with plain values, converted from subclasses such as enumerations."""
     check(attributes)
     plain: dict[str, Value] = {}
     for name, value in attributes.items():
@@ -74,8 +73,58 @@ def _checked(attributes: Mapping[str, Value]) -> dict[str, Value]:
     return plain
 
 
-class Patience(Protocol):
-    """Whoever knows how long to wait, and what to say when it was in vain."""
+class Watermark:
+    """A number that only rises, such as that of the last confirmed publication, and its waiters."""
+
+    __slots__ = ("_failure", "_waiters", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self._failure: Callable[[], Exception] | None = None
+        self._waiters: dict[int, list[asyncio.Future[None]]] = {}
+
+    def rise(self, value: int) -> None:
+        """Raise the number, and wake those who wait for one up to it."""
+        first, self.value = self.value + 1, value
+        if self._waiters:
+            for number in range(first, value + 1):
+                for future in self._waiters.pop(number, ()):
+                    if not future.done():
+                        future.set_result(None)
+
+    def fail(self, failure: Callable[[], Exception]) -> None:
+        """Fail all waiters, present and future: the number rises no more."""
+        self._failure = failure
+        for futures in self._waiters.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(failure())
+        self._waiters.clear()
+
+    async def reached(self, value: int) -> None:
+        """Wait until the number is at least `value`. Raises what `fail` was given."""
+        if value <= self.value:
+            return
+        if self._failure is not None:
+            raise self._failure()
+        future = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(value, []).append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            self._forget(value, future)
+            raise
+
+    def _forget(self, value: int, future: asyncio.Future[None]) -> None:
+        futures = self._waiters.get(value, [])
+        if future in futures:
+            futures.remove(future)
+            if not futures:
+                del self._waiters[value]
+
+
+class TimedWait(Protocol):
+    """Waits with a time limit and raises an error that tells the client's state."""
 
     async def wait(
         self,
@@ -84,21 +133,21 @@ class Patience(Protocol):
         subject: str,
         timeout: float | None,
     ) -> None:
-        """Wait, but not for ever; None: as long as the client is told to."""
+        """Wait with a time limit, by default the one of the options; raises `error` beyond."""
 
 
 class Receipt:
-    """One publication: whether the broker has it, and whether every copy has arrived."""
+    """The state of one publication: accepted by the broker, confirmed at every receiver."""
 
-    __slots__ = ("_publications", "body", "error", "is_told", "number")
+    __slots__ = ("_publications", "body", "error", "is_reported", "number")
 
     def __init__(self, publications: OutgoingPublications, number: int, body: bytes) -> None:
         self.number = number
-        """Of the publication, counted from 1 by its client."""
+        """Number of the publication, counted from 1 by its client."""
         self.error: RefusedError | None = None
         self.body = body
-        self.is_told = False
-        """Whether somebody knows of the error."""
+        self.is_reported = False
+        """Whether the application was told of the error."""
         self._publications = publications
 
     def __repr__(self) -> str:
@@ -112,16 +161,16 @@ class Receipt:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the broker has it."""
+        """Whether the broker has accepted the publication."""
         return self.error is None and self.number <= self._publications.accepted.value
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether every copy has arrived."""
+        """Whether every copy of the publication has arrived."""
         return self.error is None and self.number <= self._publications.confirmed.value
 
     async def accepted(self, timeout: float | None = None) -> None:
-        """Wait until the broker has it. Raises `RefusedError`, `NotAcceptedError`."""
+        """Wait until the broker has accepted it. Raises `RefusedError`, `NotAcceptedError`."""
         if self.error is None:
             await self._publications.until_accepted(self.number, timeout)
         self._raise_refusal()
@@ -134,36 +183,36 @@ class Receipt:
 
     def _raise_refusal(self) -> None:
         if self.error is not None:
-            self.is_told = True
+            self.is_reported = True
             raise self.error
 
 
 class OutgoingPublications:
-    """All publications of one client that are not confirmed."""
+    """All publications of one client that are not confirmed, and the window that bounds them."""
 
     def __init__(
         self,
         client: str,
         window: int,
         window_bytes: int,
-        patience: Patience,
+        patience: TimedWait,
         has_unsent: Callable[[], None],
     ) -> None:
         self.last = 0
-        """Number of the last one."""
+        """Number of the last publication."""
         self.accepted = Watermark()
         self.confirmed = Watermark()
         self.refused = 0
-        """How many were."""
+        """Number of publications that the broker refused."""
         self.body_bytes_max = window_bytes
-        """A larger one is not taken by the broker."""
+        """The largest body that the broker accepts."""
         self.kept: deque[Receipt] = deque()
-        """Those not confirmed, oldest first."""
+        """Receipts of unconfirmed publications, oldest first."""
         self.kept_bytes = 0
         self._client = client
         self._window = window
         self._window_bytes = window_bytes
-        self._patience = patience
+        self._timed_wait = patience
         self._has_unsent = has_unsent
         self._unsent: list[Receipt] = []
         self._offset = 0
@@ -176,16 +225,16 @@ class OutgoingPublications:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be published."""
+        """Whether the window has room for another publication."""
         return len(self.kept) < self._window and self.kept_bytes < self._window_bytes
 
     def add(self, body: bytes) -> Receipt:
-        """Publish. Raises `WindowFullError`, `ClosedError`, `InvalidValueError`."""
+        """Queue a publication. Raises `WindowFullError`, `ClosedError`, `InvalidValueError`."""
         if self._closed is not None:
             raise ClosedError(f"client {self._client}", self._closed)
         if len(body) > self.body_bytes_max:
             raise InvalidValueError(
-                f"a publication of {len(body)} bytes: at most {self.body_bytes_max} are taken"
+                f"a publication of {len(body)} bytes: at most {self.body_bytes_max} are accepted"
             )
         if not self.has_room:
             raise WindowFullError(self._client, len(self.kept), self.kept_bytes)
@@ -199,11 +248,11 @@ class OutgoingPublications:
         return receipt
 
     async def until_room(self, timeout: float | None = None) -> None:
-        """Wait until one more may be published, after those who wait already. Raises
-        `NotConfirmedError`; once the client is closed there is nothing to wait for."""
+        """Wait, in order of the calls, until the window has room. Raises `NotConfirmedError`;
+        returns at once when the client is closed."""
         if self._room_waiters or not self.has_room:
             subject = "the oldest publication"
-            await self._patience.wait(self._room(), NotConfirmedError, subject, timeout)
+            await self._timed_wait.wait(self._room(), NotConfirmedError, subject, timeout)
 
     async def _room(self) -> None:
         loop = asyncio.get_running_loop()
@@ -219,7 +268,7 @@ class OutgoingPublications:
             loop.call_soon(self._give_room)  # to the next, if this one leaves any
 
     def _give_room(self) -> None:
-        """Tell the first who waits for room, or all if there will be none."""
+        """Wake the first waiter if there is room; all of them once the client is closed."""
         if self._closed is None and not self.has_room:
             return
         for waiter in self._room_waiters:
@@ -229,22 +278,22 @@ class OutgoingPublications:
                 return
 
     async def until_accepted(self, number: int, timeout: float | None) -> None:
-        """Wait until the broker has all up to a number."""
+        """Wait until the broker has accepted all publications up to a number."""
         reached = self.accepted.reached
         if number > self.accepted.value:
             subject = f"publication {number}"
-            await self._patience.wait(reached(number), NotAcceptedError, subject, timeout)
+            await self._timed_wait.wait(reached(number), NotAcceptedError, subject, timeout)
 
     async def until_confirmed(self, number: int, timeout: float | None) -> None:
-        """Wait until all copies of all up to a number have arrived."""
+        """Wait until all publications up to a number are confirmed."""
         reached = self.confirmed.reached
         if number > self.confirmed.value:
             subject = f"publication {number}"
-            await self._patience.wait(reached(number), NotConfirmedError, subject, timeout)
+            await self._timed_wait.wait(reached(number), NotConfirmedError, subject, timeout)
 
     def raise_refusal(self) -> None:
-        """Raise the first `RefusedError` that nobody has been told of."""
-        untold = [receipt for receipt in self._refusals if not receipt.is_told]
+        """Raise the first `RefusedError` that the application was not told of, if any."""
+        untold = [receipt for receipt in self._refusals if not receipt.is_reported]
         self._refusals.clear()
         if untold:
             error = untold[0].error
@@ -257,33 +306,33 @@ class OutgoingPublications:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there is something to send."""
+        """Whether a publication waits to be sent."""
         return bool(self._unsent)
 
     def take(self) -> tuple[PublishRequest, ...]:
-        """What is to be sent now."""
+        """The publications to send now; they count as sent."""
         unsent, self._unsent = self._unsent, []
         offset = self._offset
         return tuple([PublishRequest(r.number - offset, r.body) for r in unsent])
 
     def restart(self) -> None:
-        """A new session: everything that is not confirmed is sent again, in order."""
+        """Begin a new session: send everything unconfirmed again, in order."""
         self._offset = self.confirmed.value
         self._unsent = list(self.kept)
 
     def resume(self, published: int) -> None:
-        """The session goes on: what the broker does not have is sent again."""
+        """Resume the session: send again what the broker does not have."""
         self.accept(published)
         self._unsent = [r for r in self.kept if r.number > published + self._offset]
 
     def accept(self, sequence: int) -> None:
-        """The broker has all up to a sequence."""
+        """The broker has accepted all publications up to a sequence."""
         number = min(sequence + self._offset, self.last)
         if number > self.accepted.value:
             self.accepted.rise(number)
 
     def confirm(self, sequence: int) -> None:
-        """All copies of all up to a sequence have arrived."""
+        """All publications up to a sequence are confirmed: drop their bodies."""
         number = min(sequence + self._offset, self.last)
         kept = self.kept
         while kept and kept[0].number <= number:
@@ -296,7 +345,8 @@ class OutgoingPublications:
             self._give_room()
 
     def refuse(self, sequence: int, reason: str) -> None:
-        """The broker does not take one. In a new session it is refused again: its body is gone."""
+        """The broker has refused a publication. Its body is dropped; a new session sends it empty,
+        and it is refused again."""
         number = sequence + self._offset
         at = number - self.confirmed.value - 1  # those kept are numbered without a gap
         if not 0 <= at < len(self.kept) or self.kept[at].error is not None:
@@ -310,13 +360,13 @@ class OutgoingPublications:
         self._give_room()
 
     def close(self, reason: str) -> None:
-        """Take no more, and tell all who wait."""
+        """Accept no more publications, and fail everything that is being waited for."""
         self._closed = self._closed or reason
         for watermark in (self.accepted, self.confirmed):
             watermark.fail(lambda: ClosedError(f"client {self._client}", reason))
         self._give_room()
 
     def stop(self, reason: str) -> None:
-        """Take no more."""
+        """Accept no more publications; those made before can still be waited for."""
         self._closed = self._closed or reason
         self._give_room()

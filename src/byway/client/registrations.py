@@ -1,8 +1,9 @@
-"""What a client holds at its broker, advertisements and subscriptions, and what to ask for when.
+"""A client's advertisements and subscriptions at its broker, and the requests that make them.
 
-Every request has a name of its own, `label.holding.number`, that is never used again: an answer
-belongs to one request whatever happened in between. A filter is replaced by asking for the new one
-and then taking the old one back. This file knows no connection and no application.
+Every request has a wire name, `label.registration.number`, that is never used again, so an answer
+belongs to exactly one request. A filter is replaced by registering the new one and then withdrawing
+the old one. This file decides which requests are sent and when they are repeated; it knows no
+connection and no application.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from byway.model.messages import (
 )
 
 NAMES_MAX: Final = 1_024
-"""In one request to take subscriptions back."""
+"""Subscriptions withdrawn by one request."""
 UNADVERTISED_KEPT: Final = 1_024
-"""Advertisements taken back that are taken back once more when a session goes on."""
+"""Withdrawn advertisements that are withdrawn once more when a session resumes."""
 
-Asking = AdvertiseRequest | SubscribeRequest | UnadvertiseRequest | UnsubscribeRequest
+RegistrationRequest = AdvertiseRequest | SubscribeRequest | UnadvertiseRequest | UnsubscribeRequest
 
 
 class RegisteredFilter(msgspec.Struct, eq=False):
-    """One filter that the broker was asked for, or will be."""
+    """One filter of a registration, as it was or will be sent to the broker."""
 
-    holding: Registration
+    registration: Registration
     filter: Filter
-    wire: str
-    """Its name on the wire."""
-    asked: int = 0
-    """When, among all requests of the client."""
+    wire_name: str
+    """The name of its request in frames."""
+    asked_at: int = 0
+    """Position of its request among all requests of the client."""
     is_settled: bool = False
 
 
@@ -51,174 +52,185 @@ class Registration:
         self.name = name
         self.filters = tuple(filters)
         self.key = 0
-        """Its number among the holdings of the client, once it is held."""
+        """Its number among the registrations of the client, once it is registered."""
         self.entries: list[RegisteredFilter] = []
         self.unsettled = 0
-        """How many of its entries are not settled."""
+        """Number of its entries that are not settled."""
         self.is_open = False
         """Whether the application wants it."""
         self.error: RefusedError | None = None
-        """Why the broker did not take it."""
+        """Why the broker refused it."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether all of it is in force everywhere it must be."""
+        """Whether every filter of it is in force at every broker that needs it."""
         return bool(self.entries) and not self.unsettled
 
     def changed(self) -> None:
-        """It is settled now, or refused."""
+        """Called when the registration has been settled or refused."""
 
 
 class Registrations:
-    """Everything one client holds."""
+    """All registrations of one client."""
 
     def __init__(self) -> None:
         self.all: dict[int, Registration] = {}
         self.awaited: dict[int, Registration] = {}
-        """Advertisements that a new session asked for again and that are not settled yet."""
-        self._by_wire: dict[str, RegisteredFilter] = {}
+        """By key, advertisements that a new session registered again and that are not settled."""
+        self._by_wire_name: dict[str, RegisteredFilter] = {}
         self._unsubscribed: deque[tuple[int, str]] = deque()
-        """What was taken back and is not known to have been read, after the request before it."""
+        """Withdrawn subscriptions that the broker may not have read: the number of requests made
+        before the withdrawal, and the wire name."""
         self._unadvertised: deque[str] = deque(maxlen=UNADVERTISED_KEPT)
         self._keys = 0
         self._names = 0
-        self._asked = 0
+        self._requests_made = 0
 
     # --- what the application wants -------------------------------------------------------------
 
-    def add(self, holding: Registration) -> list[Asking]:
-        """Hold something; what to ask the broker for."""
+    def add(self, registration: Registration) -> list[RegistrationRequest]:
+        """Add a registration; the requests to send for it."""
         self._keys += 1
-        holding.key = self._keys
-        self.all[holding.key] = holding
-        return self._ask_for(holding)
+        registration.key = self._keys
+        self.all[registration.key] = registration
+        return self._request_all(registration)
 
-    def replace(self, holding: Registration, filters: Sequence[Filter]) -> list[Asking]:
-        """Hold other filters in the place of a holding's; the new come, then the old go."""
-        old = holding.entries
-        holding.filters = tuple(filters)
-        return [*self._ask_for(holding), *self._withdraw(holding, old)]
+    def replace(
+        self, registration: Registration, filters: Sequence[Filter]
+    ) -> list[RegistrationRequest]:
+        """Replace the filters of a registration; the requests to send, new filters first."""
+        old = registration.entries
+        registration.filters = tuple(filters)
+        return [*self._request_all(registration), *self._withdraw(registration, old)]
 
-    def remove(self, holding: Registration) -> list[Asking]:
-        """Hold something no longer."""
-        if self.all.pop(holding.key, None) is None:
+    def remove(self, registration: Registration) -> list[RegistrationRequest]:
+        """Remove a registration; the requests to send, none if it was not registered."""
+        if self.all.pop(registration.key, None) is None:
             return []
-        self.awaited.pop(holding.key, None)
-        entries, holding.entries = holding.entries, []
-        return self._withdraw(holding, entries)
+        self.awaited.pop(registration.key, None)
+        entries, registration.entries = registration.entries, []
+        return self._withdraw(registration, entries)
 
     # --- what the broker says -------------------------------------------------------------------
 
-    def settled(self, wire: str) -> None:
-        """A request is in force everywhere; those before it have been read."""
-        entry = self._by_wire.get(wire)
+    def settled(self, wire_name: str) -> None:
+        """The broker has settled a request, so it has read all requests before it."""
+        entry = self._by_wire_name.get(wire_name)
         if entry is None or entry.is_settled:
             return
-        while self._unsubscribed and self._unsubscribed[0][0] < entry.asked:
+        while self._unsubscribed and self._unsubscribed[0][0] < entry.asked_at:
             self._unsubscribed.popleft()
-        holding = entry.holding
+        registration = entry.registration
         entry.is_settled = True
-        holding.unsettled -= 1
-        if not holding.unsettled:
-            self.awaited.pop(holding.key, None)
-            holding.changed()
+        registration.unsettled -= 1
+        if not registration.unsettled:
+            self.awaited.pop(registration.key, None)
+            registration.changed()
 
-    def refused(self, wire: str, reason: str) -> None:
-        """A request changed nothing: one of a holding, or it takes back what is not there."""
-        entry = self._by_wire.get(wire)
+    def refused(self, wire_name: str, reason: str) -> None:
+        """The broker has refused a request: a filter, or the withdrawal of an unknown name."""
+        entry = self._by_wire_name.get(wire_name)
         if entry is not None:
-            holding = entry.holding
-            what = "subscription" if holding.is_subscription else "advertisement"
-            holding.error = RefusedError(f"{what} {holding.name}", reason)
-            self.awaited.pop(holding.key, None)
-            holding.changed()
-        elif self._unsubscribed and self._unsubscribed[0][1] == wire:
+            registration = entry.registration
+            what = "subscription" if registration.is_subscription else "advertisement"
+            registration.error = RefusedError(f"{what} {registration.name}", reason)
+            self.awaited.pop(registration.key, None)
+            registration.changed()
+        elif self._unsubscribed and self._unsubscribed[0][1] == wire_name:
             self._unsubscribed.popleft()
-        elif wire in self._unadvertised:
-            self._unadvertised.remove(wire)
+        elif wire_name in self._unadvertised:
+            self._unadvertised.remove(wire_name)
 
-    def holding_of(self, wire: str) -> Registration | None:
-        """Whose name this is or was."""
-        entry = self._by_wire.get(wire)
+    def registration_of(self, wire_name: str) -> Registration | None:
+        """The registration that a wire name belongs or belonged to."""
+        entry = self._by_wire_name.get(wire_name)
         if entry is not None:
-            return entry.holding
+            return entry.registration
         try:  # the name of a filter that was replaced while this was under way
-            return self.all.get(int(wire.rsplit(".", 2)[1]))
+            return self.all.get(int(wire_name.rsplit(".", 2)[1]))
         except (IndexError, ValueError):
             return None
 
     # --- sessions -------------------------------------------------------------------------------
 
-    def restart(self) -> list[Asking]:
-        """A new session: everything is asked for again, advertisements first."""
+    def restart(self) -> list[RegistrationRequest]:
+        """Begin a new session; the requests for all registrations, advertisements first."""
         self._unsubscribed.clear()
         self._unadvertised.clear()
         self.awaited = {key: h for key, h in self.all.items() if not h.is_subscription}
-        requests: list[Asking] = []
-        for holding in sorted(self.all.values(), key=lambda holding: holding.is_subscription):
-            holding.unsettled = len(holding.entries)
-            for entry in holding.entries:
+        requests: list[RegistrationRequest] = []
+        for registration in sorted(
+            self.all.values(), key=lambda registration: registration.is_subscription
+        ):
+            registration.unsettled = len(registration.entries)
+            for entry in registration.entries:
                 entry.is_settled = False
-                requests.append(self._ask(entry))
+                requests.append(self._request(entry))
         return requests
 
-    def resume(self) -> list[Asking]:
-        """The session goes on: what may not have been read is asked for again, by new names."""
-        requests: list[Asking] = []
-        for holding in self.all.values():
-            for at, entry in enumerate(holding.entries):
+    def resume(self) -> list[RegistrationRequest]:
+        """Resume the session; requests, under new wire names, for what may not have been read."""
+        requests: list[RegistrationRequest] = []
+        for registration in self.all.values():
+            for at, entry in enumerate(registration.entries):
                 if not entry.is_settled:
-                    new = holding.entries[at] = self._new_entry(holding, entry.filter)
-                    requests.append(self._ask(new))
+                    new = registration.entries[at] = self._new_entry(registration, entry.filter)
+                    requests.append(self._request(new))
                     self._forget(entry)
-        names = [wire for _, wire in self._unsubscribed]
-        self._unsubscribed = deque((self._asked, wire) for wire in names)
+        names = [wire_name for _, wire_name in self._unsubscribed]
+        self._unsubscribed = deque((self._requests_made, wire_name) for wire_name in names)
         return [*requests, *_unadvertise(self._unadvertised), *_unsubscribe(names)]
 
     # --- requests -------------------------------------------------------------------------------
 
-    def _ask_for(self, holding: Registration) -> list[Asking]:
-        holding.entries = [self._new_entry(holding, filter) for filter in holding.filters]
-        holding.unsettled = len(holding.entries)
-        return [self._ask(entry) for entry in holding.entries]
+    def _request_all(self, registration: Registration) -> list[RegistrationRequest]:
+        registration.entries = [
+            self._new_entry(registration, filter) for filter in registration.filters
+        ]
+        registration.unsettled = len(registration.entries)
+        return [self._request(entry) for entry in registration.entries]
 
-    def _new_entry(self, holding: Registration, filter: Filter) -> RegisteredFilter:
+    def _new_entry(self, registration: Registration, filter: Filter) -> RegisteredFilter:
         self._names += 1
-        entry = RegisteredFilter(holding, filter, f"{holding.name}.{holding.key}.{self._names}")
-        self._by_wire[entry.wire] = entry
+        entry = RegisteredFilter(
+            registration, filter, f"{registration.name}.{registration.key}.{self._names}"
+        )
+        self._by_wire_name[entry.wire_name] = entry
         return entry
 
-    def _ask(self, entry: RegisteredFilter) -> Asking:
-        self._asked += 1
-        entry.asked = self._asked
-        request = SubscribeRequest if entry.holding.is_subscription else AdvertiseRequest
-        return request(entry.wire, entry.filter)
+    def _request(self, entry: RegisteredFilter) -> RegistrationRequest:
+        self._requests_made += 1
+        entry.asked_at = self._requests_made
+        request = SubscribeRequest if entry.registration.is_subscription else AdvertiseRequest
+        return request(entry.wire_name, entry.filter)
 
-    def _withdraw(self, holding: Registration, entries: list[RegisteredFilter]) -> list[Asking]:
+    def _withdraw(
+        self, registration: Registration, entries: list[RegisteredFilter]
+    ) -> list[RegistrationRequest]:
         for entry in entries:
             self._forget(entry)
-        names = [entry.wire for entry in entries]
-        return _unsubscribe(names) if holding.is_subscription else _unadvertise(names)
+        names = [entry.wire_name for entry in entries]
+        return _unsubscribe(names) if registration.is_subscription else _unadvertise(names)
 
     def _forget(self, entry: RegisteredFilter) -> None:
-        """It is to be taken back."""
-        del self._by_wire[entry.wire]
-        if entry.holding.is_subscription:
-            self._unsubscribed.append((self._asked, entry.wire))
+        """Drop an entry and remember that its wire name is withdrawn."""
+        del self._by_wire_name[entry.wire_name]
+        if entry.registration.is_subscription:
+            self._unsubscribed.append((self._requests_made, entry.wire_name))
         else:
-            self._unadvertised.append(entry.wire)
+            self._unadvertised.append(entry.wire_name)
 
 
-def label_of(wire: str) -> str:
-    """The label of the holding that a request was for, by its name on the wire."""
-    return wire.rsplit(".", 2)[0]
+def label_of(wire_name: str) -> str:
+    """The label of the registration that a wire name belongs to."""
+    return wire_name.rsplit(".", 2)[0]
 
 
-def _unadvertise(names: Sequence[str]) -> list[Asking]:
-    return [UnadvertiseRequest(wire) for wire in names]
+def _unadvertise(names: Sequence[str]) -> list[RegistrationRequest]:
+    return [UnadvertiseRequest(wire_name) for wire_name in names]
 
 
-def _unsubscribe(names: Sequence[str]) -> list[Asking]:
+def _unsubscribe(names: Sequence[str]) -> list[RegistrationRequest]:
     return [
         UnsubscribeRequest(tuple(names[at : at + NAMES_MAX]))
         for at in range(0, len(names), NAMES_MAX)

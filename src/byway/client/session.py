@@ -1,8 +1,8 @@
-"""A client's session with its broker: connecting, going on, and beginning anew.
+"""A client's session with its broker: connecting, resuming, and starting a new one.
 
-It dials the brokers in turn, greets, and comes back after a loss: with the same incarnation, so
-that the broker goes on with what it kept, else with a higher one. What is said then is not decided
-here.
+It dials the brokers in turn, greets, and reconnects after a loss: with the same incarnation, so
+that the broker resumes the session it kept, else with a higher one. `conversation` decides what is
+sent then.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _last_incarnation = 0
 
 
 def new_incarnation() -> int:
-    """Microseconds since 1970, and higher than any before in this process."""
+    """Microseconds since 1970, raised so that it exceeds every earlier one of this process."""
     global _last_incarnation
     _last_incarnation = max(_last_incarnation + 1, time_ns() // 1_000)
     return _last_incarnation
 
 
 def _whole(number: float, least: int = 0) -> int:
-    """The number as a message can carry it; one that is larger, infinity too, is cut."""
+    """The number rounded to an integer that fits a message; larger ones become the largest."""
     return max(least, round(number)) if number < INT64_MAX else INT64_MAX
 
 
 class Session:
-    """One client and its broker."""
+    """The session of one client, over any number of connections."""
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
@@ -62,43 +62,44 @@ class Session:
         self.state = "new"
         """`new`, `connecting`, `attached`, `away` or `closed`."""
         self.reason = ""
-        """Why it is away or closed."""
+        """Why the session is away or closed."""
         self.broker = ""
-        """Id of the broker."""
+        """Id of the broker that the session is with."""
         self.url: BrokerUrl | None = None
-        """Where the session is."""
+        """URL of the broker that the session is with."""
         self.attachments = 0
-        """How often a broker took the client in."""
+        """Number of times that a broker has attached the client."""
         self.sessions = 0
-        """How many sessions were begun."""
+        """Number of sessions started; each after the first is a gap in what was received."""
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._dialled = options.urls[0]
         self._answer: asyncio.Future[bool] = self._loop.create_future()
-        """Whether an attempt leads to a session; false: only a new incarnation can."""
+        """Result of an attempt to attach; false: the session was not kept, and only a new
+        incarnation can attach."""
         self._gone = asyncio.Event()
-        self._staying: asyncio.Task[None] | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
         self._keepalive: asyncio.TimerHandle | None = None
-        self._is_sent_away = False
-        """A broker said goodbye for good."""
+        self._is_dismissed = False
+        """Whether a broker has closed the connection for good."""
 
     def __repr__(self) -> str:
         return f"<Session of {self.options.name}, {self.describe()}>"
 
     def describe(self) -> str:
-        """How it stands, in words."""
+        """The state in words, for messages and `repr`."""
         if self.state != "attached":
             return f"{self.state}: {self.reason}" if self.reason else self.state
         where = f"attached to {self.broker} at {self.url}"
         if not self.conversation.is_holding:
             return where
-        full = ", ".join(holding.name for holding in self.conversation.deliveries.full)
-        return f"{where}, gets no deliveries until events of {full} are taken"
+        full = ", ".join(registration.name for registration in self.conversation.deliveries.full)
+        return f"{where}, deliveries are held until events of {full} are taken"
 
     # --- life -----------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect for the first time, if it has not been done. Raises `ConnectError`."""
+        """Connect, unless that was done before. Raises `ConnectError`, `ClosedError`."""
         error = self.conversation.closing_error()
         if error is not None:
             raise error
@@ -108,19 +109,19 @@ class Session:
         give_up = self._loop.time() + self.options.connect_wait
         delay_s = self.options.retry
         while failures := await self._dial_all():
-            if self._is_sent_away or self._loop.time() >= give_up:
+            if self._is_dismissed or self._loop.time() >= give_up:
                 self._end("it could not connect")
                 raise ConnectError(self.options.name, tuple(failures))
             delay_s = await self._back_off(delay_s)
-        self._staying = asyncio.create_task(self._stay())
+        self._reconnecting = asyncio.create_task(self._reconnect_forever())
 
-    async def _stay(self) -> None:
-        """Come back whenever the connection is lost."""
+    async def _reconnect_forever(self) -> None:
+        """Reconnect whenever the connection is lost."""
         while True:
             await self._gone.wait()
             delay_s = self.options.retry
             while self.state == "away":
-                if self._is_sent_away or not self.options.reconnect:
+                if self._is_dismissed or not self.options.reconnect:
                     self._end(self.reason)
                     return
                 delay_s = await self._back_off(delay_s)
@@ -128,19 +129,19 @@ class Session:
                     self.reason = "; ".join(f"{url}: {reason}" for url, reason in failures)
 
     async def _back_off(self, delay_s: float) -> float:
-        """Wait a while; how long to wait the next time."""
+        """Sleep for a random part of the delay; the delay before the next attempt."""
         await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
         return min(2 * delay_s, self.options.retry_max)
 
     async def close(self, reason: str) -> None:
-        """Say goodbye for good."""
-        for holding in self.conversation.holdings.all.values():
-            holding.is_open = False
+        """End the session for good, and wait at most `GOODBYE_S` for the goodbye to be sent."""
+        for registration in self.conversation.registrations.all.values():
+            registration.is_open = False
         connection = self._connection
         self._end(reason)
-        if self._staying is not None:
-            self._staying.cancel()
-            await asyncio.wait([self._staying])
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
+            await asyncio.wait([self._reconnecting])
         if connection is not None and connection.open:
             connection.when_lost = self._loop.create_future()
             connection.close(reason, for_good=True)
@@ -148,7 +149,7 @@ class Session:
             connection.abort(reason)
 
     def _end(self, reason: str) -> None:
-        """Nothing more comes; tell all who wait."""
+        """Close the session, and fail everything that is being waited for."""
         if self.state != "closed":
             self.state, self.reason = "closed", reason
             self._stop_keepalive()
@@ -157,7 +158,8 @@ class Session:
     # --- connecting -----------------------------------------------------------------------------
 
     async def _dial_all(self) -> list[tuple[str, str]]:
-        """Try every broker in turn, that of the session first; why each failed, if all did."""
+        """Try every broker once, that of the session first; URL and reason of each failure, empty
+        if one attached the client."""
         urls = list(self.options.urls)
         if self.url is not None:
             at = urls.index(self.url)
@@ -169,12 +171,12 @@ class Session:
                 return []
             log.debug("client %s: %s: %s", self.options.name, url, reason)
             failures.append((url.text, reason))
-            if self._is_sent_away:
+            if self._is_dismissed:
                 break
         return failures
 
     async def _attach(self, url: BrokerUrl) -> str | None:
-        """Try one broker; why it failed, if it did."""
+        """Try one broker; the reason of the failure, None if it attached the client."""
         incarnation = self.incarnation if self.url in (None, url) else new_incarnation()
         while True:
             connection = self._new_connection(url, incarnation)
@@ -190,7 +192,7 @@ class Session:
                 return reason
             except OSError as error:
                 return error.strerror or str(error)
-            except ValueError as error:  # a host that no name can be
+            except ValueError as error:  # not a valid host name
                 return str(error)
             except asyncio.CancelledError:
                 connection.abort("the client gave up")
@@ -208,24 +210,24 @@ class Session:
         self._connection = Connection(self, preamble, dialled=True)
         return self._connection
 
-    # --- what the connection tells ----------------------------------------------------------------
+    # --- called by the connection -----------------------------------------------------------------
 
     def greeted(self, connection: Connection, peer: Preamble) -> None:
-        """The other side has said who it is."""
+        """The peer's preamble arrived: answer with the client's hello."""
         if peer.role != "broker":
             connection.close(f"this is a {peer.role}, not a broker")
             return
-        received = self.conversation.deliveries.received if self._goes_on(connection) else 0
+        received = self.conversation.deliveries.received if self._is_resuming(connection) else 0
         resumes = self.sessions > 0 and peer.name == self.broker
         ttl_us = _whole(self.options.session_ttl * 1e6)
         connection.send(ClientHello(ttl_us, received, resumes))
 
-    def _goes_on(self, connection: Connection) -> bool:
-        """Whether this connection is to go on with the session."""
+    def _is_resuming(self, connection: Connection) -> bool:
+        """Whether this connection is to resume the session."""
         return self.sessions > 0 and connection.own.incarnation == self.incarnation
 
     def received(self, connection: Connection, frame: AnyFrame) -> None:
-        """A frame came."""
+        """Take a frame; one that a broker must not send closes the connection."""
         if connection is not self._connection or self.state == "closed":
             return
         if type(frame) is Replies:
@@ -241,7 +243,8 @@ class Session:
             connection.close(f"a broker does not send a client {type(frame).__name__}")
 
     def _is_attached(self, connection: Connection, frame: Replies) -> bool:
-        """Whether replies are of a session; what comes before it goes on is told again then."""
+        """Whether the client is attached. Replies before `Attached` are dropped: the broker
+        repeats them."""
         if not self._answer.done():
             for reply in frame.replies:
                 if isinstance(reply, Attached):
@@ -249,9 +252,9 @@ class Session:
         return self.state == "attached" and connection.open
 
     def _on_attached(self, connection: Connection, attached: Attached) -> None:
-        goes_on = self._goes_on(connection)
-        if goes_on and not attached.resumed:
-            connection.close("its session was not kept: it begins anew")
+        is_resuming = self._is_resuming(connection)
+        if is_resuming and not attached.resumed:
+            connection.close("the session was not kept: a new one is started")
             self._answer.set_result(False)
             return
         assert connection.peer is not None
@@ -261,25 +264,25 @@ class Session:
         self.attachments += 1
         self._gone.clear()
         self._keep_alive(connection)
-        if goes_on:
-            self.conversation.go_on(connection, attached)
+        if is_resuming:
+            self.conversation.resume_session(connection, attached)
         else:
             self.sessions += 1
-            self.conversation.begin(connection)
+            self.conversation.start_session(connection)
         self._answer.set_result(True)
 
     def drained(self, connection: Connection) -> None:
-        """The broker has read what waited for it."""
+        """The broker has read what waited for it; nothing depends on that."""
 
     def lost(self, connection: Connection, reason: str) -> None:
-        """The connection is gone."""
+        """The connection was lost: fail the attempt, or begin to reconnect."""
         if connection.when_lost is not None and not connection.when_lost.done():
             connection.when_lost.set_result(None)
         if connection is not self._connection:
             return
         if connection.goodbye is not None:
             reason = connection.goodbye.reason or "the broker said goodbye"
-            self._is_sent_away = connection.goodbye.for_good
+            self._is_dismissed = connection.goodbye.for_good
         if not self._answer.done():
             self._answer.set_exception(ConnectionError(reason))
         elif self.state == "attached":
@@ -290,7 +293,7 @@ class Session:
             self._gone.set()
 
     def _keep_alive(self, connection: Connection) -> None:
-        """Say that the client is there, from now on."""
+        """Send keep-alives from now on, and give up a broker that sends none."""
         assert connection.peer is not None
         peer_s = connection.peer.keepalive_ms / 1e3
         connection.keep_alive(self._loop.time(), 2 * peer_s)

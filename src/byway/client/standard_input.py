@@ -1,4 +1,4 @@
-"""Reads the lines of standard input, or of another file, without keeping the event loop waiting."""
+"""Reads the lines of standard input, or of another file, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LINE_BYTES_MAX: Final = 16_777_216
 
 
 async def lines_of(descriptor: int) -> AsyncIterator[list[tuple[int, bytes]]]:
-    """Lines with their numbers, those that are there together; the last one may lack its end.
+    """Numbered lines, in lists of those that arrived together; the last may lack a line feed.
 
-    Raises `LineError` for one that is longer than any publication.
+    Raises `LineError` for a line longer than `LINE_BYTES_MAX`, more than any publication needs.
     """
     number, rest = 1, b""
     while chunk := await _read(descriptor):
@@ -31,8 +31,8 @@ async def lines_of(descriptor: int) -> AsyncIterator[list[tuple[int, bytes]]]:
 
 
 async def _read(descriptor: int) -> bytes:
-    """What is there, or comes next; nothing at the end. A thread waits for it that nobody has to
-    wait for: a terminal may never say anything again."""
+    """The next bytes, empty at the end of the file. A daemon thread reads them, so that the process
+    can end although a terminal sends nothing."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[bytes] = loop.create_future()
 

@@ -1,7 +1,7 @@
 """Advertisements and subscriptions as an application sees them.
 
-Both are opened by `await` or `async with`, which waits until they are settled, and end when the
-block is left. A subscription is also a bounded queue of events that is iterated over.
+Both are opened by `await` or `async with`, which waits until they are settled, and are withdrawn
+when the block is left. A subscription is also a bounded queue of events that can be iterated over.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from typing import Final, Protocol, Self
 
 from byway.client.events import Event
 from byway.client.options import WhenFull, check_label, check_when_full
-from byway.client.publishing import Patience
+from byway.client.publishing import TimedWait
 from byway.client.registrations import Registration
 from byway.model import Filter, parse
 from byway.model.errors import ClosedError, NotSettledError
 from byway.model.filters import check_filter_bytes
 
 UNDER_WAY_BYTES: Final = 16_777_216
-"""At most so much is between a broker and a client: buffers of both, and of their systems."""
+"""Upper bound for the bytes between broker and client: buffers of both and of their systems."""
 
 
-class Keeper(Patience, Protocol):
-    """Whoever asks the broker for what is held."""
+class Registrar(TimedWait, Protocol):
+    """Makes and withdraws registrations at the broker; `Conversation` is the real one."""
 
-    def hold(self, holding: Registration) -> None:
-        """Ask for it, now and whenever a session begins anew."""
+    def register(self, registration: Registration) -> None:
+        """Register at the broker, now and in every new session. Raises `ClosedError`."""
 
-    def replace(self, holding: Registration, filters: Sequence[Filter]) -> None:
-        """Ask for other filters instead."""
+    def replace(self, registration: Registration, filters: Sequence[Filter]) -> None:
+        """Replace the filters of a registration."""
 
-    def let_go(self, holding: Registration) -> None:
-        """Take it back."""
+    def unregister(self, registration: Registration) -> None:
+        """Withdraw a registration."""
 
     def has_room_again(self, subscription: Subscription) -> None:
-        """The application has taken what had filled a subscription."""
+        """The application has taken events from a subscription that was full."""
 
     def closing_error(self) -> ClosedError | None:
-        """Why nothing can be asked for any more."""
+        """The error that requests fail with once the client is closed."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether the broker has taken the client in."""
+        """Whether the client is attached and requests may be sent."""
 
 
-class Held(Registration):
-    """What advertisements and subscriptions have in common."""
+class AwaitableRegistration(Registration):
+    """A registration that the application opens, waits for and withdraws."""
 
     def __init__(
         self,
-        keeper: Keeper,
+        registrar: Registrar,
         name: str,
         filters: Sequence[str | Filter],
         waits: bool,
@@ -61,7 +61,7 @@ class Held(Registration):
     ) -> None:
         check_label("name", name)
         super().__init__(name, parsed(filters))
-        self._keeper = keeper
+        self._registrar = registrar
         self._waits = waits
         self._timeout = timeout
         self._change = asyncio.Event()
@@ -78,23 +78,23 @@ class Held(Registration):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is in force everywhere it must be. While the client is away it is not."""
-        return super().is_settled and self._keeper.is_ready
+        """Whether it is in force at every broker that needs it; false while disconnected."""
+        return super().is_settled and self._registrar.is_ready
 
     def changed(self) -> None:
-        """It is settled now, or refused, or closed."""
+        """Wake the waiters: it was settled, refused or closed."""
         self._change.set()
 
     async def settled(self, timeout: float | None = None) -> None:
-        """Wait until it is in force everywhere it must be. Raises `NotSettledError`,
+        """Wait until it is in force at every broker that needs it. Raises `NotSettledError`,
         `RefusedError`, `ClosedError`."""
-        await self._keeper.wait(self._settled(), NotSettledError, self.name, timeout)
+        await self._registrar.wait(self._settled(), NotSettledError, self.name, timeout)
 
     async def _settled(self) -> None:
         while not self.is_settled:
             if self.error is not None:
                 raise self.error
-            closed = self._keeper.closing_error()
+            closed = self._registrar.closing_error()
             if closed is not None:
                 raise closed
             self._change.clear()
@@ -103,7 +103,7 @@ class Held(Registration):
     async def _open(self) -> Self:
         if self.is_open:
             return self
-        self._keeper.hold(self)
+        self._registrar.register(self)
         self.is_open = True
         try:
             if self._waits:
@@ -116,7 +116,7 @@ class Held(Registration):
     def _end(self) -> None:
         if self.is_open:
             self.is_open = False
-            self._keeper.let_go(self)
+            self._registrar.unregister(self)
 
     def __await__(self) -> Generator[object, None, Self]:
         return self._open().__await__()
@@ -133,22 +133,22 @@ class Held(Registration):
         self._end()
 
 
-class Advertisement(Held):
-    """What a client says it will publish."""
+class Advertisement(AwaitableRegistration):
+    """The announcement of what a client will publish."""
 
     async def unadvertise(self) -> None:
-        """Take it back; publications before this are not affected."""
+        """Withdraw the advertisement; publications made before are not affected."""
         self._end()
 
 
-class Subscription(Held):
-    """What a client wants, and the events that came for it."""
+class Subscription(AwaitableRegistration):
+    """Filters of a client, and the queue of events that match them."""
 
     is_subscription = True
 
     def __init__(
         self,
-        keeper: Keeper,
+        registrar: Registrar,
         name: str,
         filters: Sequence[str | Filter],
         waits: bool,
@@ -157,10 +157,10 @@ class Subscription(Held):
         pending_bytes: int,
         when_full: WhenFull,
     ) -> None:
-        super().__init__(keeper, name, filters, waits, timeout)
+        super().__init__(registrar, name, filters, waits, timeout)
         check_when_full(when_full)
         self.dropped = 0
-        """Events that were lost because the application took none."""
+        """Events dropped because the queue was full."""
         self.pending_bytes = 0
         self._pending: deque[Event] = deque()
         self._messages_max = pending_messages
@@ -168,7 +168,7 @@ class Subscription(Held):
         self._drops = when_full == "drop_oldest"
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.is_blocking = False
-        """Whether events must be taken before more are read."""
+        """Whether deliveries are held until the application takes events."""
 
     def _state(self) -> str:
         dropped = f", {self.dropped} dropped" if self.dropped else ""
@@ -176,31 +176,32 @@ class Subscription(Held):
 
     @property
     def pending(self) -> int:
-        """Events that the application has not taken."""
+        """Number of events that the application has not taken."""
         return len(self._pending)
 
     @property
     def is_full(self) -> bool:
-        """Whether its bound is reached."""
+        """Whether the queue has reached its bound in messages or bytes."""
         return len(self._pending) >= self._messages_max or self.pending_bytes >= self._bytes_max
 
     @property
-    def is_brimming(self) -> bool:
-        """Whether more has come than can have been under way when the broker was asked to wait."""
+    def is_overfull(self) -> bool:
+        """Whether more arrived than was under way when the broker was asked to hold deliveries."""
         return self.pending_bytes >= self._bytes_max + UNDER_WAY_BYTES
 
     async def unsubscribe(self) -> None:
-        """Take it back. Events that came before can still be taken; then iteration ends."""
+        """Withdraw the subscription. Events received before can still be taken; then iteration
+        ends."""
         self._end()
 
     async def update(self, *filters: str | Filter, timeout: float | None = None) -> None:
-        """Want something else from now on, without a gap for what both want."""
+        """Replace the filters, without a gap for events that match both old and new ones."""
         new = parsed(filters)
-        closed = self._keeper.closing_error()
+        closed = self._registrar.closing_error()
         if closed is not None:
             raise closed
         if self.is_open:
-            self._keeper.replace(self, new)
+            self._registrar.replace(self, new)
         else:
             self.filters = new
         if self.is_open and self._waits:
@@ -209,7 +210,7 @@ class Subscription(Held):
     # --- events in ------------------------------------------------------------------------------
 
     def put(self, event: Event) -> None:
-        """An event came."""
+        """Append an event; beyond the bound, drop the oldest ones or block."""
         self._pending.append(event)
         self.pending_bytes += event.size_bytes
         if self._drops:
@@ -229,7 +230,7 @@ class Subscription(Held):
                 return
 
     def changed(self) -> None:
-        """It is settled now, or refused, or closed."""
+        """Wake the waiters: it was settled, refused or closed."""
         super().changed()
         if self._has_ended():
             for waiter in self._waiters:
@@ -238,7 +239,9 @@ class Subscription(Held):
 
     def _has_ended(self) -> bool:
         return (
-            not self.is_open or self.error is not None or self._keeper.closing_error() is not None
+            not self.is_open
+            or self.error is not None
+            or self._registrar.closing_error() is not None
         )
 
     # --- events out -----------------------------------------------------------------------------
@@ -248,7 +251,7 @@ class Subscription(Held):
 
     async def __anext__(self) -> Event:
         while not self._pending:
-            if not await self._comes():
+            if not await self._wait_for_event():
                 raise StopAsyncIteration
         return self._take()
 
@@ -256,16 +259,15 @@ class Subscription(Held):
         """The next event. Raises `TimeoutError`, or `ClosedError` if none can come any more."""
         async with asyncio.timeout(None if timeout == inf else timeout):
             while not self._pending:
-                if not await self._comes():
+                if not await self._wait_for_event():
                     raise ClosedError(f"subscription {self.name}", "it has ended")
         return self._take()
 
     async def take(self, most: int, timeout: float | None = None) -> list[Event]:
-        """At least one event and at most so many, of those that are there. Empty if none came in
-        time, or none can come any more."""
+        """One to `most` events; empty if none arrived in time or the subscription has ended."""
         try:
             async with asyncio.timeout(None if timeout == inf else timeout):
-                while not self._pending and await self._comes():
+                while not self._pending and await self._wait_for_event():
                     pass
         except TimeoutError:
             return []
@@ -276,7 +278,7 @@ class Subscription(Held):
         self.pending_bytes -= event.size_bytes
         if self.is_blocking and self._is_half_empty():
             self.is_blocking = False
-            self._keeper.has_room_again(self)
+            self._registrar.has_room_again(self)
         return event
 
     def _is_half_empty(self) -> bool:
@@ -285,11 +287,11 @@ class Subscription(Held):
             and 2 * self.pending_bytes <= self._bytes_max
         )
 
-    async def _comes(self) -> bool:
-        """Wait for an event; false if none can come."""
+    async def _wait_for_event(self) -> bool:
+        """Wait for an event; false if the subscription has ended."""
         if self.error is not None:
             raise self.error
-        closed = self._keeper.closing_error()
+        closed = self._registrar.closing_error()
         if not self.is_open:
             return False
         if closed is not None:
@@ -302,13 +304,13 @@ class Subscription(Held):
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
             elif self._pending:
-                self._wake()  # the event it was woken for is another's
+                self._wake()  # hand the event it was woken for to another waiter
             raise
         return True
 
 
 def parsed(filters: Sequence[str | Filter]) -> tuple[Filter, ...]:
-    """Filters as they are, texts parsed. Raises `FilterError`."""
+    """The filters, texts parsed. Raises `FilterError`, or `ValueError` if there are none."""
     if not filters:
         raise ValueError("expected at least one filter")
     found = tuple(parse(filter) if isinstance(filter, str) else filter for filter in filters)

@@ -30,7 +30,7 @@ from byway.model.tree_shapes import (
 )
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
-from byway.runtime.warmup import warm_up_aside
+from byway.runtime.warmup import warm_up_in_thread
 from byway.trace import TraceBuffer
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class LocalOverlay:
     async def __aenter__(self) -> Self:
         """Start all brokers and link them. The very first time on a machine kernels are compiled
         before, which takes a minute or more; the event loop runs on meanwhile."""
-        await warm_up_aside()
+        await warm_up_in_thread()
         try:
             for name in self.neighbours:
                 await self._start(name, self._fresh(name))

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from byway.model.errors import BywayError, StorageError
-from byway.runtime.operations import Answer, Commands, Facts, said, told
+from byway.runtime.operations import Answer, Commands, Facts, json_answer, text_answer
 from byway.runtime.server import BrokerServer
 
 log = logging.getLogger("byway.commands")
@@ -111,9 +111,9 @@ class OperatorCommands:
                     raise CommandError(HTTPStatus.SERVICE_UNAVAILABLE, "the broker is starting")
                 if server.stopping:
                     raise CommandError(HTTPStatus.SERVICE_UNAVAILABLE, "the broker stops")
-                return told(HTTPStatus.OK, await command(server, facts))
+                return json_answer(HTTPStatus.OK, await command(server, facts))
             except CommandError as error:
-                return said(error.status, error.reason)
+                return text_answer(error.status, error.reason)
 
         return answer
 
@@ -135,7 +135,7 @@ class OperatorCommands:
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
         report = _dropped_with(server, name)
-        server.forget(name)
+        server.neighbour_links.forget(name)
         log.warning("%s is forgotten: %s", name, _in_words(report))
         return report
 
@@ -182,7 +182,7 @@ class OperatorCommands:
         )
         log.warning("it leaves for good%s", f", and parts from {neighbour}" if neighbour else "")
         if neighbour:
-            confirmed = await server.part_for_good(neighbour, CONFIRM_S)
+            confirmed = await server.disconnect_for_good(neighbour, CONFIRM_S)
             report = msgspec.structs.replace(report, confirmed=confirmed)
         self._end()
         return report

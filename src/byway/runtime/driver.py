@@ -1,9 +1,9 @@
-"""Drives one broker: gathers inputs, hands them in together, keeps them if there is a place to, and
-has done what the broker says.
+"""Drives one broker: collects inputs, keeps them in the journal if there is one, hands them to the
+broker in turns, and has its actions performed.
 
-It decides when the broker works and on how much at a time: control before data, data only while
-there is room for its copies, a turn for everyone. If the broker raises it goes on with one that was
-made again (`recovery`). It opens no connection itself.
+This module decides when the broker works and on how much at a time: control before data, data only
+while the broker has room for the copies, a share for every neighbour and client. If the broker
+raises, it continues with one that was rebuilt (`recovery`). It opens no connection itself.
 """
 
 from __future__ import annotations
@@ -37,114 +37,115 @@ from byway.storage.set_aside import SetAsideFiles, SetAsideInput
 log = logging.getLogger("byway.driver")
 
 TURN_MESSAGES: Final = 1_024
-"""Data messages taken in one turn, and what requests may cost in it; then connections are
-served."""
+"""Data messages handled in one turn, and the cost of the requests handled in it; then connections
+are served."""
 
 
 class ActionPerformer(Protocol):
-    """Whoever has connections and does what the broker says."""
+    """Performs the broker's actions over connections; `BrokerServer` is the real one."""
 
     def send(self, link: str, frame: Frame) -> None:
         """Send a frame to a neighbour, if it is connected."""
 
     def tell(self, client: str, replies: tuple[Reply, ...]) -> None:
-        """Tell a client, if it is connected."""
+        """Send replies to a client, if it is connected."""
 
     def open_link(self, link: str) -> None:
-        """Try to reach a neighbour."""
+        """Begin to connect to a neighbour."""
 
     def close_link(self, link: str, reason: str) -> None:
-        """Drop a neighbour's connection."""
+        """Close a neighbour's connection."""
 
     def taken_from(self, client: str) -> None:
-        """Some of what a client asked for was handed in."""
+        """Some requests of a client were handed to the broker."""
 
     def close_client(self, client: str, reason: str) -> None:
-        """Drop a client's connection; it may come back."""
+        """Close a client's connection; it may reconnect."""
 
 
 class Driver:
     """One broker at work in an event loop."""
 
     def __init__(
-        self, broker: Broker, hands: ActionPerformer, journal: InputJournal | None = None
+        self, broker: Broker, performer: ActionPerformer, journal: InputJournal | None = None
     ) -> None:
         self.broker = broker
         self.turns = 0
         self.busy_ns = 0
-        """Time spent in the broker."""
+        """Time spent in the broker's handler."""
         self.holding = False
-        """No publications are taken: someone is too slow, and must not lose anything."""
+        """Whether publications wait because a client is slow and must lose nothing."""
         self.draining = False
-        """No publications are taken any more: the broker is about to stop."""
+        """Whether no publications are handled because the broker is about to stop."""
         self.before_acting: Callable[[], None] | None = None
-        """Called after the broker has taken inputs, before anything is done about them."""
-        self._hands = hands
+        """Called after the broker has handled inputs, before its actions are performed."""
+        self._performer = performer
         self._journal = journal
-        self.aside = None if journal is None else journal.aside
-        """Inputs that could not be handled, if there is a place to set them aside."""
+        self.set_aside = None if journal is None else journal.set_aside
+        """Inputs that raised and were set aside; None without a journal."""
         self._loop = asyncio.get_running_loop()
         self._control: list[Input] = []
         self._data: dict[str, deque[FrameReceived]] = {}
-        """By neighbour, data frames that wait for their turn."""
+        """By neighbour, data frames that were not handed to the broker yet."""
         self.requests = RequestQueues()
-        """What clients ask for and is not handed in yet."""
+        """Requests of clients that were not handed to the broker yet."""
         self.deaf: Container[str] = ()
-        """Clients that do not read their answers: nothing that they ask for is handed in."""
+        """Clients that do not read their answers; their requests wait."""
         self._waiting = 0
-        """Messages of data frames that wait."""
+        """Number of messages in the data frames that wait."""
         self._scheduled = self._stopped = False
         self.broken: BrokenError | None = None
-        """Why the broker does nothing any more, if it cannot go on."""
+        """Why the broker has stopped working, if it has."""
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
-        self._doers: dict[type, Callable[[Any], None]] = {
-            Send: lambda action: hands.send(action.link, action.frame),
-            SendReply: lambda action: hands.tell(action.client, action.replies),
+        self._performers: dict[type, Callable[[Any], None]] = {
+            Send: lambda action: performer.send(action.link, action.frame),
+            SendReply: lambda action: performer.tell(action.client, action.replies),
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
-            OpenLink: lambda action: hands.open_link(action.link),
-            CloseLink: lambda action: hands.close_link(action.link, action.reason),
+            OpenLink: lambda action: performer.open_link(action.link),
+            CloseLink: lambda action: performer.close_link(action.link, action.reason),
         }
 
     @property
     def waiting(self) -> int:
-        """Messages that wait for their turn."""
+        """Number of messages, requests and control inputs that wait for their turn."""
         return self._waiting + self.requests.count + len(self._control)
 
     @property
     def has_control(self) -> bool:
-        """Whether something waits that is taken though the broker is about to stop."""
+        """Whether an input waits that is handled even while the broker drains."""
         return bool(self._control) or self.requests.has_overtaking
 
     def waiting_from(self, client: str) -> tuple[int, int]:
-        """Requests of a client that wait for their turn, and the bytes of their frames."""
+        """Number of requests of a client that wait, and the bytes of their frames."""
         return self.requests.waiting_from(client)
 
     # --- inputs --------------------------------------------------------------------------------
 
     def control(self, event: Input) -> None:
-        """Something that never waits behind publications."""
+        """Queue an input that never waits behind publications."""
         self._control.append(event)
         self._schedule()
 
     def now(self, *events: Input) -> None:
-        """Something that must have happened when this returns. What came before it goes first."""
+        """Handle inputs before this returns, after the control inputs that wait."""
         self._handle([*self._take_control(), *events])
 
     def data(self, link: str, event: FrameReceived, messages: int) -> None:
-        """A data frame of a neighbour."""
+        """Queue a data frame of a neighbour."""
         self._data.setdefault(link, deque()).append(event)
         self._waiting += messages
         self._schedule()
 
     def request(self, client: str, requests: tuple[Request, ...], bytes: int = 0) -> None:
-        """Requests of a client, and the bytes of their frame. They keep their order, but for what
-        may overtake publications."""
+        """Queue the requests in a client's frame of so many bytes. They keep their order, except
+        for those that may overtake publications."""
         self.requests.put(client, requests, bytes)
         self._schedule()
 
     def forget_link(self, link: str) -> None:
-        """A connection is gone: frames of it must not come after a new one has begun."""
+        """Drop the frames of a neighbour's lost connection, which must not be handled after those
+        of a new one."""
         for event in self._data.pop(link, ()):
             self._waiting -= len(event.frame.messages)  # type: ignore[union-attr]
         self._control = [
@@ -152,7 +153,7 @@ class Driver:
         ]
 
     def forget_client(self, client: str) -> None:
-        """A client's connection is gone."""
+        """Drop the requests of a client whose connection was lost."""
         self.requests.drop(client)
 
     # --- work ----------------------------------------------------------------------------------
@@ -172,12 +173,12 @@ class Driver:
                 self._schedule()
 
     def resume(self) -> None:
-        """Publications are taken again."""
+        """Handle publications again."""
         self.holding = False
         self._schedule()
 
     def wake(self) -> None:
-        """A client reads its answers again."""
+        """Handle the requests of a client that reads its answers again."""
         self._schedule()
 
     def _take_control(self) -> list[Input]:
@@ -185,7 +186,7 @@ class Driver:
         return events
 
     def _take_data(self) -> list[Input]:
-        """What may be read now, a share from everyone."""
+        """The data that may be handled now, a share of every neighbour and client."""
         if not self._waiting and not self.requests:
             return []
         if self.holding or self.draining:
@@ -202,7 +203,7 @@ class Driver:
             return []
         taken, clients = self.requests.take(TURN_MESSAGES, reads, self.deaf)
         for client in clients:
-            self._hands.taken_from(client)
+            self._performer.taken_from(client)
         return taken
 
     def _take_frames(self, link: str, taken: list[Input], room: int) -> int:
@@ -221,8 +222,8 @@ class Driver:
     def _handle(self, events: list[Input]) -> None:
         if not events or self._stopped:
             return
-        if self.aside is not None and self.aside.entries:
-            self._recognise(self.aside, events)
+        if self.set_aside is not None and self.set_aside.entries:
+            self._recognise(self.set_aside, events)
         else:
             self._hand_in(events)
 
@@ -252,59 +253,58 @@ class Driver:
         for entry in raised:
             self._close(entry, "it cannot be handled here and was set aside")
 
-    def _recognise(self, aside: SetAsideFiles, events: list[Input]) -> None:
-        """Hand in what was not set aside before."""
-        known = recognise(aside, events)
+    def _recognise(self, files: SetAsideFiles, events: list[Input]) -> None:
+        """Handle inputs, except those that were set aside before."""
+        known = recognise(files, events)
         if known.events:
             self._hand_in(known.events)
         for entry in known.done:
-            if entry.digest in aside.entries:
-                aside.remove(entry.digest)
+            if entry.digest in files.entries:
+                files.remove(entry.digest)
         for entry in known.again:
-            aside.bar(entry)
-            self._close(entry, "it was set aside before, and an operator has to give it up")
+            files.bar(entry)
+            self._close(entry, "it was set aside before, and an operator has to discard it")
 
     def _close(self, entry: SetAsideInput, reason: str) -> None:
-        """Whoever sent something that raises is closed, and may come back."""
+        """Close the connection of the sender of an input that raised; it may reconnect."""
         words = f"{entry.what}: {reason} ({entry.digest})"
         if entry.role == "link":
             self.forget_link(entry.name)
             self._handle([LinkDown(entry.name)])
-            self._hands.close_link(entry.name, words)
+            self._performer.close_link(entry.name, words)
         elif entry.role == "client":
             self.forget_client(entry.name)
-            self._hands.close_client(entry.name, words)
+            self._performer.close_client(entry.name, words)
 
     def bars(self, role: str, name: str) -> str:
-        """Why a `link` or `client` must stay out until an operator has given something up, or
-        nothing."""
-        return "" if self.aside is None else self.aside.bars(role, name)
+        """Why a `link` or `client` is refused until an operator discards an input of it; empty if
+        it is not."""
+        return "" if self.set_aside is None else self.set_aside.bars(role, name)
 
     def discard(self, which: str) -> list[str]:
-        """An operator's command: give up an input that was set aside, by its digest (or the
-        beginning of it), or `all` of them. What is lost by that, one line each; none if nothing is
-        set aside under that name.
+        """An operator's command: discard the input set aside whose digest begins with `which`, or
+        `all` of them. One line for each input lost; empty if there is no such input.
 
-        Whoever sent it may come back at once. A message or request that comes again counts as
-        handled then: of a neighbour it is acknowledged and confirmed, a client is told that it is
-        refused. Nothing else follows from it, here or further on. Raises `StorageError`.
+        The sender may reconnect at once. A message or request that comes again counts as handled
+        then: a neighbour's is acknowledged and confirmed, a client's is refused. It has no other
+        effect, here or at another broker. Raises `StorageError`.
         """
-        if self.aside is None:
+        if self.set_aside is None:
             return []
         try:
-            chosen = self.aside.discard(which)
+            chosen = self.set_aside.discard(which)
         except OSError as error:
             reason = f"cannot be written to: {error.strerror}"
-            raise StorageError(self.aside.directory, reason) from error
+            raise StorageError(self.set_aside.directory, reason) from error
         for entry in chosen:
-            log.warning("given up, and lost: %s", entry.words)
+            log.warning("discarded, and lost: %s", entry.words)
         return [entry.words for entry in chosen]
 
     def do(self, actions: list[Action]) -> None:
-        """Have actions done, in their order."""
-        doers = self._doers
+        """Perform actions, in their order."""
+        performers = self._performers
         for action in actions:
-            doers[type(action)](action)
+            performers[type(action)](action)
 
     # --- timers --------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class Driver:
         self.control(TimerFired(timer))
 
     def stop(self) -> None:
-        """Nothing happens to the broker any more."""
+        """Handle no more inputs, and cancel all timers."""
         self._stopped = True
         for handle in self._timers.values():
             handle.cancel()

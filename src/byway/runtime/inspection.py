@@ -1,7 +1,12 @@
-"""Looks at a broker process and tells how it is. It changes nothing."""
+"""The status of a broker process: how it is collected, and when clients that ask are answered.
+
+Collecting takes time in proportion to the tables, so all requests of a short while share one
+answer. Nothing here changes the broker.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -11,15 +16,18 @@ from byway.core.broker_status import BrokerFacts
 from byway.core.placeholders import by_link, placeholders
 from byway.core.tables import Entry, PlaceholderState, Table
 from byway.model.errors import shortened
+from byway.model.messages import Status
 from byway.model.status import (
     BrokerLoad,
     BrokerStatus,
     LinkStatus,
     PlaceholderStatus,
     SetAsideStatus,
+    encode_status,
 )
 from byway.runtime.waiting import unsettled_entries
 from byway.storage.set_aside import SetAsideFiles
+from byway.transport.connection import Connection
 
 if TYPE_CHECKING:
     from byway.runtime.server import BrokerServer
@@ -27,17 +35,47 @@ if TYPE_CHECKING:
 PLACEHOLDERS_MAX: Final = 200
 """Placeholders that are listed."""
 SET_ASIDE_MAX: Final = 100
-"""Inputs that were set aside that are listed."""
+"""Inputs set aside that a status lists."""
 FILTER_LENGTH_MAX: Final = 1_000
-"""Characters of a filter that are told."""
+"""Characters of a filter that a status shows."""
+STATUS_DELAY_S: Final = 0.02
+"""The shortest time between a request and its answer, for other requests to share it."""
+STATUS_SHARE: Final = 20
+"""Collecting a status takes at most one part in so many of the time."""
+
+
+class StatusReplies:
+    """Answers status requests, all that came in a short while together."""
+
+    def __init__(self, server: BrokerServer) -> None:
+        self._server = server
+        self._status_waiters: dict[Connection, None] = {}
+        """Connections that have asked and are not answered."""
+        self._delay_s = STATUS_DELAY_S
+
+    def request(self, connection: Connection) -> None:
+        """Answer soon, together with all others that ask until then."""
+        if not self._status_waiters:
+            asyncio.get_running_loop().call_later(self._delay_s, self._reply)
+        self._status_waiters[connection] = None
+
+    def _reply(self) -> None:
+        waiters, self._status_waiters = self._status_waiters, {}
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        status = Status(encode_status(status_of(self._server)))
+        for connection in waiters:
+            if connection.unread_bytes <= self._server.settings.limits.client_answer_bytes:
+                connection.send(status)
+        self._delay_s = max(STATUS_DELAY_S, STATUS_SHARE * (loop.time() - began))
 
 
 def status_of(server: BrokerServer) -> BrokerStatus:
-    """How a broker is now."""
+    """The present status of a broker process."""
     broker = server.broker
     statistics = broker.policy.statistics
     preserved, mergers = placeholders(broker)
-    aside = server.driver.aside
+    files = server.driver.set_aside
     unsettled, entries = unsettled_entries(broker)
     facts = broker.status()
     return BrokerStatus(
@@ -64,13 +102,13 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         placeholders=[
             _placeholder(entry) for entry in islice(broker.placeholders, PLACEHOLDERS_MAX)
         ],
-        set_aside=0 if aside is None else len(aside.waiting),
-        inputs_set_aside=[] if aside is None else _set_aside(aside),
+        set_aside=0 if files is None else len(files.waiting),
+        inputs_set_aside=[] if files is None else _set_aside(files),
     )
 
 
-def _set_aside(aside: SetAsideFiles) -> list[SetAsideStatus]:
-    barred = {entry.digest for entry in aside.barred.values()}
+def _set_aside(files: SetAsideFiles) -> list[SetAsideStatus]:
+    barred = {entry.digest for entry in files.barred.values()}
     return [
         SetAsideStatus(
             digest=entry.digest,
@@ -80,7 +118,7 @@ def _set_aside(aside: SetAsideFiles) -> list[SetAsideStatus]:
             at_us=entry.at_us,
             barred=entry.digest in barred,
         )
-        for entry in aside.waiting[:SET_ASIDE_MAX]
+        for entry in files.waiting[:SET_ASIDE_MAX]
     ]
 
 
@@ -130,7 +168,7 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
 
 
 def _by_link(table: Table) -> tuple[Counter[str], Counter[str]]:
-    """How many entries came over each link, and how many were sent over it."""
+    """By link, the number of entries received over it, and of entries sent over it."""
     came = Counter(entry.origin.link for entry in table if entry.origin.link is not None)
     return came, by_link(table)
 

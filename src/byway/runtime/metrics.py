@@ -95,7 +95,7 @@ class BrokerCollector(Collector):
         forwarded = CounterMetricFamily(
             "byway_messages_forwarded", "Messages sent to neighbours.", labels=["link", "kind"]
         )
-        for (link, kind), count in sorted(self._server.sent.items()):
+        for (link, kind), count in sorted(self._server.neighbour_links.sent.items()):
             forwarded.add_metric([link, kind], count)
         yield forwarded
 
@@ -175,7 +175,7 @@ class BrokerCollector(Collector):
         )
         connections.add_metric(["broker"], sum(link.was_up for link in server.links.values()))
         connections.add_metric(["client"], len(server.clients))
-        connections.add_metric(["unknown"], len(server.strangers))
+        connections.add_metric(["unknown"], len(server.unidentified))
         yield connections
         sessions = server.broker.session_totals()
         states = GaugeMetricFamily(
@@ -212,7 +212,7 @@ class BrokerCollector(Collector):
         lost = CounterMetricFamily(
             "byway_slow_client_drops", "Deliveries that a slow client lost.", labels=["client"]
         )
-        for name, count in sorted(self._server.slow_drops.items()):
+        for name, count in sorted(self._server.client_connections.slow_drops.items()):
             lost.add_metric([name], count)
         yield lost
 
@@ -233,13 +233,13 @@ class StorageCollector(Collector):
         yield _counter("byway_snapshots", "Snapshots taken by this process.", storage.snapshots)
         restarts = "Times a broker has gone on from this directory."
         yield _counter("byway_restarts", restarts, storage.starts - 1)
-        aside = storage.aside
+        files = storage.set_aside
         words = "Inputs that could not be handled and wait for an operator."
-        yield _gauge("byway_set_aside", words, len(aside.waiting))
+        yield _gauge("byway_set_aside", words, len(files.waiting))
         words = "Inputs that could not be handled and were set aside."
-        yield _counter("byway_inputs_set_aside", words, aside.total)
+        yield _counter("byway_inputs_set_aside", words, files.total)
         words = "Times that one came again and was refused."
-        yield _counter("byway_inputs_refused", words, aside.refused)
+        yield _counter("byway_inputs_refused", words, files.refused)
 
 
 class ErrorCollector(Collector):

@@ -1,7 +1,7 @@
-"""A broker as a process: it starts, says that it is ready, reloads, stops.
+"""A broker as a process: starting, the line that says it is ready, reloading, stopping.
 
-It puts storage, broker, connections, trace and operations port together, and answers signals. What
-each of them does is their own business.
+This module creates storage, broker, connections, trace and operations port, connects them, and
+answers signals. It decides the order in which they start and stop, and the exit code.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from byway.runtime.commands import OperatorCommands
 from byway.runtime.config_display import changed_keys
 from byway.runtime.config_sources import Reading, SettingsError
 from byway.runtime.metrics import Metrics
-from byway.runtime.operations import Answer, Operations, said
+from byway.runtime.operations import Answer, Operations, text_answer
 from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
-from byway.runtime.warmup import warm_up_aside
+from byway.runtime.warmup import warm_up_in_thread
 from byway.storage.storage import Storage
 from byway.trace import NullTrace, TraceBuffer
 
@@ -43,17 +43,17 @@ log = logging.getLogger("byway.process")
 
 TRACE_RUN: Final = "live"
 RELOADED: Final = ("accept", "limits", "log", "log_level", "neighbours")
-"""Settings that a running broker takes over; a table counts with all its keys."""
+"""Settings that a running broker takes over; a table includes all its keys."""
 Reread = Callable[[], Reading]
 
 
 class StartError(Exception):
-    """A broker cannot start, for a reason that its operator can remove."""
+    """The broker cannot start, for a reason that its operator can fix."""
 
 
 def run(reading: Reading, reread: Reread, may_be_stale: bool = False) -> int:
-    """Be a broker until a signal ends it; the exit code. `may_be_stale`: go on from a journal of
-    another version, or a damaged one, as far as it goes."""
+    """Run a broker until a signal ends it; the exit code. `may_be_stale`: replay a journal of
+    another version, or a damaged one, as far as possible."""
     settings = reading.settings
     logs.set_up(settings.log, settings.log_level, settings.id)
     for note in reading.notes:
@@ -63,7 +63,7 @@ def run(reading: Reading, reread: Reread, may_be_stale: bool = False) -> int:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """A faster event loop, where there is one."""
+    """uvloop's event loop, where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -72,7 +72,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class BrokerProcess:
-    """Everything that makes up one broker process."""
+    """One broker process: its parts, its signals, its end."""
 
     def __init__(
         self, settings: BrokerSettings, reread: Reread, may_be_stale: bool = False
@@ -81,7 +81,7 @@ class BrokerProcess:
         self._may_be_stale = may_be_stale
         self._reread = reread
         self._storage: Storage | None = None
-        self._memory: RestartMarker | None = None
+        self._restart_marker: RestartMarker | None = None
         self._tracer: Tracer | None = None
         self._operations: Operations | None = None
         self._server: BrokerServer | None = None
@@ -89,7 +89,7 @@ class BrokerProcess:
         self._end: asyncio.Future[None] | None = None
 
     async def live(self) -> int:
-        """From the start to the end; the exit code."""
+        """Start, serve until the end, stop; the exit code."""
         loop = asyncio.get_running_loop()
         self._end = loop.create_future()
         loop.set_exception_handler(self._fault)
@@ -121,18 +121,18 @@ class BrokerProcess:
         trace = self._open_trace()
         if settings.data is not None:
             self._storage = Storage(settings.data, settings.durability)
-        await warm_up_aside()  # a minute or more if kernels are to be compiled
+        await warm_up_in_thread()  # a minute or more if kernels have to be compiled
         if settings.state_dir is not None:
-            self._memory = RestartMarker(settings.state_dir, settings.id)
+            self._restart_marker = RestartMarker(settings.state_dir, settings.id)
         broker = self._broker(trace)
         gc.collect()
-        gc.freeze()  # what is here now stays; the collector need not look at it again
+        gc.freeze()  # these objects stay; the collector need not visit them again
         self._server = server = BrokerServer(settings, broker, self._storage)
         self._metrics = Metrics(server, self._storage)
-        if self._memory is not None:
-            self._memory.follow(server)
+        if self._restart_marker is not None:
+            self._restart_marker.follow(server)
         await _listening("listen", settings.listen, server.start)
-        self._part_with_removed(server)
+        self._disconnect_removed(server)
         if self._tracer is not None:
             self._tracer.start(server)
         print(f"ready {settings.id} {server.address} {self._promise()}", flush=True)
@@ -150,11 +150,11 @@ class BrokerProcess:
         return buffer
 
     def _broker(self, trace: TraceBuffer) -> Broker:
-        settings, memory = self.settings, self._memory
-        remembered = [] if memory is None else memory.names(settings.neighbours)
-        restarting = memory is not None and memory.was_here
+        settings, marker = self.settings, self._restart_marker
+        marked_neighbours = [] if marker is None else marker.names(settings.neighbours)
+        restarting = marker is not None and marker.was_here
         if self._storage is None:
-            named = {*remembered, *(n.id for n in settings.neighbours if n.id)}
+            named = {*marked_neighbours, *(n.id for n in settings.neighbours if n.id)}
             broker = Broker(
                 settings.id, named, settings.core, now_us(), trace, restarting=restarting
             )
@@ -165,33 +165,38 @@ class BrokerProcess:
                 settings.neighbours,
                 trace,
                 may_be_stale=self._may_be_stale,
-                remembered=remembered,
+                marked_neighbours=marked_neighbours,
                 restarting=restarting,
             )
-            log.info("state is kept in %s: %s", settings.data, self._storage.story)
+            log.info("state is kept in %s: %s", settings.data, self._storage.start_summary)
         if broker.is_restarting:
-            names = ", ".join(sorted(broker.missing)) or "neighbours that come"
-            log.info("it was here before, without its last state: it waits for %s", names)
+            names = ", ".join(sorted(broker.missing)) or "neighbours that connect"
+            log.info("the broker restarts without its last state: it waits for %s", names)
         return broker
 
-    def _part_with_removed(self, server: BrokerServer) -> None:
+    def _disconnect_removed(self, server: BrokerServer) -> None:
+        """Remove neighbours that were taken off the list while the broker was down."""
         removed = self._storage.removed if self._storage is not None else []
         for id in removed:
             if server.broker.is_neighbour(id):
-                log.info("%s is no neighbour any more", id)
+                log.info("%s was removed from the list of neighbours", id)
                 server.driver.now(NeighbourRemoved(id))
 
     def _promise(self) -> str:
+        """What survives a crash, for the line that says that the broker is ready."""
         if self.settings.data is not None:
             return f"keeps state in {self.settings.data}"
-        return "keeps nothing: without --data a crash loses sessions and what was not passed on"
+        return (
+            "in memory only: sessions and undelivered messages are lost in a crash "
+            "(use --data DIR to keep them)"
+        )
 
     # --- while it lives ------------------------------------------------------------------------
 
     def _reload(self) -> None:
-        """Take over settings that can change while the broker runs."""
+        """Read the settings again, and take over those that can change while the broker runs."""
         if self._server is None:
-            return  # they have just been read
+            return  # they have only just been read
         try:
             reading = self._reread()
         except SettingsError as error:
@@ -209,12 +214,13 @@ class BrokerProcess:
         self._server.reload(settings)
         if self._storage is not None:
             self._storage.listed(settings.neighbours)
-        if self._memory is not None:
-            self._memory.look()
+        if self._restart_marker is not None:
+            self._restart_marker.look()
         log.info("reloaded: %s", ", ".join(taken) or "nothing has changed")
 
     def _fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An error reached the event loop; where the broker cannot go on, the process ends."""
+        """Handle an error that reached the event loop; one that the broker cannot continue after
+        ends the process."""
         del loop
         error = context.get("exception")
         if isinstance(error, StorageError | BrokenError):
@@ -234,42 +240,42 @@ class BrokerProcess:
 
     def _tell_metrics(self) -> Answer:
         if self._metrics is None:
-            return said(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
+            return text_answer(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
         return Answer(HTTPStatus.OK, self._metrics.text(), CONTENT_TYPE_LATEST)
 
     def _tell_health(self) -> Answer:
         errors = 0 if self._metrics is None else self._metrics.errors
         if errors:
-            reason = f"{errors} faults of this program, see the log; a restart is due"
-            return said(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
-        return said(HTTPStatus.OK, "alive")
+            reason = f"{errors} internal errors, see the log; restart this broker"
+            return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
+        return text_answer(HTTPStatus.OK, "alive")
 
     def _tell_ready(self) -> Answer:
         if self._server is None or self._server.address is None:
-            return said(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
+            return text_answer(HTTPStatus.SERVICE_UNAVAILABLE, "starting")
         if self._server.stopping:
-            return said(HTTPStatus.SERVICE_UNAVAILABLE, "stopping")
-        return said(HTTPStatus.OK, "ready")
+            return text_answer(HTTPStatus.SERVICE_UNAVAILABLE, "stopping")
+        return text_answer(HTTPStatus.OK, "ready")
 
     # --- the end -------------------------------------------------------------------------------
 
     def _stop_on(self, number: signal.Signals) -> None:
-        """The first signal asks, the second one insists."""
+        """Stop cleanly at the first signal, at once at the second."""
         assert self._end is not None
         if self._end.done():
-            log.warning("%s again: gone without waiting", number.name)
+            log.warning("%s again: exiting without waiting", number.name)
             os._exit(128 + number)
         log.info("%s: stopping", number.name)
         self._end.set_result(None)
 
     def _leave(self) -> None:
-        """The broker has left for good."""
+        """End the process after the broker has left for good, without its restart marker."""
         assert self._end is not None
         if self._end.done():
             return
         try:
-            if self._memory is not None:
-                self._memory.forget()
+            if self._restart_marker is not None:
+                self._restart_marker.forget()
             self._end.set_result(None)
         except StorageError as error:
             self._end.set_exception(error)
@@ -282,7 +288,7 @@ class BrokerProcess:
         await self._close_ports_and_files()
 
     async def _give_up(self) -> None:
-        """Nothing more can be kept, so nothing more may happen."""
+        """End as a crash would: what cannot be kept must not have effects."""
         if self._server is not None:
             await self._server.kill()
         if self._storage is not None:

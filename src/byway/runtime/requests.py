@@ -1,8 +1,8 @@
-"""Requests of clients that wait for the broker: how many, how long, and whose turn it is.
+"""The queues of client requests that wait for the broker, and whose turn it is.
 
-It decides how much of what a client asks for is handed to the broker at a time. A frame is handed
-in by parts: what a request may cost the broker is estimated before, and a turn takes so much, a
-share from every client. It knows no connection and does not look into what is asked for.
+This module decides how many requests of a client are handed to the broker in one turn. A turn has a
+budget that is shared among all clients; the cost of each request is estimated, and a frame that
+does not fit is handed over in parts. It knows no connection.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from byway.model.messages import (
 from byway.transport.intake import cost_of
 
 NAMES_MAX: Final = 1_024
-"""Subscriptions that are taken back in one go; a request for more is done in parts."""
+"""Subscriptions withdrawn by one request; a larger request is split."""
 SHARE_LEAST: Final = 16
-"""What a client gets in its turn, however many others wait."""
+"""The least share of a turn's budget that a client gets."""
 _BODY_SHIFT: Final = 10  # small: less than a KiB
 
 OVERTAKING: Final = frozenset((SubscribeRequest, UnsubscribeRequest, DeliveriesReceived))
-"""What a client may ask for without waiting behind its own publications."""
+"""Requests that may overtake the client's own publications."""
 _PUBLICATIONS: Final = {PublishRequest}
 
 
 def in_small_parts(requests: tuple[Request, ...]) -> tuple[Request, ...]:
-    """The same requests, none of which takes back more than `NAMES_MAX` subscriptions."""
+    """The same requests, none of which withdraws more than `NAMES_MAX` subscriptions."""
     if not any(type(r) is UnsubscribeRequest and len(r.names) > NAMES_MAX for r in requests):
         return requests
     parts: list[Request] = []
@@ -48,7 +48,7 @@ def in_small_parts(requests: tuple[Request, ...]) -> tuple[Request, ...]:
 
 
 class _Lot:
-    """What is left of one frame."""
+    """The requests of one frame that are not handed over yet."""
 
     __slots__ = ("at", "bytes", "costs", "requests")
 
@@ -57,13 +57,13 @@ class _Lot:
         self.at = 0
         self.bytes = bytes
         self.costs: list[int] | None = None
-        """What each request costs; None: all are publications, small ones on average."""
+        """Cost of each request; None: all are publications, small on average, which cost 1."""
         if not is_small:
             self.costs = [cost_of(request) for request in requests]
 
 
 class _Waiting:
-    """What waits of one client, in order."""
+    """The requests of one client that wait, in order."""
 
     __slots__ = ("bytes", "count", "lots")
 
@@ -81,13 +81,13 @@ class _Waiting:
         self.bytes += lot.bytes
 
     def take(self, client: str, room: int, publications: bool, taken: list[Input]) -> int:
-        """Hand in what fits into the room, one request at least; what that costs."""
+        """Move requests that fit the budget, at least one, to `taken`; their cost."""
         spent = 0
         while self.lots and spent < room:
             lot = self.lots[0]
             stop, cost = _fitting(lot, room - spent, publications)
             if stop == lot.at:
-                break  # a publication, and none is wanted
+                break  # a publication, and those wait
             whole = lot.at == 0 and stop == len(lot.requests)
             part = lot.requests if whole else lot.requests[lot.at : stop]
             taken.append(ClientRequested(client, part))
@@ -101,7 +101,7 @@ class _Waiting:
 
 
 def _fitting(lot: _Lot, room: int, publications: bool) -> tuple[int, int]:
-    """Where to stop in a frame, and what it costs to go so far."""
+    """The end of the requests in a frame that fit the budget, and their cost."""
     requests, at, costs = lot.requests, lot.at, lot.costs
     if costs is None and publications:
         stop = min(at + room, len(requests))
@@ -116,15 +116,16 @@ def _fitting(lot: _Lot, room: int, publications: bool) -> tuple[int, int]:
 
 
 class RequestQueues:
-    """What waits of all clients. What may overtake publications has a queue of its own."""
+    """The requests of all clients that wait. Those that overtake publications have a queue of
+    their own."""
 
     def __init__(self) -> None:
         self._queues: tuple[dict[str, _Waiting], dict[str, _Waiting]] = ({}, {})
-        """By client: what overtakes, and all else."""
+        """By client: requests that overtake publications, and all others."""
         self.count = 0
-        """Requests that wait, of all clients."""
+        """Number of requests that wait, of all clients."""
         self.bytes = 0
-        """Bytes of the frames that they came in."""
+        """Bytes of the frames that these requests came in."""
 
     def __repr__(self) -> str:
         return f"<RequestQueues {self.count} requests, {self.bytes} bytes>"
@@ -134,11 +135,11 @@ class RequestQueues:
 
     @property
     def has_overtaking(self) -> bool:
-        """Whether something waits that is no publication and waits for none."""
+        """Whether a request waits that overtakes publications."""
         return bool(self._queues[0])
 
     def put(self, client: str, requests: tuple[Request, ...], bytes: int = 0) -> None:
-        """Requests of one frame of a client; they keep their order."""
+        """Queue the requests of one frame of a client; they keep their order."""
         if not requests:
             return
         kinds = set(map(type, requests))
@@ -153,7 +154,7 @@ class RequestQueues:
         self.bytes += bytes
 
     def waiting_from(self, client: str) -> tuple[int, int]:
-        """Requests of a client that wait, and the bytes of the frames that they came in."""
+        """Number of requests of a client that wait, and the bytes of their frames."""
         count = bytes = 0
         for queue in self._queues:
             waiting = queue.get(client)
@@ -165,8 +166,8 @@ class RequestQueues:
     def take(
         self, room: int, publications: bool, without: Container[str] = ()
     ) -> tuple[list[Input], list[str]]:
-        """What is handed in now, for about `room` of each kind, a share of every client but some;
-        and the clients it came from."""
+        """The requests for the next turn, about `room` of each queue, a share of every client that
+        is not in `without`; and the clients they are from."""
         taken: list[Input] = []
         clients: dict[str, None] = {}
         for queue in self._queues:
@@ -183,7 +184,7 @@ class RequestQueues:
         taken: list[Input],
         clients: dict[str, None],
     ) -> None:
-        """A share of each first, then what is left of the room to whoever has more."""
+        """Take an equal share of each client first, then fill the budget from those with more."""
         for share in (max(room // len(queue), SHARE_LEAST), room):
             for client in list(queue):
                 if room <= 0:
@@ -202,7 +203,7 @@ class RequestQueues:
                         queue[client] = waiting
 
     def drop(self, client: str) -> None:
-        """A client's connection is gone: what it asked for last was not taken."""
+        """Drop the requests of a client whose connection was lost."""
         for queue in self._queues:
             waiting = queue.pop(client, None)
             if waiting is not None:

@@ -1,10 +1,10 @@
-"""The one small file by which a broker without its state knows that it was here before.
+"""The restart marker: a small file by which a broker without its state knows that it ran before.
 
 It holds the broker's id, the names of its neighbours, and which of them were listed. A broker that
-finds it restarts: it waits until each of these has told everything, or is forgotten. The file is
+finds it restarts: it waits until each of these has sent its tables, or is forgotten. The file is
 written before anything is done about an input that changes the set of neighbours, so that it names
-everybody who may hold something from this broker. It decides what is in the file and who is still
-to be waited for; the broker's own state is not its business.
+every neighbour that may hold an entry of this broker. This module decides what the file says and
+whom to wait for; the broker's own state is in `storage`.
 """
 
 from __future__ import annotations
@@ -25,48 +25,49 @@ if TYPE_CHECKING:
 FILE: Final = "neighbours.json"
 FORMAT: Final = 1
 FILE_BYTES_MAX: Final = 16_777_216
-"""A longer file is not read: so many names no broker has."""
+"""A longer file is refused: no broker has so many neighbours."""
 
 
 class MarkedRestart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file says."""
+    """The contents of the file."""
 
     format: int
     id: str
     neighbours: tuple[str, ...]
-    """Names of all neighbours, in their order."""
+    """Names of all neighbours, in the order in which they were added."""
     listed: tuple[Neighbour, ...]
-    """Neighbours that were listed, each with its name as far as that was known."""
+    """Neighbours in the settings, each with its name as far as that was known."""
     checksum: str = ""
-    """Of all of the above."""
+    """Digest of all other fields."""
 
 
 class RestartMarker:
-    """The file of one broker. Raises `StorageError` if it cannot be used or written."""
+    """The marker file of one broker. Raises `StorageError` if it cannot be read or written."""
 
     def __init__(self, directory: str, id: str) -> None:
         self.path = Path(directory) / FILE
         self.id = id
         self.found = self._read()
-        """What was there when the process began."""
+        """The contents when the process started; None: there was no file."""
         self._server: BrokerServer | None = None
         self._names: tuple[str, ...] | None = None
         self._listed: tuple[Neighbour, ...] = ()
         self._listed_names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<Memory {self.path} of {self.id}: {', '.join(self._names or ()) or 'nobody'}>"
+        names = ", ".join(self._names or ()) or "no neighbours"
+        return f"<RestartMarker {self.path} of {self.id}: {names}>"
 
-    # --- coming back ---------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------
 
     @property
     def was_here(self) -> bool:
-        """Whether the broker ran before."""
+        """Whether the broker ran before this start."""
         return self.found is not None
 
     def names(self, listed: tuple[Neighbour, ...]) -> list[str]:
-        """Who its neighbours were. One that was listed then and is not any more is left out: an
-        operator has taken it off the list."""
+        """The neighbours of the previous run, without those that were removed from the list of
+        neighbours since."""
         if self.found is None:
             return []
         removed = removed_neighbours(self.found.listed, listed)
@@ -94,17 +95,16 @@ class RestartMarker:
             raise StorageError(self.path, f"belongs to broker {found.id!r}, not to {self.id!r}")
         return found
 
-    # --- keeping -------------------------------------------------------------------------------
+    # --- writing -------------------------------------------------------------------------------
 
     def follow(self, server: BrokerServer) -> None:
-        """Keep the names of a broker's neighbours from now on."""
+        """Keep the file up to date with a broker's neighbours from now on."""
         self._server = server
         self.look()
         server.driver.before_acting = self.look
 
     def look(self) -> None:
-        """Write the file anew if the set of neighbours, or which of them are listed, has
-        changed."""
+        """Write the file if the set of neighbours, or which of them are listed, has changed."""
         server = self._server
         assert server is not None
         names, listed = server.broker.neighbours, server.settings.neighbours
@@ -116,7 +116,7 @@ class RestartMarker:
         self._names, self._listed, self._listed_names = names, listed, listed_names
 
     def forget(self) -> None:
-        """The broker leaves for good: its next start is its first one."""
+        """Remove the file: the broker leaves for good, and its next start is its first one."""
         if self._server is not None:
             self._server.driver.before_acting = None
         try:
@@ -125,9 +125,9 @@ class RestartMarker:
         except OSError as error:
             raise StorageError(self.path, f"cannot be removed: {error.strerror}") from error
 
-    def _write(self, remembered: MarkedRestart) -> None:
-        """Put it in the place of what was there, all or nothing, on the disk."""
-        whole = msgspec.structs.replace(remembered, checksum=_checksum(remembered))
+    def _write(self, contents: MarkedRestart) -> None:
+        """Replace the file atomically, and sync it to the disk."""
+        whole = msgspec.structs.replace(contents, checksum=_checksum(contents))
         new = self.path.with_suffix(".new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,8 +141,8 @@ class RestartMarker:
             raise StorageError(self.path, f"cannot be written: {error.strerror}") from error
 
 
-def _checksum(remembered: MarkedRestart) -> str:
-    bare = msgspec.structs.replace(remembered, checksum="")
+def _checksum(contents: MarkedRestart) -> str:
+    bare = msgspec.structs.replace(contents, checksum="")
     return blake2b(msgspec.json.encode(bare), digest_size=16).hexdigest()
 
 

@@ -32,7 +32,7 @@ def warm_up(is_wanted: Callable[[], bool] = lambda: True) -> None:
             _is_warm = all(is_wanted() for _ in _uses_of_an_index())
 
 
-async def warm_up_aside() -> None:
+async def warm_up_in_thread() -> None:
     """Warm up in a thread, so that the event loop answers meanwhile, if slowly. When this is
     cancelled the thread ends soon."""
     ended = threading.Event()

@@ -1,8 +1,8 @@
-"""Hands what was kept to a broker, and goes back where an input raises.
+"""Replays records of inputs into a broker, and leaves out an input that raises.
 
-A broker that raised is half changed and worth nothing, so it is made again from the last place that
-is known to be sound, and what followed is handed in once more, the smallest part that raises left
-out. It knows nothing of files.
+A broker that raised is half changed and cannot be used, so it is made again from the last
+checkpoint, and the inputs since are handled once more, without the smallest part that raises. This
+module knows nothing of files.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from byway.storage.set_aside import (
     InputOrigin,
     SetAsideInput,
     origin_of,
-    set_aside,
-    set_aside_unread,
+    raised_input,
     units,
+    unreadable_input,
 )
 
 Made = Callable[[], Broker]
@@ -30,29 +30,29 @@ Made = Callable[[], Broker]
 def broker_from(
     data: bytes, config: BrokerConfig, stale: bool, up: list[str], attached: list[str]
 ) -> Broker:
-    """The broker of a snapshot, its links up and its clients here as they were. Raises
+    """The broker of a snapshot, with these links up and these clients attached. Raises
     `SnapshotError`."""
     return Broker.restore(data, config, up=up, attached=attached, stale=stale)
 
 
 class Rebuild:
-    """A broker on the way from a snapshot to its last input."""
+    """A broker that is rebuilt from a snapshot, record by record."""
 
     def __init__(self, make: Made) -> None:
         self.broker = make()
         self.inputs = 0
-        """Handed in."""
+        """Number of inputs handled."""
         self._make = make
         self._since: list[bytes] = []
-        """What was handed in since the place to go back to."""
+        """Records handled since the last checkpoint."""
 
     def hand_in(self, payload: bytes) -> list[SetAsideInput]:
-        """Hand in a record; what of it raises, or cannot be read, and is left out."""
+        """Handle the inputs of a record; those that raise, or cannot be read, and are left out."""
         try:
             at_us, inputs, unread = decode_readable(payload)
         except msgspec.DecodeError as error:
-            return [set_aside_unread(0, "", payload, error)]
-        found = [set_aside_unread(at_us, *one) for one in unread]
+            return [unreadable_input(0, "", payload, error)]
+        found = [unreadable_input(at_us, *one) for one in unread]
         try:
             self.broker.handle_batch(at_us, inputs)
         except Exception:
@@ -62,9 +62,10 @@ class Rebuild:
         return found
 
     def _one_by_one(self, at_us: int, inputs: list[Input]) -> list[SetAsideInput]:
-        """Whoever sent what raises sends the rest again, so that is left out as well."""
+        """Handle inputs one by one; those that raise. A sender whose input raises sends what
+        followed again, so the rest of its inputs is left out as well."""
         self._go_back()
-        self._stay_here()
+        self._checkpoint()
         found: dict[InputOrigin, SetAsideInput] = {}
         for unit in (unit for event in inputs for unit in units(event)):
             origin = origin_of(unit)
@@ -73,7 +74,7 @@ class Rebuild:
             try:
                 self.broker.handle(at_us, unit)
             except Exception as error:
-                found[origin] = set_aside(at_us, unit, error)
+                found[origin] = raised_input(at_us, unit, error)
                 self._go_back()
             else:
                 self._since.append(encode_inputs(at_us, [unit]))
@@ -85,8 +86,8 @@ class Rebuild:
         for payload in self._since:
             self.broker.handle_batch(*decode_inputs(payload))
 
-    def _stay_here(self) -> None:
-        """This is the place to go back to from now on."""
+    def _checkpoint(self) -> None:
+        """Make the present state the checkpoint to go back to."""
         broker = self.broker
         config, stale = broker.config, broker.sessions_stale
         data, up, attached = broker.snapshot(), broker.links_up, broker.clients_attached

@@ -1,9 +1,9 @@
-"""Files of checked records, and inputs of a broker as bytes that outlive its process.
+"""Files of checksummed records, and the encoding of a broker's inputs in them.
 
-A file begins with a line that names its kind and version; then come records, each with its length
-and two checksums in front: one of the payload, and one of what stands in front of it, so that a
-length that was spoilt is not taken for the end of the file. It decides the layout and tells what is
-wrong with bytes; it does not know which files there are, nor when they are written.
+A file begins with a line that names its kind and version; then come records. The header of a record
+has its length and two checksums: one of the payload, and one of the header itself, so that a
+damaged length is not taken for the end of the file. This module decides the layout and reports
+damage; it does not know which files there are, nor when they are written.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ KINDS: Final[dict[str, type]] = {
     "message-discarded": MessageDiscarded,
     "request-discarded": RequestDiscarded,
 }
-"""What an input is called in a journal. A name is never used for something else."""
+"""By name in a journal, the type of the input. A name is never reused for another type."""
 _TIMERS: Final = {"agreement": "table-sync", "heirs": "takeover", "sifting": "recheck"}
 """Owners of timers that had another name when 0.2.0 began to write journals."""
 
@@ -73,19 +73,19 @@ class DamagedError(StorageError):
 
 
 class TornError(DamagedError):
-    """A file ends within a record: whoever wrote it was stopped, or a part of it is lost."""
+    """A file ends within a record: its writer was stopped, or a part of it was lost."""
 
 
 # --- inputs ------------------------------------------------------------------------------------
 
 
 def encode_inputs(at_us: int, inputs: list[Input]) -> bytes:
-    """Inputs that are handed in together, and when."""
+    """The record of inputs that are handled together at a time."""
     return _encode((at_us, [(_name_of[type(event)], event) for event in inputs]))
 
 
 def decode_inputs(data: bytes) -> tuple[int, list[Input]]:
-    """What `encode_inputs` was given. Raises `msgspec.DecodeError` or `KeyError`."""
+    """Time and inputs of a record. Raises `msgspec.DecodeError` or `KeyError`."""
     at_us, named = _decode_group(data)
     return at_us, [_decode_input(name, raw) for name, raw in named]
 
@@ -99,8 +99,8 @@ def _decode_input(name: str, raw: msgspec.Raw) -> Input:
 
 
 def decode_readable(data: bytes) -> tuple[int, list[Input], list[tuple[str, bytes, Exception]]]:
-    """The same as far as it can be read; and what cannot, by its name, as it is kept, and why not.
-    Raises `msgspec.DecodeError`."""
+    """Time and readable inputs of a record; and of each other input its name, a record of it alone,
+    and the error. Raises `msgspec.DecodeError`."""
     at_us, named = _decode_group(data)
     inputs: list[Input] = []
     unread: list[tuple[str, bytes, Exception]] = []
@@ -116,19 +116,19 @@ def decode_readable(data: bytes) -> tuple[int, list[Input], list[tuple[str, byte
 
 
 def title(kind: str) -> bytes:
-    """The first line of a file."""
+    """The first line of a file of this kind."""
     return f"byway {kind} {VERSION}\n".encode()
 
 
 def record(payload: bytes) -> bytes:
-    """A record, ready to be written at the end of a file."""
+    """The record with this payload, to be appended to a file."""
     sizes = _SIZES.pack(len(payload), crc32(payload))
     return b"%b%b%b" % (sizes, _CHECK.pack(crc32(sizes)), payload)
 
 
 class RecordFile:
-    """A file of records, as it was when this was made. Raises `StorageError` if it is no such file:
-    `TornError` if it ends within its first line."""
+    """A file of records, read when this object is made. Raises `StorageError` if it is not of this
+    kind, `TornError` if it ends within its first line."""
 
     def __init__(self, path: Path, kind: str) -> None:
         self.path = path
@@ -137,10 +137,10 @@ class RecordFile:
         except OSError as error:
             raise StorageError(path, f"cannot be read: {error.strerror}") from error
         self.layout, self.whole_bytes = _titled(path, kind, self._data)
-        """`whole_bytes`: up to here it is sound, as far as it was read."""
+        """`whole_bytes`: the end of the last record that was read and found sound."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """The records that are left, in order. Raises `DamagedError` for bytes that nobody wrote,
+        """The records not read yet, in order. Raises `DamagedError` for a record that was changed,
         `TornError` if the end is missing or was never written."""
         data = self._data
         while self.whole_bytes < len(data):
@@ -157,30 +157,25 @@ class RecordFile:
             if _CHECK.unpack_from(data, sizes_end) != (crc32(data[at:sizes_end]),):
                 if not any(data[at:]):  # the file was made longer, and then nothing was written
                     raise TornError(self.path, f"holds nothing but zeros from byte {at} on")
-                reason = f"is damaged: the length at byte {at} does not fit its checksum"
+                reason = f"is damaged: the length at byte {at} does not match its checksum"
                 raise DamagedError(self.path, reason)
         if start + length > len(data):
             raise TornError(self.path, f"ends within the record at byte {at}")
         payload = data[start : start + length]
         if not length or crc32(payload) != checksum:
-            raise DamagedError(self.path, f"is damaged: the checksum at byte {at} does not fit")
+            raise DamagedError(self.path, f"is damaged: the checksum at byte {at} does not match")
         return payload, start + length
 
 
-def read_records(path: Path, kind: str) -> Iterator[bytes]:
-    """The records of a file, in order. Raises what `RecordFile` does."""
-    yield from RecordFile(path, kind)
-
-
 def _titled(path: Path, kind: str, data: bytes) -> tuple[int, int]:
-    """The layout that the first line names, and where that line ends."""
+    """The layout version in the first line, and the length of that line."""
     line, newline, _ = data[:_TITLE_LENGTH_MAX].partition(b"\n")
     expected = title(kind).rstrip()
     if not newline and (expected.startswith(line) or not any(data)):
         raise TornError(path, "ends within its first line")
     name, _, version = line.rpartition(b" ")
     if not newline or name != expected.rpartition(b" ")[0] or not version.isdigit():
-        raise StorageError(path, f"is no {kind} of a byway broker")
+        raise StorageError(path, f"is not a {kind} of a byway broker")
     if int(version) not in _HEADER_BYTES:
         reason = f"has layout version {int(version)}, this byway reads versions 1 to {VERSION}"
         raise StorageError(path, reason)
@@ -188,7 +183,7 @@ def _titled(path: Path, kind: str, data: bytes) -> tuple[int, int]:
 
 
 def decode_as(path: Path, decoder: msgspec.msgpack.Decoder[Any], payload: bytes) -> Any:
-    """The struct in a record. Raises `StorageError`."""
+    """The value in a record. Raises `StorageError`."""
     try:
         return decoder.decode(payload)
     except msgspec.DecodeError as error:

@@ -1,9 +1,8 @@
-"""What is done when a broker raises: it goes back to what was kept, without the input that did it.
+"""Recovery from a broker that raises: it is rebuilt without the input that raised.
 
-Nobody was told anything that followed from the inputs of the turn, so the journal is taken back to
-before them, the broker is made again from it, and they are handed in one by one, the smallest part
-that raises left out and set aside. It decides what may happen again and who must be closed; the
-driver does it.
+The inputs of the turn had no effect yet, so they are removed from the journal, the broker is
+rebuilt from it, and they are handled one by one; the smallest part that raises is set aside. This
+module decides what is handled again and whose connection must be closed; the driver closes it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from byway.storage.set_aside import (
     SetAsideInput,
     discarded,
     origin_of,
-    set_aside,
+    raised_input,
     units,
     what_is,
 )
@@ -30,36 +29,36 @@ from byway.storage.set_aside import (
 log = logging.getLogger("byway.recovery")
 
 FATAL: Final = (AssertionError, MemoryError)
-"""What says that the broker itself is wrong, or the machine: the process ends."""
+"""Errors that mean a fault of the broker itself or of the machine: the process ends."""
 
 
 class InputJournal(Protocol):
-    """Where inputs are kept before anything is done about them."""
+    """Where inputs are kept before they have any effect; `Storage` is the real one."""
 
     directory: Path
-    aside: SetAsideFiles
+    set_aside: SetAsideFiles
 
     def keep(self, at_us: int, inputs: list[Input]) -> None:
-        """Keep inputs that are handed in together."""
+        """Append inputs that are handled together. Raises `StorageError`."""
 
     def take_back(self) -> None:
-        """What was kept last did not happen."""
+        """Remove the inputs of the last `keep`. Raises `StorageError`."""
 
     def rebuild(self) -> Broker:
-        """The broker by what is kept."""
+        """A new broker, from what is kept. Raises `StorageError`."""
 
     def refresh(self) -> None:
-        """Make the next way back short."""
+        """Take a snapshot, so that the next rebuild is short. Raises `StorageError`."""
 
 
 class Recovered(NamedTuple):
-    """How a turn ended in which the broker raised."""
+    """The result of a turn in which the broker raised."""
 
     broker: Broker
     actions: list[Action]
-    """What followed from the inputs that did not raise."""
+    """Actions of the inputs that did not raise."""
     raised: list[SetAsideInput]
-    """What was set aside; whoever sent it must be closed."""
+    """Inputs that were set aside; the connections of their senders must be closed."""
 
 
 class Recognised(NamedTuple):
@@ -67,44 +66,45 @@ class Recognised(NamedTuple):
 
     events: list[Input]
     again: list[SetAsideInput]
-    """These came again and are refused; whoever sent them must be closed."""
+    """Inputs that came again and are refused; their senders' connections must be closed."""
     done: list[SetAsideInput]
-    """These were given up before; they count as handled once `events` are."""
+    """Inputs that an operator discarded; they count as handled once `events` are."""
 
 
 def recover(
     journal: InputJournal | None, broker: Broker, at_us: int, events: list[Input], error: Exception
 ) -> Recovered:
-    """Go back, and hand in what does not raise. Raises `BrokenError` if that cannot be."""
+    """Rebuild the broker, and handle the inputs that do not raise. Raises `BrokenError` if that is
+    not possible."""
     if journal is None:
         raise BrokenError(broker.name, _without_data(events, error)) from error
     _check(broker.name, events, error)
     try:
         return _go_back(journal, broker.name, at_us, events)
     except StorageError as failure:
-        reason = f"{_told(error)}, and the way back is barred: {failure}"
+        reason = f"{_described(error)}, and the broker cannot be rebuilt: {failure}"
         raise BrokenError(broker.name, reason) from failure
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
 def _without_data(events: list[Input], error: Exception) -> str:
     senders = sorted({str(origin_of(event)) for event in events})
     return (
-        f"handling an input of {', '.join(senders)} failed with {_told(error)}, and without --data "
-        "there is nothing to go back to"
+        f"handling an input of {', '.join(senders)} failed with {_described(error)}, "
+        "and without --data the broker cannot be rebuilt"
     )
 
 
 def _check(name: str, events: list[Input], error: Exception) -> None:
-    """Whether the process must end."""
+    """Raise `BrokenError` if the process must end."""
     if isinstance(error, FATAL):
-        reason = f"{_told(error)}; the input that led to it is set aside at the next start"
+        reason = f"{_described(error)}; the input that led to it is set aside at the next start"
         raise BrokenError(name, reason) from error
     if any(isinstance(event, Started) for event in events):
-        raise BrokenError(name, f"it cannot begin: {_told(error)}") from error
+        raise BrokenError(name, f"it cannot start: {_described(error)}") from error
 
 
 def _go_back(journal: InputJournal, name: str, at_us: int, events: list[Input]) -> Recovered:
@@ -123,7 +123,7 @@ def _go_back(journal: InputJournal, name: str, at_us: int, events: list[Input]) 
             raise
         except Exception as error:
             _check(name, [unit], error)
-            raised[origin] = entry = set_aside(at_us, unit, error)
+            raised[origin] = entry = raised_input(at_us, unit, error)
             _put(journal, entry)
             journal.take_back()
             broker = journal.rebuild()
@@ -135,27 +135,27 @@ def _go_back(journal: InputJournal, name: str, at_us: int, events: list[Input]) 
 
 def _put(journal: InputJournal, entry: SetAsideInput) -> None:
     try:
-        journal.aside.put(entry)
+        journal.set_aside.put(entry)
     except OSError as error:
         reason = f"an input cannot be set aside: {error.strerror}"
-        raise StorageError(journal.aside.directory, reason) from error
+        raise StorageError(journal.set_aside.directory, reason) from error
 
 
-def recognise(aside: SetAsideFiles, events: list[Input]) -> Recognised:
-    """Leave out what was set aside before. Of a sender whose input is refused, nothing after it is
-    taken."""
+def recognise(files: SetAsideFiles, events: list[Input]) -> Recognised:
+    """The inputs without those that were set aside before. Once an input of a sender is refused,
+    nothing more of that sender is handled."""
     taken: list[Input] = []
     again: dict[InputOrigin, SetAsideInput] = {}
     done: list[SetAsideInput] = []
     for event in events:
         origin = origin_of(event)
-        if origin not in aside.origins:
+        if origin not in files.origins:
             taken.append(event)
             continue
         for unit in units(event):
             if origin.role and origin in again:
                 break
-            entry = aside.known(unit)
+            entry = files.known(unit)
             if entry is None:
                 taken.append(unit)
             elif entry.discarded:

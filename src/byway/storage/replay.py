@@ -1,9 +1,9 @@
-"""From files back to a broker: the last snapshot, and every input since handed in again.
+"""Restores a broker from its files: the last snapshot, and every input of the journals since.
 
-It decides whether what was found is the last state or an older one: the end of a journal may be
-missing after a loss of power, and another version of the program may draw other conclusions from
-the same inputs. Then the broker comes back under a new incarnation. What raises is left out, and
-told. It writes nothing.
+This module decides whether the result is the last state or an older one: the end of a journal may
+be missing after a power failure, and another version of the program may conclude differently from
+the same inputs. Then the broker gets a new incarnation. Inputs that raise are left out and
+reported. It writes no files.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Replay:
-    """The way back of one broker."""
+    """The restoration of one broker from its directory."""
 
     def __init__(self, directory: Path, state: State, may_be_stale: bool = False) -> None:
         self.directory = directory
         self._may_be_stale = may_be_stale
         self.state = state
-        self.story = "it goes on where it stopped"
-        """How the broker came to its state."""
+        self.start_summary = "resumed after a clean stop"
+        """How the broker came to its state, for the log."""
         self.set_aside: list[SetAsideInput] = []
-        """Inputs that raise, or cannot be read; they are left out."""
+        """Inputs that raised, or could not be read, and were left out."""
         self._inputs = 0
         self._early = False
-        """Whether anything followed one of them."""
+        """Whether other inputs followed one of them."""
 
     def broker(self, config: BrokerConfig, trace: TraceBuffer | None) -> Broker:
-        """The broker that was kept, with a configuration that may be new. Raises `StorageError`."""
+        """The broker, with a configuration that may have changed. Raises `StorageError`."""
         state = self.state
         if state.complete:
             check_nothing_follows(self.directory, state)
@@ -65,28 +65,30 @@ class Replay:
             return broker
         self._check_version()
         began = monotonic()
-        handing_in = Rebuild(self._as_it_was)
-        exact = self._replay(handing_in)
-        broker, self._inputs = handing_in.broker, handing_in.inputs
+        rebuild = Rebuild(self._as_it_was)
+        exact = self._replay(rebuild)
+        broker, self._inputs = rebuild.broker, rebuild.inputs
         self._check_covering(config, broker)
         incarnation = None if exact else max(now_us(), broker.incarnation + 1)
-        spent = f"replayed in {monotonic() - began:.2f} s"
-        self.story = f"it goes on after {self._inputs} inputs, {spent}"
+        spent_s = monotonic() - began
+        self.start_summary = f"resumed after replaying {self._inputs} inputs in {spent_s:.2f} s"
         if self.set_aside:
-            self.story += f"; {len(self.set_aside)} inputs were set aside"
+            self.start_summary += f"; {len(self.set_aside)} inputs were set aside"
         if not exact:
-            self.story += "; that may not be the last state: tables are compared with neighbours'"
+            self.start_summary += (
+                "; that may not be the last state: tables are compared with neighbours'"
+            )
         stale = broker.sessions_stale
         return self._restored(broker.snapshot(), stale, config, incarnation, trace)
 
     def as_it_is(self) -> Broker:
-        """The broker after everything that was kept, its links up and its clients here as they are.
-        Raises `StorageError`, also if an input raises."""
-        handing_in = Rebuild(self._as_it_was)
-        self._replay_all(handing_in)
+        """The broker after every input in the journals, with links up and clients attached as they
+        are now. Raises `StorageError`, also if an input raises."""
+        rebuild = Rebuild(self._as_it_was)
+        self._replay_all(rebuild)
         for entry in self.set_aside:
             raise StorageError(self.directory, f"cannot be replayed: {entry.words}")
-        return handing_in.broker
+        return rebuild.broker
 
     def _check_version(self) -> None:
         version = self.state.version
@@ -94,18 +96,19 @@ class Replay:
             raise StorageError(
                 self.directory / STATE,
                 f"was left by byway {version} without a clean stop, and this is byway "
-                f"{__version__}, which may draw other conclusions from the journal: start byway "
-                f"{version} and stop it cleanly; or give --stale, and it is replayed as far as it "
-                "goes, under a new incarnation: clients begin anew",
+                f"{__version__}, which may conclude differently from the journal: start byway "
+                f"{version} and stop it cleanly; or give --stale, and it is replayed as far as "
+                "possible, under a new incarnation: clients start new sessions",
             )
 
     def _check_covering(self, config: BrokerConfig, broker: Broker) -> None:
-        """Whether what one policy sent and quenched is right under another, too."""
+        """Refuse a change of the covering policy after which forwarded entries would be wrong.
+        Raises `StorageError`."""
         before, after = self.state.config.covering, config.covering
         if before in ("none", after):
             return
         preserved, merged = map(len, placeholders(broker))
-        why, advice = "", "keep the setting, or begin in another directory"
+        why, advice = "", "keep the setting, or start in another directory"
         if before == "lazy" or after == "none":
             pass  # what is covered would never be withdrawn, or what was quenched never sent
         elif preserved and after not in PRESERVING:
@@ -115,7 +118,7 @@ class Replay:
             why = f" while it has {merged} merged placeholders"
         else:
             return
-        reason = f"was made with covering = {before!r} and cannot go on with {after!r}{why}"
+        reason = f"was made with covering = {before!r} and cannot be used with {after!r}{why}"
         raise StorageError(self.directory / STATE, f"{reason}: {advice}")
 
     def _restored(
@@ -132,31 +135,31 @@ class Replay:
             raise StorageError(self.directory / STATE, error.reason) from error
 
     def _as_it_was(self) -> Broker:
-        """The broker of the snapshot."""
+        """The broker of the snapshot, as it was when that was taken. Raises `StorageError`."""
         state = self.state
         try:
             return broker_from(state.broker, state.config, state.stale, state.up, state.attached)
         except SnapshotError as error:
             raise StorageError(self.directory / STATE, error.reason) from error
 
-    def _replay(self, handing_in: Rebuild) -> bool:
-        """Hand in what was kept; whether that gives the last state.
+    def _replay(self, rebuild: Rebuild) -> bool:
+        """Replay the journals; whether that gives the last state.
 
-        Without a sync at every write the machine's own restart may have lost the end of it, and
-        anything after a gap is worth nothing.
+        Without a sync at every write, a reboot of the machine may have lost the end of a journal,
+        and inputs after a gap cannot be used.
         """
         state = self.state
         whole = state.synced or (state.boot != "" and state.boot == boot_id())
         try:
-            all_there = self._replay_all(handing_in)
+            all_there = self._replay_all(rebuild)
         except DamagedError:
             if whole and not self._may_be_stale:
                 raise
             return False
         return whole and all_there and not self._early and state.version == __version__
 
-    def _replay_all(self, handing_in: Rebuild) -> bool:
-        """Hand in the journals; whether they hold everything that anything followed from."""
+    def _replay_all(self, rebuild: Rebuild) -> bool:
+        """Replay the journals; whether they hold every input that had an effect."""
         state, directory = self.state, self.directory
         numbers = [n for n in journal_numbers(directory) if n >= state.journal]
         if not numbers or numbers[0] != state.journal:
@@ -172,9 +175,9 @@ class Replay:
             if last is not None:
                 if journal.begins:
                     check_nothing_follows(directory, msgspec.structs.replace(state, journal=number))
-                    break  # of a start that came to nothing
+                    break  # of a start that did not complete
                 self._check_order(last, journal, torn)
-            torn = self._replay_journal(journal, handing_in)
+            torn = self._replay_journal(journal, rebuild)
             last = journal
         assert last is not None
         return self._is_all(last, torn)
@@ -183,11 +186,12 @@ class Replay:
         return Journal(self.directory, self.state.id, number)
 
     def _check_order(self, before: Journal, after: Journal, torn: bool) -> None:
-        """A journal that another one goes on from is whole."""
+        """Check that a journal which another one continues is complete. Raises `DamagedError`."""
         expected, found = after.owner.previous_bytes, before.file.whole_bytes
         if torn or expected not in (None, found):
-            reason = f"is sound up to byte {found} only, and {after.path.name} goes on from "
-            raise DamagedError(before.path, f"{reason}byte {expected}" if expected else reason)
+            where = f" at byte {expected}" if expected else ""
+            reason = f"is sound up to byte {found} only, and {after.path.name} continues it{where}"
+            raise DamagedError(before.path, reason)
 
     def _is_all(self, last: Journal, torn: bool) -> bool:
         mark = read_mark(self.directory)
@@ -197,20 +201,20 @@ class Replay:
             raise DamagedError(journal_path(self.directory, mark.journal), "is missing")
         return mark.journal < last.number or mark.length <= last.file.whole_bytes
 
-    def _replay_journal(self, journal: Journal, handing_in: Rebuild) -> bool:
-        """Hand in a journal; whether it ends within a record."""
+    def _replay_journal(self, journal: Journal, rebuild: Rebuild) -> bool:
+        """Replay a journal; whether it ends within a record."""
         try:
             for payload in journal.file:
-                # nobody was told of what raised, but of what came after it
+                # an input that raised had no effect, but those after it had
                 self._early |= bool(self.set_aside)
-                self.set_aside += handing_in.hand_in(payload)
+                self.set_aside += rebuild.hand_in(payload)
         except TornError:
             return True
         return False
 
 
 def boot_id() -> str:
-    """Names the run of this machine since it was last switched on, where the system tells."""
+    """The id of the machine's present boot, empty where the system has none."""
     with suppress(OSError):
         return _BOOT_ID.read_text().strip()
     return ""

@@ -1,9 +1,9 @@
-"""Inputs that could not be handled: what they are, and the files they are kept in.
+"""Inputs that were set aside because the broker raised, and the files they are kept in.
 
-An input that raises in the broker is taken out of the journal and set aside, one file each, so that
-someone can look at it, and so that the same one is recognised when it comes again. It decides what
-the smallest part of an input is, when two are the same, and how many are kept. What follows for
-connections is the driver's business.
+An input that raises is removed from the journal and set aside, one file each, so that an operator
+can examine it and the same input is recognised when it comes again. This module decides what the
+smallest part (unit) of an input is, when two units are the same, and how many are kept. The driver
+decides what happens to connections.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from byway.storage.record_files import (
     title,
 )
 
-log = logging.getLogger("byway.aside")
+log = logging.getLogger("byway.set_aside")
 
 SET_ASIDE: Final = "set-aside"
 KEPT_MAX: Final = 1_000
-"""Inputs that are kept; beyond, what raises is still taken out of the journal and its sender
-closed, but it is only logged, and so not recognised when it comes again."""
+"""Inputs that are kept; beyond, an input that raises is still removed from the journal and its
+sender's connection closed, but it is only logged, and so not recognised when it comes again."""
 KEPT_BYTES_MAX: Final = 67_108_864
-"""Of their files, with the same effect."""
+"""Bytes of their files, with the same effect."""
 _WORDS_MAX: Final = 200
 _TRACEBACK_MAX: Final = 20_000
 
@@ -57,10 +57,10 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class InputOrigin(NamedTuple):
-    """Who an input came from."""
+    """The sender of an input."""
 
     role: str
-    """`link`, `client`, or empty for what is this process's own, such as a timer."""
+    """`link`, `client`, or empty for an input of this process itself, such as a timer."""
     name: str
 
     def __str__(self) -> str:
@@ -71,30 +71,30 @@ class SetAsideInput(msgspec.Struct, array_like=True, frozen=True):
     """An input that was set aside."""
 
     digest: str
-    """Of who it came from and what it says; the name of its file."""
+    """Digest of its sender and its content; the name of its file."""
     at_us: int
     version: str
-    """Of the program that it raised in."""
+    """Version of the program that it raised in."""
     role: str
     name: str
     what: str
     """The input in words."""
     error: str
-    """What was raised, on one line."""
+    """The exception, on one line."""
     traceback: str
     payload: bytes
-    """The input as a journal holds it; empty if it cannot be written so."""
+    """The input as a journal holds it; empty if it cannot be encoded."""
     discarded: bool = False
-    """An operator gave it up; it counts as handled when it comes again."""
+    """Whether an operator discarded it; it counts as handled when it comes again."""
 
     @property
     def origin(self) -> InputOrigin:
-        """Who it came from."""
+        """The sender of the input."""
         return InputOrigin(self.role, self.name)
 
     @property
     def words(self) -> str:
-        """One line for an operator."""
+        """The input, its sender, time and error, on one line for an operator."""
         at = datetime.fromtimestamp(self.at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
         return f"{self.digest}: {self.what} from {self.origin}, at {at} UTC: {self.error}"
 
@@ -106,7 +106,7 @@ _decode: Final = msgspec.msgpack.Decoder(SetAsideInput)
 
 
 def units(event: Input) -> Iterator[Input]:
-    """The smallest inputs that together have the effect of one."""
+    """The smallest inputs that together have the effect of this one."""
     if isinstance(event, FrameReceived) and isinstance(event.frame, Batch):
         lane, first = event.frame.lane, event.frame.first
         for number, message in enumerate(event.frame.messages, first):
@@ -119,7 +119,8 @@ def units(event: Input) -> Iterator[Input]:
 
 
 def origin_of(event: Input) -> InputOrigin:
-    """Whose connection an input came over. That one has ended came over none."""
+    """The peer over whose connection an input came; the process itself for all other inputs, such
+    as the loss of a connection."""
     match event:
         case FrameReceived(link=link) | LinkUp(link=link) | MessageDiscarded(link=link):
             return InputOrigin("link", link)
@@ -133,7 +134,8 @@ def origin_of(event: Input) -> InputOrigin:
 
 
 def _meaning(event: Input) -> tuple[Any, ...]:
-    """What makes a unit the same when it comes again: numbers of the connection do not."""
+    """The content by which a unit is recognised when it comes again, without the numbers that
+    change with the connection."""
     kind = type(event).__name__
     match event:
         case FrameReceived(frame=Batch(lane=lane, messages=messages)):
@@ -146,7 +148,7 @@ def _meaning(event: Input) -> tuple[Any, ...]:
 
 
 def digest_of(event: Input) -> str:
-    """Names a unit by its sender and what it says."""
+    """The digest of a unit's sender and content."""
     meaning = (*origin_of(event), *_meaning(event))
     try:
         data = _encode(meaning)
@@ -156,7 +158,7 @@ def digest_of(event: Input) -> str:
 
 
 def discarded(event: Input) -> Input | None:
-    """What takes the place of a unit that was given up; None if nothing need."""
+    """The input that is handled in place of a discarded unit; None: none is needed."""
     if isinstance(event, FrameReceived) and isinstance(event.frame, Batch):
         return MessageDiscarded(event.link, event.frame)
     if isinstance(event, ClientRequested):
@@ -165,7 +167,7 @@ def discarded(event: Input) -> Input | None:
 
 
 def what_is(event: Input) -> str:
-    """A unit in words."""
+    """A unit in words, for operators."""
     subject: Any = event
     if isinstance(event, FrameReceived) and isinstance(event.frame, Batch):
         subject = event.frame.messages[0]
@@ -179,8 +181,8 @@ def what_is(event: Input) -> str:
     return shortened(repr(subject), _WORDS_MAX)
 
 
-def set_aside(at_us: int, event: Input, error: BaseException) -> SetAsideInput:
-    """A unit that raised, and why."""
+def raised_input(at_us: int, event: Input, error: BaseException) -> SetAsideInput:
+    """The record of a unit that raised, with its error."""
     try:
         payload = encode_inputs(at_us, [event])
     except (msgspec.MsgspecError, OverflowError, TypeError, ValueError):
@@ -188,8 +190,8 @@ def set_aside(at_us: int, event: Input, error: BaseException) -> SetAsideInput:
     return _made(at_us, origin_of(event), digest_of(event), what_is(event), error, payload)
 
 
-def set_aside_unread(at_us: int, kind: str, payload: bytes, error: BaseException) -> SetAsideInput:
-    """An input of a journal that this program cannot read."""
+def unreadable_input(at_us: int, kind: str, payload: bytes, error: BaseException) -> SetAsideInput:
+    """The record of an input in a journal that this program cannot decode."""
     digest = blake2b(payload, digest_size=8).hexdigest()
     what = (
         f"an input of kind {kind!r} that cannot be read" if kind else "inputs that cannot be read"
@@ -211,26 +213,27 @@ def _made(
 
 
 class SetAsideFiles:
-    """The inputs that are set aside in one broker's directory, and who is kept out for them."""
+    """The inputs set aside in one broker's directory, and the senders that are barred for them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / SET_ASIDE
         self.entries: dict[str, SetAsideInput] = {}
-        """By digest, in the order in which they came."""
+        """By digest, the inputs set aside, oldest first."""
         self.origins: dict[InputOrigin, int] = {}
-        """By sender, how many of its inputs are here."""
+        """By sender, the number of its inputs set aside."""
         self.barred: dict[InputOrigin, SetAsideInput] = {}
-        """Senders whose input came again; they stay out until it is given up."""
+        """By sender whose input came again, that input; the sender is refused until an operator
+        discards it."""
         self.total = 0
-        """Set aside by this process."""
+        """Inputs set aside by this process."""
         self.refused = 0
-        """Times that one came again and was refused."""
+        """Number of times that an input set aside came again and was refused."""
         self._bytes = 0
         if self.directory.is_dir():
             self._load()
 
     def __repr__(self) -> str:
-        return f"<AsideFiles {len(self.entries)} inputs, {len(self.barred)} senders kept out>"
+        return f"<SetAsideFiles {len(self.entries)} inputs, {len(self.barred)} senders barred>"
 
     def _load(self) -> None:
         found = []
@@ -240,7 +243,7 @@ class SetAsideFiles:
             try:
                 found += [decode_as(path, _decode, data) for data in RecordFile(path, SET_ASIDE)]
             except StorageError as error:
-                log.warning("an input that was set aside is not known any more: %s", error)
+                log.warning("an input that was set aside cannot be read: %s", error)
         for entry in sorted(found, key=lambda entry: (entry.at_us, entry.digest)):
             self._add(entry)
 
@@ -251,11 +254,11 @@ class SetAsideFiles:
 
     @property
     def waiting(self) -> list[SetAsideInput]:
-        """Those that nobody has given up."""
+        """Inputs that no operator has discarded, oldest first."""
         return [entry for entry in self.entries.values() if not entry.discarded]
 
     def put(self, entry: SetAsideInput) -> None:
-        """Keep an input that raised, on the disk. Raises `OSError`."""
+        """Write an input that raised to the disk. Raises `OSError`."""
         self.total += 1
         log.error("an input was set aside: %s", entry.words)
         if entry.digest in self.entries:
@@ -268,7 +271,7 @@ class SetAsideFiles:
         self._add(entry)
 
     def _make_room(self) -> None:
-        """Those that were given up and never came again go first."""
+        """Remove discarded inputs that never came again, oldest first, while there are too many."""
         for entry in list(self.entries.values()):
             if len(self.entries) < KEPT_MAX:
                 return
@@ -289,7 +292,7 @@ class SetAsideFiles:
         new.replace(path)
 
     def remove(self, digest: str) -> None:
-        """Forget one, and its file."""
+        """Remove an input and its file."""
         self._forget(digest)
         with suppress(OSError):
             (self.directory / digest).unlink()
@@ -302,24 +305,24 @@ class SetAsideFiles:
             del self.origins[entry.origin]
 
     def known(self, event: Input) -> SetAsideInput | None:
-        """The same unit, if it was set aside."""
+        """The record of this unit, if it was set aside before."""
         return self.entries.get(digest_of(event))
 
     def bar(self, entry: SetAsideInput) -> None:
-        """It came again: its sender stays out."""
+        """Bar the sender of an input that came again."""
         self.refused += 1
         if entry.role:
             self.barred[entry.origin] = entry
 
     def bars(self, role: str, name: str) -> str:
-        """Why someone stays out; empty if it does not."""
+        """Why a sender is barred; empty if it is not."""
         entry = self.barred.get(InputOrigin(role, name))
         if entry is None:
             return ""
         return f"{entry.what} of it cannot be handled here and was set aside ({entry.digest})"
 
     def discard(self, which: str) -> list[SetAsideInput]:
-        """Give up one by (the beginning of) its digest, or `all`; what was given up. Raises
+        """Discard the inputs whose digest begins with `which`, or `all`; those discarded. Raises
         `OSError`."""
         chosen = [
             e for e in self.waiting if which == "all" or (which and e.digest.startswith(which))
@@ -328,17 +331,17 @@ class SetAsideFiles:
             self.remove(entry.digest)
             self.barred.pop(entry.origin, None)
             if _may_come_again(entry):
-                given_up = msgspec.structs.replace(entry, discarded=True)
-                self._write(given_up)
-                self._add(given_up)
-        for entry in self.waiting:  # a sender may have others
+                kept = msgspec.structs.replace(entry, discarded=True)
+                self._write(kept)
+                self._add(kept)
+        for entry in self.waiting:  # a sender may be barred for another input
             if entry.origin in self.barred:
                 self.barred[entry.origin] = entry
         return chosen
 
 
 def _may_come_again(entry: SetAsideInput) -> bool:
-    """Whether its sender keeps it until someone says that it is done."""
+    """Whether its sender repeats it until it is acknowledged."""
     if not entry.payload or not entry.role:
         return False
     try:

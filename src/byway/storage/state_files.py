@@ -1,11 +1,11 @@
-"""The files of one broker's directory: what they are called and what they say.
+"""The files of one broker's directory: their names and contents.
 
 `state` is the last snapshot, `journal-N` the inputs since, `written` how far the journal was
-written, and `set-aside/` what could not be handled. It decides which of them belong together, and
-reads what older programs wrote. It writes nothing.
+written, and `set-aside/` the inputs that raised. This module decides which of them belong together,
+and reads what older versions wrote. It writes no files.
 
-A journal exists, with its first record, before a state names it. So one that is missing is lost,
-wherever the process ended.
+A journal exists, with its first record, before a state names it. So a journal that is missing was
+lost, wherever the process ended.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ _RENAMED: Final[dict[str, str]] = {}
 
 
 class State(msgspec.Struct, array_like=True):
-    """What the state file holds."""
+    """The contents of the state file."""
 
     id: str
     journal: int
-    """Number of the journal that goes on from here."""
+    """Number of the journal that continues this state."""
     starts: int
-    """How often a broker has begun here."""
+    """Number of starts of a broker in this directory."""
     version: str
-    """Of the program. Another one may draw other conclusions from the same inputs."""
+    """Version of the program. Another one may conclude differently from the same inputs."""
     boot: str
-    """Names the machine's present run; empty if that cannot be told."""
+    """Id of the machine's boot; empty if the system has none."""
     complete: bool
-    """No journal follows: the broker stopped cleanly."""
+    """Whether the broker stopped cleanly, so that no journal follows."""
     synced: bool
-    """What was kept survives a loss of power."""
+    """Whether inputs were synced at every write, and survive a power failure."""
     neighbours: list[Neighbour]
-    """Those that were listed."""
+    """The neighbours that the settings listed."""
     config: BrokerConfig
-    """What inputs must be replayed with."""
+    """The configuration to replay the inputs with."""
     up: list[str]
-    """Links that were up."""
+    """The links that were up."""
     attached: list[str]
-    """Clients that were here."""
+    """The clients that were attached."""
     stale: bool
-    """The snapshot is older than what clients were told, and the broker has not begun yet."""
+    """Whether the snapshot is older than what clients were told, and the broker has not started."""
     broker: bytes
 
 
 class Owner(msgspec.Struct, array_like=True):
-    """The first record of a journal: whose it is, and what it goes on from."""
+    """The first record of a journal: its broker, its number, and what it continues."""
 
     id: str
     number: int
     previous_bytes: int | None = None
-    """How long the journal before it was; None: it goes on from a state that names it."""
+    """Length of the journal before it; None: it continues a state that names it."""
 
 
 class Mark(NamedTuple):
-    """How far inputs were written before anything followed from them."""
+    """How far the journal was written before the inputs had any effect."""
 
     journal: int
     length: int
@@ -84,12 +84,12 @@ _decode_owner: Final = msgspec.msgpack.Decoder(Owner)
 
 
 def journal_path(directory: Path, number: int) -> Path:
-    """Where a journal lies."""
+    """The path of a journal."""
     return directory / f"{JOURNAL}-{number:08}"
 
 
 def journal_numbers(directory: Path) -> list[int]:
-    """Numbers of the journals that are there."""
+    """Numbers of the journals in a directory, ascending."""
     prefix = f"{JOURNAL}-"
     names = (path.name for path in directory.iterdir() if path.name.startswith(prefix))
     numbers = (name.removeprefix(prefix) for name in names)
@@ -97,7 +97,7 @@ def journal_numbers(directory: Path) -> list[int]:
 
 
 class Journal:
-    """A journal that is there: its first record is read. Raises `StorageError`."""
+    """A journal whose first record was read. Raises `StorageError`."""
 
     def __init__(self, directory: Path, id: str, number: int) -> None:
         self.number = number
@@ -105,19 +105,19 @@ class Journal:
         self.file = RecordFile(path, JOURNAL)
         payload = next(iter(self.file), None)
         if payload is None:
-            raise StorageError(path, "does not say whose it is: its first record is missing")
+            raise StorageError(path, "does not name its broker: its first record is missing")
         self.owner: Owner = decode_as(path, _decode_owner, payload)
         if (self.owner.id, self.owner.number) != (id, number):
             raise StorageError(path, f"is journal {self.owner.number} of {self.owner.id!r}")
 
     @property
     def begins(self) -> bool:
-        """Whether it counts only if a state names it."""
+        """Whether it continues no journal, and so counts only if a state names it."""
         return self.file.layout > 1 and self.owner.previous_bytes is None
 
     @property
     def is_empty(self) -> bool:
-        """Whether no input is in it, not even a part of one."""
+        """Whether it holds no input, not even a part of one."""
         return next(iter(self.file), None) is None
 
 
@@ -125,13 +125,13 @@ class Journal:
 
 
 def written_mark(journal: int, length: int) -> bytes:
-    """What `written` says: a journal holds at least so many bytes that something followed from."""
+    """The contents of `written`: inputs in the first `length` bytes of a journal had effects."""
     mark = _MARK.pack(journal, length)
     return mark + _CHECK.pack(crc32(mark))
 
 
 def read_mark(directory: Path) -> Mark | None:
-    """What `written` says, unless it is missing or damaged: then it says nothing."""
+    """The contents of `written`; None if it is missing or damaged."""
     try:
         data = (directory / WRITTEN).read_bytes()
     except OSError:
@@ -146,7 +146,7 @@ def read_mark(directory: Path) -> Mark | None:
 
 
 def read_state(directory: Path, id: str) -> State | None:
-    """The state that was kept, if any. Raises `StorageError`."""
+    """The state in a directory; None if no broker has run there. Raises `StorageError`."""
     path = directory / STATE
     if not path.exists():
         if (directory / WRITTEN).exists() or not _has_never_begun(directory, id):
@@ -159,13 +159,14 @@ def read_state(directory: Path, id: str) -> State | None:
 
 
 def _has_never_begun(directory: Path, id: str) -> bool:
-    """Whether there is at most what a first start leaves that ended before there was a state."""
+    """Whether no broker has run here: there is at most the empty journal of a first start that
+    ended before its state was written."""
     journals = (Journal(directory, id, number) for number in journal_numbers(directory))
     return all(journal.begins and journal.is_empty for journal in journals)
 
 
 def _state(path: Path, payload: bytes) -> State:
-    """A state of this program or an older one, whose settings had other names."""
+    """The state in a record of this version or an older one, whose settings had other names."""
     fields = decode_as(path, _decode_fields, payload)
     at = State.__struct_fields__.index("config")
     if len(fields) > at and isinstance(fields[at], dict):
@@ -179,7 +180,7 @@ def _state(path: Path, payload: bytes) -> State:
 
 
 def check_nothing_follows(directory: Path, state: State) -> None:
-    """That no journal goes on from a later state than this one. Raises `StorageError`."""
+    """Check that no journal continues a later state than this one. Raises `StorageError`."""
     path = directory / STATE
     mark = read_mark(directory)
     if mark is not None and mark.journal >= state.journal:

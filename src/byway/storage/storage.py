@@ -1,9 +1,9 @@
-"""Where a broker keeps its state: the last snapshot, and every input since.
+"""Where a broker keeps its state: the last snapshot, and a journal of every input since.
 
-A broker is deterministic, so its inputs, handed in again with their times, give the same broker.
-They are written before anything is done about them; what this broker has ever told anyone can thus
-be told again by the one that takes its place. It decides which files there are, when a snapshot
-replaces a journal, and what is done when nothing can be written. `replay` reads them.
+A broker is deterministic, so its inputs, replayed with their times, give the same broker. They are
+written before they have any effect, so the broker that takes its place after a crash stands by
+everything that this one has sent. This module decides which files there are, when a snapshot
+replaces a journal, and what happens when nothing can be written. `replay` reads the files.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ log = logging.getLogger("byway.storage")
 Durability = Literal["process", "power"]
 
 JOURNAL_BYTES: Final = 33_554_432
-"""A journal is at least so long before a snapshot replaces it,"""
+"""The least length of a journal that a snapshot replaces."""
 JOURNAL_SNAPSHOTS: Final = 4
-"""and as long as so many snapshots: taking one costs time in proportion."""
+"""The least length of such a journal in snapshots: the time to take one grows with its size."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Storage:
-    """The directory of one broker, locked while this lives."""
+    """The directory of one broker, locked while this object lives. Raises `StorageError` if it
+    cannot be used."""
 
     def __init__(
         self, directory: str, durability: Durability = "process", journal_bytes: int = JOURNAL_BYTES
@@ -65,12 +66,12 @@ class Storage:
         self.synced = durability == "power"
         self.starts = 0
         self.snapshots = 0
-        """Taken since the start."""
+        """Snapshots taken since the start."""
         self.snapshot_bytes = self.journal_bytes = 0
-        self.story = "it begins"
-        """How the broker came to its state."""
+        self.start_summary = "a new broker"
+        """How the broker came to its state, for the log."""
         self.removed: list[str] = []
-        """Neighbours that were listed when the broker ran last, and are not any more."""
+        """Neighbours removed from the list since the broker ran last."""
         self._journal_bytes_least = journal_bytes
         self._broker: Broker | None = None
         self._neighbours: list[Neighbour] = []
@@ -80,10 +81,10 @@ class Storage:
         self._installing: Future[None] | None = None
         self._failure: StorageError | None = None
         self._before: int | None = None
-        """How long the journal was before the last record, if that can be taken back."""
+        """Length of the journal before the last record, while that can be taken back."""
         self._lock = self._locked()
-        self.aside = SetAsideFiles(self.directory)
-        """Inputs that could not be handled."""
+        self.set_aside = SetAsideFiles(self.directory)
+        """Inputs that raised and were set aside."""
 
     def __repr__(self) -> str:
         return (
@@ -109,7 +110,7 @@ class Storage:
         os.write(lock, str(os.getpid()).encode())
         return lock
 
-    # --- coming back ---------------------------------------------------------------------------
+    # --- restoring -----------------------------------------------------------------------------
 
     def restore(
         self,
@@ -119,33 +120,34 @@ class Storage:
         trace: TraceBuffer | None = None,
         *,
         may_be_stale: bool = False,
-        remembered: Iterable[str] = (),
+        marked_neighbours: Iterable[str] = (),
         restarting: bool = False,
     ) -> Broker:
-        """The broker that was kept here, or a new one, which may be `restarting`. Raises
+        """The broker of this directory, or a new one, which may be `restarting`. Raises
         `StorageError`.
 
-        `may_be_stale`: a journal of another version, or one that is damaged, is replayed as far as
-        it goes instead of being refused; the broker comes back under a new incarnation then.
-        `remembered`: neighbours that count where nothing was kept, or not the last state.
+        `may_be_stale`: a journal of another version, or a damaged one, is replayed as far as
+        possible instead of being refused; the broker then has a new incarnation.
+        `marked_neighbours`: neighbours by the restart marker, which count where no state was kept,
+        or not the last one.
         """
         state = read_state(self.directory, id)
         if state is None:
-            named = {*remembered, *(n.id for n in neighbours if n.id)}
+            named = {*marked_neighbours, *(n.id for n in neighbours if n.id)}
             broker = Broker(id, named, config, now_us(), trace, restarting=restarting)
         else:
             if state.id != id:
                 reason = f"belongs to broker {state.id!r}, not to {id!r}"
                 raise StorageError(self.directory / STATE, reason)
             replay = Replay(self.directory, state, may_be_stale)
-            broker, self.story = replay.broker(config, trace), replay.story
+            broker, self.start_summary = replay.broker(config, trace), replay.start_summary
             with _writing(self.directory):
                 for entry in replay.set_aside:
-                    self.aside.put(entry)
+                    self.set_aside.put(entry)
             self.removed = removed_neighbours(state.neighbours, neighbours)
             self.starts, self._number = state.starts, state.journal
             if broker.sessions_stale:
-                for name in remembered:  # links are opened when it begins
+                for name in marked_neighbours:  # links are opened when it starts
                     broker.handle(now_us(), NeighbourAdded(name))
         self.starts += 1
         self._broker, self._neighbours = broker, list(neighbours)
@@ -156,11 +158,11 @@ class Storage:
             self._open_mark()
         return broker
 
-    # --- keeping -------------------------------------------------------------------------------
+    # --- writing -------------------------------------------------------------------------------
 
     def keep(self, at_us: int, inputs: list[Input]) -> None:
-        """Write inputs down, before the broker sees them. Raises `StorageError` for ever after it
-        once did: what is not kept must not happen."""
+        """Append inputs to the journal, before the broker handles them. Raises `StorageError`, and
+        in every later call too: an input that is not kept must not be handled."""
         if self._failure is not None:
             raise self._failure
         self._before = None
@@ -177,8 +179,8 @@ class Storage:
             raise
 
     def take_back(self) -> None:
-        """The inputs that were kept last did not happen: the broker raised, and nobody was told
-        anything. Raises `StorageError`."""
+        """Remove the inputs of the last `keep` from the journal: the broker raised, and they had no
+        effect. Raises `StorageError`."""
         if self._before is None:
             return  # they were not written
         with _writing(self.directory):
@@ -189,8 +191,8 @@ class Storage:
         self.journal_bytes, self._before = self._before, None
 
     def rebuild(self) -> Broker:
-        """Another broker in the place of one that raised, made from what is kept: the state and the
-        journal. Raises `StorageError`."""
+        """A new broker in place of one that raised, from the snapshot and the journal. Raises
+        `StorageError`."""
         broken = self._broker
         assert broken is not None
         with _writing(self.directory):
@@ -203,7 +205,7 @@ class Storage:
         return broker
 
     def refresh(self) -> None:
-        """Take a snapshot now, so that the next way back is short. Raises `StorageError`."""
+        """Take a snapshot now, so that the next rebuild is short. Raises `StorageError`."""
         with _writing(self.directory):
             self._take_snapshot()
 
@@ -212,7 +214,7 @@ class Storage:
         return self.journal_bytes > least
 
     def _append(self, payload: bytes) -> None:
-        """Write a record; if it cannot be written whole, nothing of it stays."""
+        """Append a record; if that fails, the journal stays as it was."""
         data = record(payload)
         length = self.journal_bytes + len(data)
         try:
@@ -227,16 +229,16 @@ class Storage:
         self.journal_bytes = length
 
     def _take_snapshot(self) -> None:
-        """Inputs go to a new journal at once; the old one stays until the snapshot is safe."""
+        """Begin a new journal at once; the old one stays until the snapshot is on the disk."""
         if self._installing is not None:
             self._installing.result()
         self._number += 1
         try:
             state = self._state(complete=False)
-        except Exception:  # the journal is as good, only longer
+        except Exception:  # the journal holds the same state, only longer
             self._number -= 1
             self._journal_bytes_least = 2 * self.journal_bytes
-            log.exception("no snapshot can be taken, the journal goes on")
+            log.exception("no snapshot can be taken; the journal is continued")
             return
         os.close(self._file)
         self._begin_journal(self.journal_bytes)
@@ -265,13 +267,14 @@ class Storage:
         return title(STATE) + record(_encode(state))
 
     def listed(self, neighbours: tuple[Neighbour, ...]) -> None:
-        """These are listed from now on."""
+        """Keep these as the neighbours that the settings list."""
         self._neighbours = list(neighbours)
 
-    # --- the end -------------------------------------------------------------------------------
+    # --- stopping ------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Keep the last state and let go of the directory. The broker must do nothing any more."""
+        """Write a complete snapshot and release the directory. The broker must handle no more
+        inputs. Raises `StorageError`."""
         try:
             if self._failure is None and self._broker is not None:
                 with _writing(self.directory):
@@ -290,7 +293,7 @@ class Storage:
             raise StorageError(self.directory, reason) from error
 
     def abandon(self) -> None:
-        """Let go of the directory as it is."""
+        """Release the directory as it is."""
         self._writer.shutdown()
         for file in (self._file, self._mark, self._lock):
             if file >= 0:
@@ -300,8 +303,8 @@ class Storage:
     # --- files ---------------------------------------------------------------------------------
 
     def _begin_journal(self, previous_bytes: int | None) -> None:
-        """Inputs go to a new journal, which is there with its first record or not at all. It goes
-        on from the one before, or from a state that is still to be installed (None)."""
+        """Begin a new journal, which appears atomically with its first record. It continues the
+        journal before it, or (None) a state that is still to be installed."""
         assert self._broker is not None
         owner = Owner(self._broker.name, self._number, previous_bytes)
         head = title(JOURNAL) + record(_encode(owner))
@@ -323,8 +326,8 @@ class Storage:
         self._sync_directory()
 
     def _install(self, state: bytes, journal: int) -> None:
-        """Put a state in the place of the old one, all or nothing; older journals go. The journal
-        that it names is on the disk before."""
+        """Replace the state atomically, and delete older journals. The journal that it names is
+        on the disk before."""
         path = journal_path(self.directory, journal)
         if path.exists():  # not after a clean stop
             _sync(path)

@@ -169,7 +169,7 @@ class _Reader:
         for what, table in (
             ("advertisement held", held.adverts),
             ("subscription held", held.subscriptions),
-            ("subscription preserved", held.preserved),
+            ("placeholder held", held.placeholders),
         ):
             for entry in table.entries:
                 if self.subject.is_entry(entry.id.client, entry.id.name):

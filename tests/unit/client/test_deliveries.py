@@ -18,22 +18,22 @@ from byway.model.messages import Delivery, Publish
 
 
 class Quiet:
-    """Keeps holdings without a broker."""
+    """Keeps registrations without a broker."""
 
     is_ready = True
 
     def __init__(self) -> None:
-        self.holdings = Registrations()
-        self.deliveries = Deliveries(self.holdings)
+        self.registrations = Registrations()
+        self.deliveries = Deliveries(self.registrations)
 
-    def hold(self, holding: Registration) -> None:
-        self.holdings.add(holding)
+    def register(self, registration: Registration) -> None:
+        self.registrations.add(registration)
 
-    def replace(self, holding: Registration, filters: Sequence[Filter]) -> None:
-        self.holdings.replace(holding, filters)
+    def replace(self, registration: Registration, filters: Sequence[Filter]) -> None:
+        self.registrations.replace(registration, filters)
 
-    def let_go(self, holding: Registration) -> None:
-        self.holdings.remove(holding)
+    def unregister(self, registration: Registration) -> None:
+        self.registrations.remove(registration)
 
     def has_room_again(self, subscription: Subscription) -> None:
         del self.deliveries.full[subscription]
@@ -48,7 +48,7 @@ class Quiet:
         self, name: str, *filters: str, messages: int = 100, when_full: WhenFull = "block"
     ) -> Subscription:
         made = Subscription(self, name, filters, False, None, messages, 1_000, when_full)
-        self.hold(made)
+        self.register(made)
         return made
 
 
@@ -83,7 +83,7 @@ def test_all_subscriptions_that_match_get_the_same_event() -> None:
 def test_what_nobody_holds_any_more_is_dropped() -> None:
     quiet = Quiet()
     subscription = quiet.subscription("s", "x > 0")
-    quiet.let_go(subscription)
+    quiet.unregister(subscription)
     quiet.deliveries.take(delivery(1, "s.1.1"))
     assert subscription.pending == 0
 
@@ -132,7 +132,7 @@ def test_a_full_subscription_blocks_until_half_of_it_is_taken() -> None:
         assert not quiet.deliveries.full
         quiet.deliveries.take(delivery(number, "s.1.1"))
     assert list(quiet.deliveries.full) == [subscription]
-    assert not quiet.deliveries.is_brimming
+    assert not quiet.deliveries.is_overfull
     subscription._take()
     assert quiet.deliveries.full
     subscription._take()
@@ -144,12 +144,12 @@ def test_bytes_fill_a_subscription_too() -> None:
     subscription = quiet.subscription("s", "x > 0")
     quiet.deliveries.take(delivery(1, "s.1.1", data=b"x" * 2_000))
     assert quiet.deliveries.full
-    assert not quiet.deliveries.is_brimming
+    assert not quiet.deliveries.is_overfull
     quiet.deliveries.take(delivery(2, "s.1.1", data=b"x" * UNDER_WAY_BYTES))
-    assert quiet.deliveries.is_brimming
+    assert quiet.deliveries.is_overfull
     taken(subscription)
     assert not quiet.deliveries.full
-    assert not quiet.deliveries.is_brimming
+    assert not quiet.deliveries.is_overfull
 
 
 def test_an_event_is_not_lost_with_the_task_that_waited_for_it() -> None:

@@ -54,8 +54,8 @@ def test_what_can_be_published(text: bytes | str, publication: tuple) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"{", "no JSON"),
-        (b"\xff", "no JSON"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
         (b"[1]", "Expected `object`, got `array`"),
         (b"7", "Expected `object`, got `int`"),
         (b'{"a": null}', "got `null`"),

@@ -158,7 +158,7 @@ async def test_who_is_forgotten_stays_so_though_a_neighbour_names_it_later():
 
     back = await started("west", Neighbour(hub.address, "hub"))
     await eventually(lambda: broker.has_compared_with("west"))  # it is here after all
-    assert not hub.forgotten
+    assert not hub.neighbour_links.forgotten
     for server in (hub, east, back):
         await server.stop()
 

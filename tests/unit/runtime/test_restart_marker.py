@@ -26,9 +26,9 @@ def server(*neighbours: Neighbour) -> BrokerServer:
 
 
 def followed(directory: Path, *neighbours: Neighbour) -> tuple[RestartMarker, BrokerServer]:
-    memory, found = RestartMarker(str(directory), "B1"), server(*neighbours)
-    memory.follow(found)
-    return memory, found
+    marker, found = RestartMarker(str(directory), "B1"), server(*neighbours)
+    marker.follow(found)
+    return marker, found
 
 
 def in_loop(test):
@@ -48,8 +48,8 @@ def reread(directory: Path, *listed: Neighbour) -> list[str]:
 
 
 def test_a_first_start_knows_of_nothing(tmp_path):
-    memory = RestartMarker(str(tmp_path), "B1")
-    assert (memory.was_here, memory.names((B2,))) == (False, [])
+    marker = RestartMarker(str(tmp_path), "B1")
+    assert (marker.was_here, marker.names((B2,))) == (False, [])
     assert not list(tmp_path.iterdir())
 
 
@@ -67,15 +67,15 @@ def test_the_file_is_there_from_the_start_and_follows_the_set_of_neighbours(tmp_
 
 @in_loop
 def test_it_is_written_before_anything_is_done_and_only_if_something_changed(tmp_path):
-    memory, broker = followed(tmp_path)
+    marker, broker = followed(tmp_path)
     seen = []
     broker.open_link = lambda link: seen.append((link, reread(tmp_path)))
     broker.driver.now(NeighbourAdded("L"))
     assert seen == [("L", ["L"])]
-    before = memory.path.stat().st_ino
+    before = marker.path.stat().st_ino
     broker.driver.now(NeighbourAdded("L"))
     broker.driver.now(LinkUp("L", Hello("L", 7, 0, 0, 0, 0, 0)))
-    assert memory.path.stat().st_ino == before
+    assert marker.path.stat().st_ino == before
 
 
 @in_loop
@@ -91,17 +91,17 @@ def test_a_neighbour_that_was_taken_off_the_list_is_not_waited_for(tmp_path):
 
 @in_loop
 def test_who_is_listed_is_kept_up_to_date(tmp_path):
-    memory, broker = followed(tmp_path, B2)
+    marker, broker = followed(tmp_path, B2)
     broker.driver.now(NeighbourAdded("B3"))  # it dialled in
     broker.settings = msgspec.structs.replace(broker.settings, neighbours=(B2, B3))
-    memory.look()  # as after a reload
+    marker.look()  # as after a reload
     assert reread(tmp_path, B2) == ["B2"]
 
 
 @in_loop
 def test_who_leaves_for_good_has_its_first_start_before_it(tmp_path):
-    memory, broker = followed(tmp_path, B2)
-    memory.forget()
+    marker, broker = followed(tmp_path, B2)
+    marker.forget()
     broker.driver.now(NeighbourRemoved("B2"))
     assert not RestartMarker(str(tmp_path), "B1").was_here
 
@@ -156,7 +156,7 @@ def test_a_directory_that_is_none_is_told(tmp_path):
 def test_names_count_where_no_state_was_kept(tmp_path):
     storage = Storage(str(tmp_path))
     core = BrokerSettings(id="B1", listen=ANYWHERE).core
-    broker = storage.restore("B1", core, (B2,), remembered="L")
+    broker = storage.restore("B1", core, (B2,), marked_neighbours="L")
     assert list(broker.neighbours) == ["B2", "L"]
     assert not broker.is_restarting
     storage.abandon()
@@ -165,10 +165,10 @@ def test_names_count_where_no_state_was_kept(tmp_path):
 def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path):
     core = BrokerSettings(id="B1", listen=ANYWHERE).core
     storage = Storage(str(tmp_path))
-    storage.restore("B1", core, (B2,), remembered=["L"], restarting=True)
+    storage.restore("B1", core, (B2,), marked_neighbours=["L"], restarting=True)
     storage.stop()
     exact = Storage(str(tmp_path))
-    broker = exact.restore("B1", core, (B2,), remembered=["L", "M"], restarting=True)
+    broker = exact.restore("B1", core, (B2,), marked_neighbours=["L", "M"], restarting=True)
     assert list(broker.neighbours) == ["B2", "L"]
     assert broker.is_restarting  # as it was when it stopped
     exact._append(b"")  # a journal that ends within a record
@@ -176,7 +176,7 @@ def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path)
     exact.abandon()
     path.write_bytes(path.read_bytes()[:-3])
     stale = Storage(str(tmp_path))
-    broker = stale.restore("B1", core, (B2,), remembered=["L", "M"], restarting=True)
+    broker = stale.restore("B1", core, (B2,), marked_neighbours=["L", "M"], restarting=True)
     assert list(broker.neighbours) == ["B2", "L", "M"]
     assert sorted(broker.missing) == ["B2", "L", "M"]
     stale.abandon()

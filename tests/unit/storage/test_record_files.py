@@ -37,10 +37,10 @@ from byway.model.messages import (
 )
 from byway.storage.record_files import (
     DamagedError,
+    RecordFile,
     TornError,
     decode_inputs,
     encode_inputs,
-    read_records,
     record,
     title,
 )
@@ -146,19 +146,23 @@ SOUND = title("journal") + FIRST + SECOND
 def test_records_are_read_in_order(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(SOUND)
-    assert list(read_records(file, "journal")) == [b"first", b"second"]
+    assert list(RecordFile(file, "journal")) == [b"first", b"second"]
 
 
 @pytest.mark.parametrize(
     ("data", "kind", "reason"),
     [
-        (b"something else\n", StorageError, "is no journal of a byway broker"),
-        (b"SQLite format 3\0" + bytes(100), StorageError, "is no journal of a byway broker"),
-        (title("state") + FIRST, StorageError, "is no journal of a byway broker"),
-        (b"byway journal x\n", StorageError, "is no journal of a byway broker"),
+        (b"something else\n", StorageError, "is not a journal of a byway broker"),
+        (b"SQLite format 3\0" + bytes(100), StorageError, "is not a journal of a byway broker"),
+        (title("state") + FIRST, StorageError, "is not a journal of a byway broker"),
+        (b"byway journal x\n", StorageError, "is not a journal of a byway broker"),
         (b"byway journal 3\n", StorageError, "layout version 3, this byway reads versions 1 to 2"),
-        (SOUND[:-1] + b"?", DamagedError, "checksum at byte 33 does not fit"),
-        (SOUND + b"?" * 64, DamagedError, f"length at byte {len(SOUND)} does not fit its checksum"),
+        (SOUND[:-1] + b"?", DamagedError, "checksum at byte 33 does not match"),
+        (
+            SOUND + b"?" * 64,
+            DamagedError,
+            f"length at byte {len(SOUND)} does not match its checksum",
+        ),
         (SOUND + bytes(64), TornError, f"nothing but zeros from byte {len(SOUND)} on"),
         (bytes(64), TornError, "ends within its first line"),
         (b"", TornError, "ends within its first line"),
@@ -173,14 +177,14 @@ def test_other_bytes_are_refused(
     file = tmp_path / "file"
     file.write_bytes(data)
     with pytest.raises(StorageError, match=reason) as caught:
-        list(read_records(file, "journal"))
+        list(RecordFile(file, "journal"))
     assert type(caught.value) is kind
     assert str(caught.value).startswith(f"{file}: ")
 
 
 def test_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read: No such file"):
-        list(read_records(tmp_path / "file", "journal"))
+        list(RecordFile(tmp_path / "file", "journal"))
 
 
 def test_a_cut_anywhere_is_told_or_is_between_records(tmp_path: Path) -> None:
@@ -189,10 +193,10 @@ def test_a_cut_anywhere_is_told_or_is_between_records(tmp_path: Path) -> None:
     for length in range(len(SOUND)):
         file.write_bytes(SOUND[:length])
         if length in whole:
-            list(read_records(file, "journal"))
+            list(RecordFile(file, "journal"))
         else:
             with pytest.raises(TornError):
-                list(read_records(file, "journal"))
+                list(RecordFile(file, "journal"))
 
 
 def test_a_length_that_was_spoilt_is_no_end(tmp_path: Path) -> None:
@@ -204,7 +208,7 @@ def test_a_length_that_was_spoilt_is_no_end(tmp_path: Path) -> None:
         data[at] ^= 0x80
         file.write_bytes(data)
         with pytest.raises(DamagedError, match=f"length at byte {first} ") as caught:
-            list(read_records(file, "journal"))
+            list(RecordFile(file, "journal"))
         assert type(caught.value) is DamagedError
 
 
@@ -216,8 +220,8 @@ def test_layout_1_is_read(tmp_path: Path) -> None:
         for payload in (b"first", b"second")
     )
     file.write_bytes(b"byway journal 1\n" + old)
-    assert list(read_records(file, "journal")) == [b"first", b"second"]
+    assert list(RecordFile(file, "journal")) == [b"first", b"second"]
     for spoilt, kind in ((old[:-1], TornError), (old[:-1] + b"?", DamagedError)):
         file.write_bytes(b"byway journal 1\n" + spoilt)
         with pytest.raises(kind):
-            list(read_records(file, "journal"))
+            list(RecordFile(file, "journal"))

@@ -106,8 +106,8 @@ class Driven(Lone):
         return self.driver.broker
 
     @property
-    def aside(self):
-        return self.storage.aside
+    def set_aside(self):
+        return self.storage.set_aside
 
     def handle(self, *events):
         self.driver.now(*events)
@@ -189,17 +189,17 @@ async def test_only_what_raises_is_left_out_and_only_its_sender_closed(driven):
     assert b.broker.links["C"].received[Lane.DATA] == 1
     assert "half" not in b.broker.advertisements.claims
     assert validate(b.broker) == []
-    (entry,) = b.aside.waiting
+    (entry,) = b.set_aside.waiting
     assert entry.what.startswith("publication far/1/2 of ")
     assert (entry.role, entry.name, entry.error) == ("link", "A", "TrappedError: at publication")
     assert "tests/trapped.py" in entry.traceback
-    (path,) = b.aside.directory.iterdir()
+    (path,) = b.set_aside.directory.iterdir()
     assert path.name == entry.digest
     assert len(list(RecordFile(path, "set-aside"))) == 1
     expected = restored(b.broker)
     again = await driven(fresh=False)
-    assert "inputs were set aside" not in again.storage.story
-    assert again.aside.waiting == [entry]
+    assert "inputs were set aside" not in again.storage.start_summary
+    assert again.set_aside.waiting == [entry]
     assert restored(again.broker) == expected
 
 
@@ -213,14 +213,14 @@ async def test_the_same_coming_again_is_refused_before_the_broker_sees_it(driven
             b = await driven(fresh=False)
         assert b.driver.bars("link", "A") == ""  # it may come back
         b.back("A")
-        before, seen = b.storage.aside.total, len(Trapped.handled)
+        before, seen = b.storage.set_aside.total, len(Trapped.handled)
         b.receive("A", publication(1 + restart, p=7, publisher="x"), bad(2), publication(3, p=7))
         assert Trapped.handled[seen:].count("publication") == 1  # the one before it
-        assert (b.aside.total, b.aside.refused) == (before, 1)
+        assert (b.set_aside.total, b.set_aside.refused) == (before, 1)
         assert [name for name, _ in b.hands.closed][-1] == "A"
         assert "publication far/1/2" in b.driver.bars("link", "A")
         assert b.driver.bars("link", "C") == b.driver.bars("client", "A") == ""
-        assert len(b.aside.waiting) == 1
+        assert len(b.set_aside.waiting) == 1
 
 
 @run
@@ -230,11 +230,11 @@ async def test_what_is_given_up_counts_as_handled_when_it_comes_again(driven):
     b.receive("A", bad(2))
     b.back("A")
     b.receive("A", bad(2))
-    (entry,) = b.aside.waiting
+    (entry,) = b.set_aside.waiting
     assert b.driver.discard("no such") == []
     told = b.driver.discard(entry.digest[:6])
     assert told == [entry.words]
-    assert b.aside.waiting == []
+    assert b.set_aside.waiting == []
     assert b.driver.bars("link", "A") == ""
     assert b.driver.discard("all") == []
     b = await driven(fresh=False)  # that is known to the next process too
@@ -245,7 +245,7 @@ async def test_what_is_given_up_counts_as_handled_when_it_comes_again(driven):
     assert b.broker.links["A"].received[Lane.DATA] == 3
     assert b.confirmed_to("A") == 3
     assert b.hands.closed == []
-    assert list(b.aside.directory.iterdir()) == []
+    assert list(b.set_aside.directory.iterdir()) == []
     expected = restored(b.broker)
     again = await driven(fresh=False)
     assert restored(again.broker) == expected
@@ -278,13 +278,13 @@ async def test_a_control_message_that_raises(driven):
     fine, wrong = (LoadReport((Load(n, 1, 0, 0.0, 0.0, 0.0, 0, 0.0),)) for n in ("x", "raises"))
     b.receive("A", fine, wrong, subscribe("t", "p > 1"))
     assert b.broker.links["A"].received[Lane.CONTROL] == 6
-    assert len(b.aside.waiting) == 1
+    assert len(b.set_aside.waiting) == 1
     b.driver.discard("all")
     b.back("A")
     b.receive("A", wrong, subscribe("t", "p > 1"))
     assert b.broker.links["A"].received[Lane.CONTROL] == 8
     assert len(b.broker.subscriptions) == 3
-    assert b.aside.entries == {}
+    assert b.set_aside.entries == {}
 
 
 @run
@@ -295,7 +295,7 @@ async def test_what_nobody_sent_is_set_aside_and_nobody_closed(driven):
             b.handle(event, b.frame("A", publication(len(b.delivered()) + 1, p=7)))
     assert b.delivered() == [1, 2, 3, 4]
     assert b.hands.closed == []
-    assert (len(b.aside.waiting), b.aside.total, b.aside.refused) == (2, 2, 2)
+    assert (len(b.set_aside.waiting), b.set_aside.total, b.set_aside.refused) == (2, 2, 2)
 
 
 @run
@@ -308,9 +308,9 @@ async def test_a_greeting_that_raises(driven):
     b.handle(hello)
     assert b.driver.bars("link", "raises")
     assert len(b.driver.discard("all")) == 1
-    assert b.aside.entries == {}  # nothing of it is kept by anyone
+    assert b.set_aside.entries == {}  # nothing of it is kept by anyone
     b.handle(hello)
-    assert b.aside.total == 2
+    assert b.set_aside.total == 2
 
 
 @run
@@ -321,7 +321,7 @@ async def test_the_end_of_a_connection_that_raises(driven):
     for _ in range(2):
         b.handle(LinkDown("falls"), b.frame("A", publication(len(b.delivered()) + 1, p=7)))
     assert (b.delivered(), b.hands.closed) == ([1, 2], [])
-    assert (b.aside.total, b.aside.refused) == (1, 1)
+    assert (b.set_aside.total, b.set_aside.refused) == (1, 1)
     b.sent["falls"] = [0, 0]
     wrong = publication(1, publisher="z", text="raises")
     b.receive("falls", wrong)  # its sender is closed, and that raises
@@ -337,7 +337,7 @@ async def test_an_input_that_cannot_even_be_written(driven):
     b.handle(ClientAttached("huge", 2**64), b.frame("A", publication(1, p=7)))
     assert b.delivered() == [1]
     assert [name for name, _ in b.hands.closed] == ["huge"]
-    (entry,) = b.aside.waiting
+    (entry,) = b.set_aside.waiting
     assert entry.payload == b""
     b.handle(ClientAttached("huge", 2**64))
     assert b.driver.bars("client", "huge")
@@ -353,15 +353,15 @@ async def test_a_failed_assertion_ends_the_process_and_is_set_aside_at_the_next_
     b.receive("A", publication(3, p=8))  # nothing happens any more
     assert b.delivered() == [1]
     again = await driven(fresh=False)
-    assert "1 inputs were set aside" in again.storage.story
-    assert "may not be the last state" not in again.storage.story  # nobody was told
-    (entry,) = again.aside.waiting
+    assert "1 inputs were set aside" in again.storage.start_summary
+    assert "may not be the last state" not in again.storage.start_summary  # nobody was told
+    (entry,) = again.set_aside.waiting
     assert (entry.name, entry.error) == ("A", "AssertionError: at publication")
     assert again.broker.links["A"].received[Lane.DATA] == 2
     assert before != restored(again.broker)
     assert again.broker.incarnation == b.broker.incarnation
     third = await driven(fresh=False)
-    assert third.aside.waiting == [entry]
+    assert third.set_aside.waiting == [entry]
 
 
 @pytest.mark.parametrize("text", [RAISES, ASSERTS])
@@ -384,7 +384,7 @@ async def test_a_broker_that_cannot_begin_ends(driven):
     trapped = Trapped.started
     Trapped.started = lambda self: self._see("start", RAISES)
     try:
-        with pytest.raises(BrokenError, match="it cannot begin"):
+        with pytest.raises(BrokenError, match="it cannot start"):
             await driven(fresh=False)
     finally:
         Trapped.started = trapped
@@ -397,11 +397,11 @@ def test_only_so_many_are_kept(driven, monkeypatch, caplog):
         for sequence in range(1, 5):
             b.receive("A", publication(sequence, publisher=f"p{sequence}", text="raises"))
             b.back("A")
-        assert (len(b.aside.waiting), b.aside.total) == (2, 4)
+        assert (len(b.set_aside.waiting), b.set_aside.total) == (2, 4)
         assert "is full: the input is not kept" in caplog.text
-        b.driver.discard(b.aside.waiting[0].digest)
+        b.driver.discard(b.set_aside.waiting[0].digest)
         b.receive("A", publication(9, publisher="p9", text="raises"))
-        assert [entry.what[:16] for entry in b.aside.waiting] == [
+        assert [entry.what[:16] for entry in b.set_aside.waiting] == [
             "publication p2/1",
             "publication p9/1",
         ]  # what was given up made room
@@ -413,10 +413,10 @@ def test_a_file_that_is_damaged_is_not_known_any_more(driven, caplog):
     async def test():
         b = await driven()
         b.receive("A", bad(1))
-        (path,) = b.aside.directory.iterdir()
+        (path,) = b.set_aside.directory.iterdir()
         path.write_bytes(path.read_bytes()[:-1])
         again = await driven(fresh=False)
-        assert again.aside.entries == {}
+        assert again.set_aside.entries == {}
         assert f"{path}: ends within the record" in caplog.text
 
     asyncio.run(test())
@@ -432,7 +432,7 @@ def test_a_state_that_cannot_be_written_down_leaves_the_journal(driven, caplog, 
         monkeypatch.setattr("byway.storage.storage.JOURNAL_SNAPSHOTS", 0)
         b.receive("C", publication(1, p=7))
         assert b.delivered() == [1]
-        assert "no snapshot can be taken, the journal goes on" in caplog.text
+        assert "no snapshot can be taken; the journal is continued" in caplog.text
 
     asyncio.run(test())
 

@@ -110,7 +110,7 @@ def test_a_broker_goes_on_where_it_stopped(kept, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "state", "written"]
     second = kept()
     assert second.broker.snapshot() == first.as_restored()
-    assert second.storage.story == "it goes on where it stopped"
+    assert second.storage.start_summary == "resumed after a clean stop"
 
 
 def test_inputs_that_were_kept_count_though_nothing_was_done_about_them(kept):
@@ -172,7 +172,7 @@ def test_the_configuration_may_change(kept):
     assert second.broker.config.hops_max == 7
     assert len(second.broker.subscriptions) == 1
     second.storage.abandon()
-    with pytest.raises(StorageError, match="covering = 'active' and cannot go on with 'none'"):
+    with pytest.raises(StorageError, match="covering = 'active' and cannot be used with 'none'"):
         kept()
 
 
@@ -213,7 +213,7 @@ def test_after_a_loss_of_power_tables_are_compared_unless_all_is_there(
     second = kept(start=False)
     assert (second.incarnation == first.incarnation) is same
     assert second.incarnation >= first.incarnation
-    assert ("tables are compared" in second.storage.story) is not same
+    assert ("tables are compared" in second.storage.start_summary) is not same
     assert len(second.broker.subscriptions) == 1
 
 
@@ -316,13 +316,13 @@ def flip(path: Path, at: int) -> None:
         (lambda d: (d / "state").write_bytes(b""), "state: ends within its first line"),
         (
             lambda d: (d / "state").write_bytes(b"SQLite format 3\0"),
-            "state: is no state of a byway",
+            "state: is not a state of a byway",
         ),
         (lambda d: (d / "state").write_bytes(b"byway state 3\n"), "layout version 3"),
         (lambda d: (d / "state").write_bytes(b"byway state 2\n"), "holds 0 records"),
         (lambda d: (d / "state").unlink(), "state: is missing"),
         (lambda d: flip(journals(d)[0], 60), "journal-00000001: is damaged"),
-        (lambda d: journals(d)[0].write_bytes(b"else\n"), "journal-00000001: is no journal"),
+        (lambda d: journals(d)[0].write_bytes(b"else\n"), "journal-00000001: is not a journal"),
         (
             lambda d: journals(d)[0].rename(d / "journal-00000002"),
             "journal-00000001: is missing",
@@ -352,14 +352,14 @@ def test_inputs_that_cannot_be_read_are_set_aside(kept):
     second = kept(start=False)
     assert second.broker.sessions[CLIENT].sequence == 2
     assert second.incarnation > first.incarnation  # something followed
-    assert [entry.what for entry in second.storage.aside.waiting] == [
+    assert [entry.what for entry in second.storage.set_aside.waiting] == [
         "an input of kind 'what' that cannot be read",
         "inputs that cannot be read",
     ]
-    assert "2 inputs were set aside" in second.storage.story
+    assert "2 inputs were set aside" in second.storage.start_summary
     second.storage.abandon()
     third = kept()
-    assert len(third.storage.aside.waiting) == 2
+    assert len(third.storage.set_aside.waiting) == 2
     assert third.incarnation == second.incarnation
 
 

@@ -101,9 +101,9 @@ class Scene:
             return "refused" if refused.startswith(str(directory)) else refused
         storage.abandon()
         if broker.incarnation > self.incarnation:
-            if storage.story == "it begins":
+            if storage.start_summary == "a new broker":
                 return "begun"
-            assert "may not be the last state" in storage.story
+            assert "may not be the last state" in storage.start_summary
             assert broker.sessions_stale
             return "stale"
         broker.handle(1, Started())

@@ -70,7 +70,7 @@ def test_a_clean_stop_is_gone_on_from(old):
     broker = restore()
     assert facts_of(broker) == facts
     assert validate(broker) == []
-    assert storage.story == "it goes on where it stopped"
+    assert storage.start_summary == "resumed after a clean stop"
     storage.keep(facts["incarnation"], [Started()])
     broker.handle(facts["incarnation"], Started())
     storage.abandon()
@@ -97,7 +97,7 @@ def test_it_is_replayed_under_a_new_incarnation_if_one_says_so(old):
     assert set(found["subscriptions"]) <= set(facts["subscriptions"])
     assert set(found["advertisements"]) <= set(facts["advertisements"])  # the protocol is another
     assert broker.incarnation > facts["incarnation"]
-    assert "that may not be the last state" in storage.story
+    assert "that may not be the last state" in storage.start_summary
     assert validate(broker) == []
     broker.handle(broker.incarnation, Started())
     assert broker.sessions == {}  # they begin anew

@@ -210,7 +210,9 @@ def test_policies_that_may_follow_one_another(tmp_path, before, after):
         assert second.broker.policy.name == after
         second.storage.abandon()
         return
-    words = f"was made with covering = {before!r} and cannot go on with {after!r}: keep the setting"
+    words = (
+        f"was made with covering = {before!r} and cannot be used with {after!r}: keep the setting"
+    )
     with pytest.raises(StorageError, match=words):
         KeptLone(tmp_path, BrokerConfig(covering=after))
 
@@ -226,9 +228,9 @@ def test_what_is_preserved_needs_a_policy_that_knows_of_it(kept, after):
         lone.wake()
         assert lone.preserved() == {}  # it was retired
         return
-    words = "cannot go on with 'none': keep the setting"
+    words = "cannot be used with 'none': keep the setting"
     if after != "none":
-        words = f"cannot go on with '{after}' while 1 subscriptions are preserved: let it retire"
+        words = f"cannot be used with '{after}' while 1 subscriptions are preserved: let it retire"
     with pytest.raises(StorageError, match=words):
         kept(config)
     assert kept().preserved() == {"A": 1}  # a refusal changes nothing

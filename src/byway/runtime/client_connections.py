@@ -1,0 +1,187 @@
+"""The connections of clients: who is attached, the frames of clients, and clients that read slowly.
+
+A client whose newer incarnation was here is refused; of two connections with the same name the
+newer one stays. Answers are sent at once, deliveries while the client reads. This file decides who
+is attached and what happens to a slow client; `backpressure` decides from whom to read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from byway.core.inputs import ClientAttached, ClientDetached
+from byway.model.messages import (
+    AnyFrame,
+    ClientHello,
+    Delivery,
+    HoldDeliveries,
+    Preamble,
+    Replies,
+    Reply,
+    Requests,
+    StatusRequest,
+    Welcome,
+)
+from byway.runtime.backpressure import Backpressure
+from byway.runtime.driver import Driver
+from byway.runtime.settings import BrokerSettings
+from byway.transport.connection import Connection
+
+log = logging.getLogger("byway.broker")
+
+
+class ClientConnections:
+    """The connections of one broker process to its clients."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        driver: Driver,
+        unidentified: dict[Connection, None],
+        on_status_request: Callable[[Connection], None],
+    ) -> None:
+        self.settings = settings
+        self.connections: dict[str, Connection] = {}
+        """By client, its connection."""
+        self.slow_drops: dict[str, int] = {}
+        """By client, deliveries dropped because it read slowly."""
+        self.backpressure = Backpressure(driver, self.connections, settings.limits, self._on_slow)
+        self._driver = driver
+        self._unidentified = unidentified
+        self._on_status_request = on_status_request
+        self._blocking: dict[str, None] = {}
+        """Slow clients that publications wait for."""
+
+    def reload(self, settings: BrokerSettings) -> None:
+        """Take over the limits of new settings."""
+        self.settings = settings
+        self.backpressure.limits = settings.limits
+
+    # --- frames in ------------------------------------------------------------------------------
+
+    def received(self, connection: Connection, peer: Preamble, frame: AnyFrame) -> None:
+        """Take a frame of a client; one that a client must not send closes the connection."""
+        name = peer.name
+        if isinstance(frame, Requests):
+            if self.connections.get(name) is not connection:
+                connection.close("requests before the client was attached")
+            else:
+                self._driver.request(name, frame.requests, connection.frame_bytes)
+                self.backpressure.asked(name, connection)
+        elif isinstance(frame, HoldDeliveries):
+            connection.hold(frame.hold)
+        elif isinstance(frame, ClientHello):
+            self._on_hello(connection, peer, frame)
+        elif isinstance(frame, StatusRequest):
+            self._on_status_request(connection)
+        else:
+            connection.close(f"a client does not send {type(frame).__name__}")
+
+    def _on_hello(self, connection: Connection, peer: Preamble, hello: ClientHello) -> None:
+        """Attach a client, or refuse it."""
+        name = peer.name
+        known = self._driver.broker.session(name)
+        if known is not None and known.incarnation > peer.incarnation:
+            connection.close(f"a newer incarnation of client {name} was here", for_good=True)
+            return
+        barred = self._driver.bars("client", name)
+        if barred:
+            connection.close(barred)
+            return
+        if len(self.connections) >= self.settings.limits.clients:
+            reason = f"{len(self.connections)} clients are connected, the most there may be"
+            connection.close(reason)
+            return
+        old = self.connections.pop(name, None)
+        if old is not None:
+            old.close("another client of this name connected", for_good=True)
+            self._forget(name, old)
+        self._unidentified.pop(connection, None)
+        self.connections[name] = connection
+        connection.trust()
+        connection.send(Welcome(self.settings.core.body_bytes_max))
+        self._driver.now(
+            ClientAttached(
+                name, peer.incarnation, hello.session_ttl_us, hello.received, hello.resumes
+            )
+        )
+
+    # --- frames out -----------------------------------------------------------------------------
+
+    def tell(self, client: str, replies: tuple[Reply, ...]) -> None:
+        """Send replies to a client, if it is connected: answers at once, deliveries while it
+        reads."""
+        connection = self.connections.get(client)
+        if connection is None:
+            return
+        deliveries = tuple(reply for reply in replies if type(reply) is Delivery)
+        if len(deliveries) < len(replies):
+            answers = tuple(reply for reply in replies if type(reply) is not Delivery)
+            connection.send_large(Replies(answers))
+        if deliveries:
+            connection.send_data(Replies(deliveries))
+        limits = self.settings.limits
+        if (
+            connection.waiting_messages > limits.client_queue_messages
+            or connection.waiting_bytes > limits.client_queue_bytes
+        ):
+            self._on_slow(client, connection, limits.client_queue_bytes)
+        self.backpressure.told(client, connection)
+
+    def taken_from(self, client: str) -> None:
+        """The broker has handled some requests of a client: read more, if little waits."""
+        connection = self.connections.get(client)
+        if connection is not None and connection.is_silenced:
+            self.backpressure.taken(client, connection)
+
+    def _on_slow(self, client: str, connection: Connection, bytes_max: int) -> None:
+        """Treat a slow client as the limits say; at most `bytes_max` may wait for it afterwards."""
+        limits = self.settings.limits
+        if limits.slow_client == "disconnect":
+            log.warning("client %s is slow: disconnected", client)
+            connection.abort("it did not read what it was sent")
+        elif limits.slow_client == "drop_oldest":
+            if client not in self.slow_drops:
+                log.warning("client %s is slow: its oldest deliveries are dropped", client)
+            dropped = self.slow_drops.get(client, 0)
+            while (
+                connection.waiting_messages > limits.client_queue_messages
+                or connection.waiting_bytes > bytes_max
+            ):
+                dropped += connection.drop_oldest()
+            self.slow_drops[client] = dropped
+        else:
+            if not self._blocking:
+                log.warning("client %s is slow: publications wait for it", client)
+            self._blocking[client] = None
+            self._driver.holding = True
+
+    def drained(self, client: str) -> None:
+        """A client has read everything that waited for it: publications need not wait for it."""
+        if self._blocking.pop(client, "") is None and not self._blocking:
+            self._driver.resume()
+
+    # --- the end of a connection ----------------------------------------------------------------
+
+    def lost(self, name: str, connection: Connection) -> None:
+        """The connection of an attached client was lost."""
+        del self.connections[name]
+        self.drained(name)
+        self._forget(name, connection)
+        for_good = connection.goodbye is not None and connection.goodbye.for_good
+        self._driver.now(ClientDetached(name, for_good))
+
+    def close(self, name: str, reason: str) -> None:
+        """Close the connection of a client whose request cannot be handled; it may reconnect."""
+        connection = self.connections.pop(name, None)
+        if connection is not None:
+            log.warning("client %s is closed: %s", name, reason)
+            self.drained(name)
+            connection.close(reason)
+        self._driver.now(ClientDetached(name))
+
+    def _forget(self, name: str, connection: Connection) -> None:
+        """Drop the requests that came over a connection that was lost."""
+        self._driver.forget_client(name)
+        self.backpressure.forget(name, connection)
