@@ -134,8 +134,7 @@ def test_without_data(tmp_path: Path) -> None:
     with brokers() as started:
         broker = started.start("--config", str(file), "--http", "127.0.0.1:0").ready()
         assert broker.promise == (
-            "in memory only: sessions and undelivered messages are lost in a crash "
-            "(use --data DIR to keep them)"
+            "keeps nothing: without --data a crash loses sessions and what was not passed on"
         )
         assert broker.get("/readyz") == (200, "ready\n")
         client = started.client(broker, "c", SESSION_US)

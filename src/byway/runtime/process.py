@@ -183,10 +183,7 @@ class BrokerProcess:
     def _promise(self) -> str:
         if self.settings.data is not None:
             return f"keeps state in {self.settings.data}"
-        return (
-            "in memory only: sessions and undelivered messages are lost in a crash "
-            "(use --data DIR to keep them)"
-        )
+        return "keeps nothing: without --data a crash loses sessions and what was not passed on"
 
     # --- while it lives ------------------------------------------------------------------------
 
