@@ -1,6 +1,9 @@
-"""byway: content-based publish/subscribe that reshapes itself.
+"""byway: a content-based publish/subscribe network. This module has the public names.
 
-Names are loaded when first used, so that `import byway` stays quick and compiles nothing.
+`connect` attaches a client to a broker, `LocalOverlay` runs brokers in this process, `parse` and
+`Filter` make filters, `MatchIndex` matches them; `blocking` has clients and overlays for programs
+without an event loop. The module loads a name when it is first used, so that `import byway` stays
+quick and compiles nothing.
 """
 
 from importlib import import_module

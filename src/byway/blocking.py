@@ -1,8 +1,8 @@
-"""byway for programs without an event loop: the same names, and calls that block.
+"""Clients and overlays for programs without an event loop: the same names, and calls that block.
 
-`byway.blocking.connect` and `byway.blocking.LocalOverlay` are what `byway.connect` and
-`byway.LocalOverlay` are to asyncio. Names are loaded when first used: an overlay brings brokers
-with it, a client does not.
+`connect` and `LocalOverlay` here have the same arguments as `byway.connect` and
+`byway.LocalOverlay`. The module loads a name when it is first used: an overlay needs the code of
+the broker, a client does not.
 """
 
 from importlib import import_module

@@ -1,4 +1,7 @@
-"""The matching engine: `MatchIndex`, its vocabulary, and the naive oracle it is tested against."""
+"""The matching engine: `MatchIndex`, its vocabulary, and `NaiveIndex`, the oracle of its tests.
+
+The package knows filters and attributes; it does not know brokers, links or clients.
+"""
 
 from byway.matching.answers import IndexStatistics, Links, Matches, Routes
 from byway.matching.encoding import Encoded

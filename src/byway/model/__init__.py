@@ -1,4 +1,7 @@
-"""Values, constraints, filters and their text: the vocabulary of every other room."""
+"""Values, filters, messages, errors and the trace schema: the vocabulary of all other packages.
+
+This module re-exports what users of filters need. The package imports nothing of byway.
+"""
 
 from byway.model.errors import (
     BywayError,

@@ -271,8 +271,8 @@ class LoadReport(_Message, frozen=True, array_like=True, tag="load"):
 class Publish(_Message, frozen=True, array_like=True, tag="pub"):
     """A publication: a header that brokers change, and a body that they pass on as it is.
 
-    (publisher, incarnation, sequence) identifies it. `distance` and `count` are the statistics of
-    documents 003 and 004.
+    (publisher, incarnation, sequence) identifies it. `distance` and `count` are the statistics that
+    pruning uses (docs/reference/papers.md).
     """
 
     publisher: Name
