@@ -24,7 +24,7 @@ from byway.model.errors import (
     WindowFullError,
 )
 from byway.model.messages import Body, PublishRequest
-from byway.model.values import ATTRIBUTES_MAX, NAME_LENGTH_MAX, STRING_LENGTH_MAX, Value
+from byway.model.values import Value, check_sizes
 from byway.model.values import check_attributes as check
 
 REFUSALS_KEPT: Final = 1_024
@@ -35,6 +35,7 @@ Data = bytes | bytearray | memoryview
 _encode: Final = msgspec.msgpack.Encoder().encode
 _PLAIN: Final = frozenset((bool, int, float, str))
 _TEXT: Final = frozenset((str,))
+_DATA: Final = (bytes, bytearray, memoryview)  # a union would be made anew for every publication
 
 
 def encode_body(attributes: Mapping[str, Value], data: Data = b"") -> bytes:
@@ -46,20 +47,16 @@ def encode_body(attributes: Mapping[str, Value], data: Data = b"") -> bytes:
         type(attributes) is not dict
         or not _TEXT.issuperset(map(type, attributes))
         or not _PLAIN.issuperset(map(type, attributes.values()))
-        or len(attributes) > ATTRIBUTES_MAX
-        or "" in attributes
-        or max(map(len, attributes), default=0) > NAME_LENGTH_MAX
     ):
         attributes = _checked(attributes)
-    if not isinstance(data, bytes | bytearray | memoryview):
+    if not isinstance(data, _DATA):
         raise InvalidValueError(f"data of type {type(data).__name__}: expected bytes")
     try:
         body = _encode(Body(attributes, data))  # type: ignore[arg-type]
     except (UnicodeEncodeError, OverflowError):
         check(attributes)
         raise
-    if len(body) > STRING_LENGTH_MAX + len(data):
-        check(attributes)
+    check_sizes(attributes, len(body) - len(data))
     return body
 
 

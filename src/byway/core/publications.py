@@ -30,7 +30,7 @@ from byway.model.errors import BywayError, RemoteProtocolError
 from byway.model.messages import DATA, Message, Publish, PublishRequest, Refused
 from byway.model.seen import SeenPublications
 from byway.model.trace_schema import DropReason
-from byway.model.values import Attributes, check_attributes
+from byway.model.values import Attributes, check_sizes
 
 COUNT_MAX: Final = 2**30
 Received = Callable[[Publish, str | None], None]
@@ -131,7 +131,7 @@ class Publications:
             return f"it has {len(body)} bytes: at most {largest} are taken", {}
         try:
             attributes = self._context.bodies.attributes(body)
-            check_attributes(attributes)
+            check_sizes(attributes, len(body))
         except (msgspec.DecodeError, BywayError) as error:
             return str(error), {}
         if not self._context.config.conformance:

@@ -147,3 +147,17 @@ def check_attributes(attributes: Attributes) -> None:
                 check_int(value)
         except InvalidValueError as error:
             raise InvalidValueError(f"attribute {name!r}: {error}") from None
+
+
+def check_sizes(attributes: Attributes, size: int) -> None:
+    """`check_attributes` for those of plain types, with integers that fit, which take `size` bytes
+    on the wire: few as these are, hardly anything in them can be too long."""
+    if "" in attributes or (
+        size > NAME_LENGTH_MAX  # no string has more characters than bytes, and attributes are fewer
+        and (
+            size > STRING_LENGTH_MAX
+            or len(attributes) > ATTRIBUTES_MAX
+            or max(map(len, attributes), default=0) > NAME_LENGTH_MAX
+        )
+    ):
+        check_attributes(attributes)

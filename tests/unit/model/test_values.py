@@ -1,5 +1,6 @@
 """Kinds, order and spelling of values, and what may not be one."""
 
+import msgspec
 import pytest
 
 from byway.model import InvalidValueError, Kind, check_attributes, kind_of
@@ -10,6 +11,7 @@ from byway.model.values import (
     NAME_LENGTH_MAX,
     STRING_LENGTH_MAX,
     canonical_number,
+    check_sizes,
     number_key,
 )
 
@@ -137,3 +139,24 @@ def test_what_it_may_not_carry_is_named(attributes, message):
         check_attributes(attributes)
     assert message in str(refusal.value)
     assert len(str(refusal.value)) < 300
+
+
+def _verdict(check, *arguments):
+    try:
+        check(*arguments)
+    except InvalidValueError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("name", ["", "x", "x" * NAME_LENGTH_MAX, "x" * (NAME_LENGTH_MAX + 1)])
+@pytest.mark.parametrize("character", ["x", "é", "€", "\U0001f600"])
+@pytest.mark.parametrize("length", [0, 1, 250, STRING_LENGTH_MAX, STRING_LENGTH_MAX + 1])
+@pytest.mark.parametrize("others", [0, 80, ATTRIBUTES_MAX - 1, ATTRIBUTES_MAX])
+def test_sizes_are_judged_by_the_whole_as_they_are_one_by_one(name, character, length, others):
+    attributes = {name.replace("x", character): character * length}
+    attributes |= {chr(0x100 + number): number for number in range(others)}
+    size = len(msgspec.msgpack.encode(attributes))
+    expected = _verdict(check_attributes, attributes)
+    for room in (0, 1, 1_000):  # data that comes with them
+        assert _verdict(check_sizes, attributes, size + room) == expected
