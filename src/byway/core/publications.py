@@ -191,7 +191,7 @@ class Publications:
             # 003 §IV: hops since two or more matched; never more than there were
             1 if several else min(message.distance, message.hop) + 1,
             # 004 §IV: others that wanted it on the way, its publisher's broker apart
-            min(message.count + max(matched - 1, 0), COUNT_MAX) if message.hop else 0,
+            min(message.count + (matched - 1 if matched else 0), COUNT_MAX) if message.hop else 0,
             message.body,
         )
         for link in links:
