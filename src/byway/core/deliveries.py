@@ -55,15 +55,30 @@ class Deliveries:
         if client.attached:
             self._context.out.tell(client.name, delivery)
         if client.ttl_us or not client.attached:
-            client.kept.append(delivery)
-            client.kept_bytes += len(publication.body)
-            self.count_kept(client)
-            if self.in_grace and self._is_over(client):
-                pending.left += 1
-                client.held.append(pending)
-                self.held += 1
-            else:
-                self.keep_within_bounds(client)
+            self._keep(client, delivery, pending)
+
+    def _keep(self, client: ClientSession, delivery: Delivery, pending: InFlight) -> None:
+        """Keep a delivery. Whether any bound is reached is looked at first; mostly none is."""
+        kept, config = client.kept, self._context.config
+        kept.append(delivery)
+        client.kept_bytes += len(delivery.publication.body)
+        beyond = client.kept_bytes + DELIVERY_BYTES * len(kept) - self._share
+        if beyond > 0:
+            self.beyond_shares += beyond - client.beyond_share
+            client.beyond_share = beyond
+        if not (
+            client.held
+            or len(kept) > config.session_messages_max
+            or client.kept_bytes > config.session_bytes_max
+            or self.beyond_shares > self._beyond_shares_max
+        ):
+            return
+        if self.in_grace and self._is_over(client):
+            pending.left += 1
+            client.held.append(pending)
+            self.held += 1
+        else:
+            self.keep_within_bounds(client)
 
     def acknowledge(self, client: ClientSession, number: int) -> None:
         """A client has its deliveries up to a number: they are not kept any more."""
