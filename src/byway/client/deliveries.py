@@ -6,6 +6,7 @@ connection.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from byway.client.events import Event
@@ -16,6 +17,7 @@ from byway.model.seen import SeenPublications
 
 PUBLISHERS_MAX: Final = 65_536
 """Publishers whose last event is remembered; beyond, the one idle longest is forgotten."""
+_name_of: Final = attrgetter("name")
 
 
 class Deliveries:
@@ -63,28 +65,30 @@ class Deliveries:
             return
         self.lost += number - self.received - 1
         self.received = number
-        if publication == self._last:
-            self._hand_out(publication, delivery.names)
-        elif self._seen.is_new(
-            publication.publisher, publication.incarnation, publication.sequence
-        ):
+        if self._seen.is_new(publication.publisher, publication.incarnation, publication.sequence):
             self.events += 1
             self._last = publication
-            self._recipients = {}
-            self._hand_out(publication, delivery.names)
+            recipients = self._recipients = self._named(delivery.names)
+        elif publication == self._last:
+            named = self._named(delivery.names)
+            recipients = {one: None for one in named if one not in self._recipients}
+            self._recipients |= recipients
         else:
             self._last = None
             self.duplicates += 1
-
-    def _hand_out(self, publication: Publish, names: tuple[str, ...]) -> None:
-        recipients: dict[Subscription, None] = {}
-        for name in names:
-            registration = self._registrations.registration_of(name)
-            if isinstance(registration, Subscription) and registration not in self._recipients:
-                recipients[registration] = None
-        event = Event(publication, tuple([recipient.name for recipient in recipients]))
-        self._recipients |= recipients
+            return
+        event = Event(publication, tuple(map(_name_of, recipients)))
         for recipient in recipients:
             recipient.put(event)
             if recipient.is_blocking:
                 self.full[recipient] = None
+
+    def _named(self, names: tuple[str, ...]) -> dict[Subscription, None]:
+        """The subscriptions that a delivery names, each once."""
+        registration_of = self._registrations.registration_of
+        recipients: dict[Subscription, None] = {}
+        for name in names:
+            registration = registration_of(name)
+            if isinstance(registration, Subscription):
+                recipients[registration] = None
+        return recipients

@@ -211,16 +211,22 @@ class Subscription(AwaitableRegistration):
 
     def put(self, event: Event) -> None:
         """Append an event; beyond the bound, drop the oldest ones or block."""
-        self._pending.append(event)
+        pending = self._pending
+        pending.append(event)
         self.pending_bytes += event.size_bytes
-        if self._drops:
-            while len(self._pending) > self._messages_max or self.pending_bytes > self._bytes_max:
-                self.pending_bytes -= self._pending.popleft().size_bytes
-                self.dropped += 1
-        elif self.is_full:
-            self.is_blocking = True
+        if len(pending) >= self._messages_max or self.pending_bytes >= self._bytes_max:
+            self._has_filled()
         if self._waiters:
             self._wake()
+
+    def _has_filled(self) -> None:
+        """Drop the oldest events, or block until the application takes some: the bound is reached."""
+        if not self._drops:
+            self.is_blocking = True
+            return
+        while len(self._pending) > self._messages_max or self.pending_bytes > self._bytes_max:
+            self.pending_bytes -= self._pending.popleft().size_bytes
+            self.dropped += 1
 
     def _wake(self) -> None:
         while self._waiters:
