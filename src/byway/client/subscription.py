@@ -220,7 +220,7 @@ class Subscription(AwaitableRegistration):
             self._wake()
 
     def _has_filled(self) -> None:
-        """Drop the oldest events, or block until the application takes some: the bound is reached."""
+        """At the bound: drop the oldest events, or block until the application takes some."""
         if not self._drops:
             self.is_blocking = True
             return
