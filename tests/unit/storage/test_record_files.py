@@ -24,6 +24,9 @@ from byway.core.inputs import (
     Started,
     TimerFired,
 )
+from byway.core.neighbours import RECHECK_TIMER
+from byway.core.recovery import TIMER as TABLE_SYNC
+from byway.core.takeover import TIMER as TAKEOVER
 from byway.model import parse
 from byway.model.errors import StorageError
 from byway.model.messages import (
@@ -126,6 +129,15 @@ def test_what_an_earlier_version_wrote_is_read() -> None:
         "73696f6e5f74746c5f757303a8726563656976656404"
     )
     assert decode_inputs(bytes.fromhex(data)) == (7, [ClientAttached("c", 2, 3, 4)])
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [("agreement", TABLE_SYNC), ("heirs", TAKEOVER), ("sifting", RECHECK_TIMER)],
+)
+def test_timers_of_an_earlier_version_have_their_present_owner(before: str, now: Timer) -> None:
+    data = encode_inputs(7, [TimerFired(Timer(before))])
+    assert decode_inputs(data) == (7, [TimerFired(now)])
 
 
 def test_every_input_has_golden_bytes() -> None:

@@ -187,7 +187,7 @@ async def test_only_what_raises_is_left_out_and_only_its_sender_closed(driven):
     assert not b.broker.links["A"].up
     assert b.broker.links["C"].up
     assert b.broker.links["C"].received[Lane.DATA] == 1
-    assert "half" not in b.broker.advertisements.claims
+    assert "half" not in b.broker.advertisements.alternates
     assert validate(b.broker) == []
     (entry,) = b.set_aside.waiting
     assert entry.what.startswith("publication far/1/2 of ")
@@ -381,13 +381,13 @@ def test_without_data_the_broker_ends(driven, text):
 async def test_a_broker_that_cannot_begin_ends(driven):
     b = await driven()
     b.storage.stop()
-    trapped = Trapped.started
-    Trapped.started = lambda self: self._see("start", RAISES)
+    trapped = Trapped.on_started
+    Trapped.on_started = lambda self: self._see("start", RAISES)
     try:
         with pytest.raises(BrokenError, match="it cannot start"):
             await driven(fresh=False)
     finally:
-        Trapped.started = trapped
+        Trapped.on_started = trapped
 
 
 def test_only_so_many_are_kept(driven, monkeypatch, caplog):
