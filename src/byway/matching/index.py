@@ -88,7 +88,9 @@ class MatchIndex:
             raise ValueError(f"link {link} is out of range: expected 0 to {LINKS_MAX - 1}")
         elif link >> 6 >= len(self._mask):
             self._set_mask((link >> 6) + 1)
-        self._reserve_key()
+        arrays = self._arrays
+        if arrays.reserve_key() and len(self._out) <= arrays.rows("slots"):
+            self._set_out(arrays.rows("slots"))  # an answer may have all keys
         slot = entry.open_key(self._directory, key, link)
         if slot < 0:
             raise DuplicateKeyError(key)
@@ -104,11 +106,6 @@ class MatchIndex:
         several = 1 if len(conjunctions) > 1 else 0
         for ordinal, conjunction in enumerate(conjunctions):
             self._insert(slot, conjunction, ordinal, several)
-
-    def _reserve_key(self) -> None:
-        """Make room for one more key, and for an answer with all keys."""
-        if self._arrays.reserve_key() and len(self._out) <= self._arrays.rows("slots"):
-            self._set_out(self._arrays.rows("slots"))
 
     def _insert(self, slot: int, conjunction: Conjunction, ordinal: int, several: int) -> None:
         atoms = self._atoms
