@@ -103,7 +103,7 @@ def test_a_leaf_that_is_gone_is_named_and_forgotten(tmp_path: Path) -> None:
 
         unknown = command(hub, "forget", "lea")
         assert (unknown.returncode, unknown.stdout) == (1, "")
-        assert unknown.stderr == "lea is no neighbour of hub: it has far, leaf\n"
+        assert unknown.stderr == "lea is not a neighbour of hub: it has far, leaf\n"
         refused = command(hub, "forget", "far")
         assert (refused.returncode, refused.stdout) == (1, "")
         assert "far is connected to hub" in refused.stderr
@@ -198,7 +198,7 @@ def test_a_leaf_that_leaves_for_good_is_forgotten_by_itself(tmp_path: Path) -> N
 
         refused = command(hub, "leave")
         assert (refused.returncode, refused.stdout) == (1, "")
-        assert "hub has 2 neighbours (far, leaf), who would lose each other" in refused.stderr
+        assert "hub has 2 neighbours (far, leaf), which would lose each other" in refused.stderr
 
         done = command(leaf, "leave")
         assert (done.returncode, done.stderr) == (0, "")
@@ -265,7 +265,7 @@ def test_nothing_is_set_aside() -> None:
         nobody = topology("forget", "x", "--http", "127.0.0.1:1")
         assert nobody.returncode == 1
         assert (
-            "the operations port 127.0.0.1:1 cannot be asked: Connection refused" in nobody.stderr
+            "the operations port 127.0.0.1:1 cannot be reached: Connection refused" in nobody.stderr
         )
 
 

@@ -32,7 +32,7 @@ from byway.model.status import (
     SetAsideStatus,
     UnsettledEntry,
 )
-from byway.runtime.command_client import tell_discard, tell_forget, tell_leave
+from byway.runtime.command_client import send_discard, send_forget, send_leave
 
 app = new_app(help="Look at the network, and change who is a neighbour.")
 
@@ -91,7 +91,7 @@ def forget(
     printed. Do not forget a neighbour that is only away: what waits for it is lost.
     """
     with explained():
-        report = tell_forget(http, neighbour, timeout)
+        report = send_forget(http, neighbour, timeout)
     if as_json:
         typer.echo(msgspec.json.encode(report))
         return
@@ -128,7 +128,7 @@ def discard(
     if (digest is None) is not everything:
         refuse("expected the digest of what is to be discarded, or --all")
     with explained():
-        report = tell_discard(http, "all" if digest is None else digest, timeout)
+        report = send_discard(http, "all" if digest is None else digest, timeout)
     if as_json:
         typer.echo(msgspec.json.encode(report))
     elif not report.discarded:
@@ -149,7 +149,7 @@ def leave(
     broker that is only to be stopped for a while gets SIGTERM instead.
     """
     with explained():
-        report = tell_leave(http, timeout)
+        report = send_leave(http, timeout)
     if as_json:
         typer.echo(msgspec.json.encode(report))
     else:

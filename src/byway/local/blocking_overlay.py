@@ -1,4 +1,4 @@
-"""The local overlay for programs without an event loop."""
+"""The local overlay for programs without an event loop; it runs `overlay` in a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from byway.runtime.settings import Limits
 
 
 class LocalOverlay:
-    """A whole network in this process, in a thread of its own."""
+    """A network of brokers in this process, which run in a thread of their own."""
 
     def __init__(
         self,
@@ -51,9 +51,10 @@ class LocalOverlay:
             self._thread.stop()
 
     def url(self, broker: str) -> str:
-        """Where a broker listens."""
+        """The URL of a broker. Raises `TopologyError` if there is none of this name."""
         return self._overlay.url(broker)
 
     def connect(self, broker: str | None = None, **options: Any) -> Client:
-        """A client of a broker, the first one by default."""
+        """A connected client of a broker, by default the first one; options are those of
+        `byway.connect`."""
         return connect(self.url(broker or next(iter(self._overlay.neighbours))), **options)

@@ -1,10 +1,10 @@
-"""A whole network in one process: brokers on loopback ports, for tests, demos and first steps.
+"""A network of brokers in one process, on loopback ports, for tests, demos and first steps.
 
     async with byway.LocalOverlay("chain:3") as net:
         async with net.connect("B1") as publisher, net.connect("B3") as subscriber: ...
 
-The brokers are those of the live network, over TCP. It decides where they listen and who dials
-whom; what the tree looks like is the caller's business.
+The brokers are the real ones, connected over TCP. This module decides where they listen and which
+dials which; the caller gives the tree.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _SHAPES: Final[dict[str, Callable[[int], Iterable[int]]]] = {
 
 
 class Link(Protocol):
-    """Two brokers that are linked."""
+    """A link between two brokers."""
 
     @property
     def a(self) -> str:
-        """One of them."""
+        """The name of one broker."""
 
     @property
     def b(self) -> str:
-        """The other."""
+        """The name of the other broker."""
 
 
 @runtime_checkable
@@ -65,11 +65,11 @@ class Tree(Protocol):
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the brokers."""
 
     @property
     def links(self) -> Sequence[Link]:
-        """What links them."""
+        """The links between the brokers."""
 
 
 Shape = str | Tree | Mapping[str, Iterable[str]] | Iterable[tuple[str, str]]
@@ -77,7 +77,7 @@ Shape = str | Tree | Mapping[str, Iterable[str]] | Iterable[tuple[str, str]]
 
 
 class LocalOverlay:
-    """Brokers in this process, linked as a tree."""
+    """A network of brokers in this process, linked as a tree."""
 
     def __init__(
         self,
@@ -88,11 +88,11 @@ class LocalOverlay:
         trace: str | None = None,
         run: str = "overlay",
     ) -> None:
-        """`trace`: a directory for trace files, which call the run `run`."""
+        """`trace`: a directory for trace files, in which the run has the name `run`."""
         self.neighbours = tree_of(topology)
         """By broker, the brokers it is linked to."""
         self.brokers: dict[str, BrokerServer] = {}
-        """Those that run."""
+        """By name, the brokers that run."""
         self._core = core or BrokerConfig(probe_cycles=True)
         self._limits = limits or Limits(drain_ms=1_000)
         self._trace = trace
@@ -100,14 +100,14 @@ class LocalOverlay:
         self._tracers: dict[str, Tracer] = {}
         self._addresses: dict[str, Address] = {}
         self._kept: dict[str, bytes] = {}
-        """By broker that was killed, its state."""
+        """By broker that was killed, the snapshot of its state."""
 
     def __repr__(self) -> str:
         return f"<LocalOverlay of {len(self.neighbours)} brokers, {len(self.brokers)} of them run>"
 
     async def __aenter__(self) -> Self:
-        """Start all brokers and link them. The very first time on a machine kernels are compiled
-        before, which takes a minute or more; the event loop runs on meanwhile."""
+        """Start all brokers and link them. The first time on a machine, kernels are compiled, which
+        takes a minute or more; the event loop runs meanwhile."""
         await warm_up_in_thread()
         try:
             for name in self.neighbours:
@@ -166,18 +166,19 @@ class LocalOverlay:
     # --- for the application --------------------------------------------------------------------
 
     def url(self, broker: str) -> str:
-        """Where a broker listens. Raises `TopologyError` if there is none of this name."""
+        """The URL of a broker. Raises `TopologyError` if there is none of this name."""
         if broker not in self._addresses:
             known = ", ".join(self.neighbours)
             raise TopologyError(f"broker {broker!r}", f"there is none; there are {known}")
         return f"{SCHEME}{self._addresses[broker]}"
 
     def connect(self, broker: str | None = None, **options: Any) -> Client:
-        """A client of a broker, the first one by default; options are those of `byway.connect`."""
+        """A client of a broker, by default the first one; options are those of `byway.connect`."""
         return connect(self.url(broker or next(iter(self.neighbours))), **options)
 
     async def linked(self, timeout: float = START_S) -> None:
-        """Wait until all brokers that run are linked and have told each other what they know."""
+        """Wait until all running brokers are linked and have exchanged their tables. Raises
+        `TopologyError`."""
         try:
             async with asyncio.timeout(timeout):
                 while not self._is_linked():
@@ -197,7 +198,7 @@ class LocalOverlay:
         )
 
     async def kill(self, broker: str) -> None:
-        """End a broker as a crash would: nothing is said, nothing is waited for."""
+        """End a broker as a crash would: it sends nothing and waits for nothing."""
         server = self.brokers.pop(broker)
         self._kept[broker] = server.broker.snapshot()
         await server.kill()
@@ -205,8 +206,7 @@ class LocalOverlay:
             await self._tracers.pop(broker).stop()
 
     async def restart(self, broker: str, *, keeps_state: bool = False) -> None:
-        """Start a broker that was killed, at the same address; with its state as if it had storage,
-        else with none."""
+        """Start a broker that was killed, at the same address, with its state or without."""
         state = self._kept.pop(broker)
         if keeps_state:
             started = Broker.restore(state, self._core, trace=self._buffer(broker))
@@ -219,7 +219,7 @@ class LocalOverlay:
 
 
 def tree_of(topology: Shape) -> dict[str, list[str]]:
-    """By broker, its neighbours. Raises `TopologyError` for anything but a tree."""
+    """By broker, its neighbours. Raises `TopologyError` if the shape is not a tree."""
     if isinstance(topology, str):
         names, pairs = _shape(topology)
     elif isinstance(topology, Mapping):
@@ -261,7 +261,7 @@ def _checked(names: list[str], pairs: list[tuple[str, str]]) -> dict[str, list[s
 
 
 def _reached(tree: Mapping[str, list[str]], start: str) -> list[str]:
-    """All brokers that are linked with one, directly or not."""
+    """All brokers that can be reached from one over links."""
     order = {start: None}
     waiting = [start]
     while waiting:

@@ -1,8 +1,8 @@
 """The demonstration: seven brokers on loopback, exchanges that publish stock quotes, and
 subscribers that want some of them.
 
-It knows of every quote who must get it, and keeps account of who did, how fast and over how many
-hops. What is shown of it, and how, is not decided here.
+For every quote it computes which subscribers must receive it, and counts for each subscriber the
+events received, their latency and the hops travelled. `cli` decides what is shown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SYMBOLS: Final = 30
 TICK_S: Final = 0.01
 WATCH_S: Final = 0.25
 REST_S: Final = 15.0
-"""How long the last deliveries may take."""
+"""How long to wait for the last deliveries."""
 TOGETHER: Final = 1_024
 
 EXCHANGES: Final = (("Oslo", "B4"), ("Rome", "B7"), ("Cairo", "B1"))
@@ -52,7 +52,7 @@ WANTED: Final = (
 
 
 class ShowcaseSubscriber:
-    """One who wants quotes: what must come, and what came."""
+    """A subscriber of the demonstration: the events it must receive, and those it received."""
 
     def __init__(self, name: str, broker: str, filter: str) -> None:
         self.name = name
@@ -62,21 +62,21 @@ class ShowcaseSubscriber:
         self.expected = 0
         self.received = 0
         self.unexpected = 0
-        """Events that came again, or must not have come."""
+        """Events received twice, or not meant for it."""
         self.missing: set[tuple[str, int]] = set()
-        """Publisher and sequence of what has not come yet."""
+        """Publisher and sequence of events that are still to come."""
         self.latencies_us: list[int] = []
         self.hops: list[int] = []
-        """How many events came over how many hops."""
+        """By number of hops, the number of events."""
 
     def expect(self, publisher: str, sequence: int, quote: dict[str, Value]) -> None:
-        """A quote is about to be published."""
+        """Expect a quote that is about to be published, if it matches."""
         if self.wanted.matches(quote):
             self.expected += 1
             self.missing.add((publisher, sequence))
 
     async def listen(self, subscription: Subscription) -> None:
-        """Take what comes, for ever."""
+        """Take and count events until cancelled."""
         while True:
             for event in await subscription.take(TOGETHER):
                 name = event.publisher, event.sequence
@@ -91,7 +91,7 @@ class ShowcaseSubscriber:
 
 
 class ShowcasePublisher:
-    """One exchange."""
+    """An exchange that publishes quotes."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -100,7 +100,8 @@ class ShowcasePublisher:
 
 
 class ShowcaseAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """What a subscriber got. Latency is from when the publisher's broker took a quote."""
+    """The counts of one subscriber. Latency runs from when the publisher's broker accepted a
+    quote."""
 
     name: str
     broker: str
@@ -111,26 +112,26 @@ class ShowcaseAccount(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms_p50: float
     latency_ms_p99: float
     hops: list[int]
-    """Events by number of hops, from none on."""
+    """By number of hops, from 0 on, the number of events."""
 
 
 class ShowcaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a demonstration."""
+    """The result of a demonstration."""
 
     seconds: float
     brokers: int
     published: dict[str, int]
-    """By publisher."""
+    """By publisher, the number of quotes published."""
     subscribers: list[ShowcaseAccount]
 
     @property
     def is_complete(self) -> bool:
-        """Whether everyone got what it had to, once, and nothing else."""
+        """Whether every subscriber received each expected event once, and nothing else."""
         return all(s.received == s.expected and not s.unexpected for s in self.subscribers)
 
 
 class Showcase:
-    """One demonstration."""
+    """One run of the demonstration."""
 
     def __init__(self, rate: float) -> None:
         self.publishers = [ShowcasePublisher(*exchange) for exchange in EXCHANGES]
@@ -139,7 +140,8 @@ class Showcase:
         self._rate = rate / len(self.publishers)
 
     async def run(self, seconds: float, watch: Callable[[], None]) -> ShowcaseOutcome:
-        """Publish for some time, and wait for the last deliveries. `watch` is called often."""
+        """Publish for some seconds, and wait for the last deliveries; `watch` is called at
+        intervals of `WATCH_S`."""
         async with AsyncExitStack() as stack:
             net = await stack.enter_async_context(LocalOverlay(SHAPE))
             listening = []
@@ -181,7 +183,7 @@ class Showcase:
     async def _quote(
         self, who: ShowcasePublisher, client: Client, seed: int, seconds: float
     ) -> None:
-        """Publish quotes at a steady rate, and wait until every copy has arrived."""
+        """Publish quotes at a steady rate, and wait until all are confirmed."""
         workload = StockQuotes(seed=seed + 1, symbols=SYMBOLS)
         quotes = (q for chunk in count() for q in workload.publications(chunk).publications())
         start, now = now_us(), now_us()
@@ -198,7 +200,7 @@ class Showcase:
         await client.confirmed()
 
     async def _rest(self) -> None:
-        """Wait for what is under way between brokers and subscribers."""
+        """Wait for events that are under way to subscribers, at most `REST_S`."""
         deadline = now_us() + int(REST_S * 1e6)
         while any(who.missing for who in self.subscribers) and now_us() < deadline:
             await asyncio.sleep(TICK_S)
@@ -228,7 +230,7 @@ def _account(who: ShowcaseSubscriber) -> ShowcaseAccount:
 
 
 def latency_ms(latencies_us: list[int]) -> tuple[float, float]:
-    """The 50th and 99th percentile, in milliseconds; 0 of nothing."""
+    """The 50th and 99th percentile in milliseconds; 0 if there are no values."""
     if len(latencies_us) < 2:
         only = sum(latencies_us) / 1e3
         return only, only

@@ -1,8 +1,7 @@
-"""Which brokers may dial in.
+"""Decides which brokers may dial in, by the settings and by who is a neighbour already.
 
-It decides by the settings and by who is a neighbour already; it changes nothing, so that a broker
-that is refused leaves no trace. What an address answered with when it was dialled is remembered: a
-neighbour may be listed without its id.
+The decision changes nothing, so a refused broker leaves no trace. The settings may list a neighbour
+without its id, so the id that answers at a dialled address is kept here.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from byway.runtime.settings import BrokerSettings
 
 
 class Acceptance:
-    """The list of one broker's neighbours, with the ids that were learnt."""
+    """The neighbours in one broker's settings, with the ids that answered at their addresses."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self._learnt: dict[Neighbour, str] = {}
-        """By neighbour, the id that its address answered with last."""
+        """By neighbour, the id that answered last at its address."""
 
     def learn(self, neighbour: Neighbour, broker: str) -> None:
-        """A neighbour was dialled, and this broker answered."""
+        """Note that this broker answered when a neighbour was dialled."""
         self._learnt[neighbour] = broker
 
     def known_as(self, neighbour: Neighbour) -> str:
-        """The id of a neighbour, as far as it is known."""
+        """The id of a neighbour; empty while it is not known."""
         return neighbour.id or self._learnt.get(neighbour, "")
 
     def is_listed(self, broker: str) -> bool:
@@ -34,15 +33,15 @@ class Acceptance:
         return any(self.known_as(neighbour) == broker for neighbour in self.settings.neighbours)
 
     def refusal(self, broker: str, neighbours: Collection[str]) -> str:
-        """Why a broker that dials in is not taken in, if it is not. `neighbours` are there, or
-        about to be."""
+        """Why a broker that dials in is refused; empty if it is accepted. `neighbours` are present,
+        or about to be."""
         if broker in neighbours or self.is_listed(broker):
             return ""
         own = self.settings.id
         if self.settings.accept == "listed":
             return (
                 f"broker {broker} is not among the neighbours of {own}, "
-                'which takes in no other (accept = "listed")'
+                'which accepts no other (accept = "listed")'
             )
         unlisted = sum(not self.is_listed(neighbour) for neighbour in neighbours)
         if unlisted >= self.settings.limits.neighbours:

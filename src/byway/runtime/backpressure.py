@@ -1,8 +1,8 @@
-"""What clients ask for faster than it is done, and what they are told and do not read: how much of
-it a broker process holds, of one client and of all, and what is done beyond.
+"""Backpressure on clients: bounds on requests that wait and on answers that are not read.
 
-It decides from whom nothing is read for now, whose requests wait, and whose connection is given up.
-A connection that is given up costs no session.
+There are bounds for one client and for all together. Beyond them this module decides from whom
+nothing is read for now, whose requests wait, and whose connection is closed. Closing a connection
+ends no session.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from byway.transport.connection import Connection
 
 log = logging.getLogger("byway.broker")
 
-BUSY: Final = "much of what it asked for waits"
+BUSY: Final = "many of its requests wait"
 DEAF: Final = "it does not read its answers"
 
 
 class Backpressure:
-    """Of all clients of one broker process."""
+    """The bounds on all clients of one broker process."""
 
     def __init__(
         self,
@@ -34,25 +34,23 @@ class Backpressure:
     ) -> None:
         self.limits = limits
         self.unread_bytes = 0
-        """What clients have not read, as it was when each was told something."""
-        self.given_up = 0
-        """Connections that were closed because their clients did not read."""
+        """Bytes that clients have not read, each as of the last reply to it."""
         self._driver = driver
         self._clients = clients
         self._slow = slow
         self._deaf: dict[str, float] = {}
-        """Clients with too many answers unread, and since when."""
+        """By client with too many unread answers, since when that is so."""
         self._loop = asyncio.get_running_loop()
         driver.deaf = self._deaf
 
-    # --- what they ask for ------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
-    def asked(self, client: str, connection: Connection) -> None:
-        """A client asks for something: nothing more is read from it if too much waits."""
+    def on_requests(self, client: str, connection: Connection) -> None:
+        """A client sent requests: stop reading from it if too many wait."""
         limits, waiting = self.limits, self._driver.requests
         size_max = min(limits.client_request_bytes, limits.request_bytes)
         if waiting.count <= limits.client_requests and waiting.bytes <= size_max:
-            return  # all together are within the bounds of one
+            return  # those of all clients are within the bounds of one
         count, size = waiting.waiting_from(client)
         if (
             count > limits.client_requests
@@ -61,8 +59,8 @@ class Backpressure:
         ):
             connection.pause_reading(BUSY)
 
-    def taken(self, client: str, connection: Connection) -> None:
-        """The broker has taken some of it: more is read if little waits."""
+    def on_handled(self, client: str, connection: Connection) -> None:
+        """The broker has handled some requests of a client: read again if few wait."""
         count, size = self._driver.waiting_from(client)
         limits = self.limits
         if count > limits.client_requests // 2 or size > limits.client_request_bytes // 2:
@@ -70,32 +68,32 @@ class Backpressure:
         if not count or self._driver.requests.bytes <= limits.request_bytes:
             connection.resume_reading(BUSY)
 
-    # --- what they are told -----------------------------------------------------------------------
+    # --- replies ----------------------------------------------------------------------------------
 
-    def told(self, client: str, connection: Connection) -> None:
-        """A client was told something."""
+    def on_replies(self, client: str, connection: Connection) -> None:
+        """Replies were sent to a client: check the bounds on unread bytes."""
         unread = connection.unread_bytes
         self._count(connection, unread + connection.waiting_bytes)
         if unread > self.limits.client_answer_bytes:
-            self._deafen(client, connection, unread)
+            self._pause_unread(client, connection, unread)
         if self.unread_bytes > self.limits.unread_bytes:
-            self._relieve()
+            self._shed()
 
     def _count(self, connection: Connection, size: int) -> None:
         self.unread_bytes += size - connection.counted_bytes
         connection.counted_bytes = size
 
-    def _deafen(self, client: str, connection: Connection, unread: int) -> None:
-        """Nothing more is done for a client until it reads; if it goes on, it is given up."""
+    def _pause_unread(self, client: str, connection: Connection, unread: int) -> None:
+        """Handle no more requests of a client until it reads; disconnect one far over the bound."""
         if unread > 2 * self.limits.client_answer_bytes:
-            self._give_up(client, connection, f"{unread} bytes of answers are not read")
+            self._disconnect(client, connection, f"{unread} bytes of answers are not read")
         elif client not in self._deaf:
             self._deaf[client] = self._loop.time()
             connection.pause_reading(DEAF)
             connection.when_read = self._on_read
 
     def _on_read(self, connection: Connection) -> None:
-        """A client has read nearly all of its answers."""
+        """A client has read nearly all of its answers: handle its requests again."""
         connection.when_read = None
         assert connection.peer is not None
         if self._clients.get(connection.peer.name) is connection:
@@ -103,20 +101,20 @@ class Backpressure:
             self._driver.wake()
         connection.resume_reading(DEAF)
 
-    def look_after(self, now: float, patience_s: float) -> None:
-        """Give up clients that have not read for too long."""
+    def check(self, now: float, patience_s: float) -> None:
+        """Disconnect clients that have not read their answers for too long."""
         for client, since in list(self._deaf.items()):
             if now - since > patience_s:
                 reason = f"answers are not read for {now - since:.3g} s"
-                self._give_up(client, self._clients[client], reason)
+                self._disconnect(client, self._clients[client], reason)
 
-    def _give_up(self, client: str, connection: Connection, reason: str) -> None:
+    def _disconnect(self, client: str, connection: Connection, reason: str) -> None:
         log.warning("client %s is disconnected: %s", client, reason)
-        self.given_up += 1
         connection.abort(reason)
 
-    def _relieve(self) -> None:
-        """All clients together have too much unread: whoever has most is slow."""
+    def _shed(self) -> None:
+        """Treat the clients with the most unread bytes as slow, until all together are within the
+        bound."""
         for connection in self._clients.values():
             self._count(connection, _unread(connection))
         most_bytes = self.limits.unread_bytes
@@ -131,14 +129,14 @@ class Backpressure:
                 before, excess = connection.waiting_bytes, self.unread_bytes - most_bytes
                 self._slow(client, connection, max(before - excess, 0))
                 if connection.open and connection.waiting_bytes == before:
-                    return  # publications wait for it
+                    return  # publications wait for this client
             else:
                 reason = f"{connection.unread_bytes} bytes of answers are not read, the most of all"
-                self._give_up(client, connection, reason)
+                self._disconnect(client, connection, reason)
             self._count(connection, _unread(connection) if connection.open else 0)
 
     def forget(self, client: str, connection: Connection) -> None:
-        """A client's connection is gone."""
+        """Drop the accounts of a client whose connection was lost."""
         self._deaf.pop(client, None)
         self._count(connection, 0)
 

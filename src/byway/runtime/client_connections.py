@@ -68,7 +68,7 @@ class ClientConnections:
                 connection.close("requests before the client was attached")
             else:
                 self._driver.request(name, frame.requests, connection.frame_bytes)
-                self.backpressure.asked(name, connection)
+                self.backpressure.on_requests(name, connection)
         elif isinstance(frame, HoldDeliveries):
             connection.hold(frame.hold)
         elif isinstance(frame, ClientHello):
@@ -127,13 +127,13 @@ class ClientConnections:
             or connection.waiting_bytes > limits.client_queue_bytes
         ):
             self._on_slow(client, connection, limits.client_queue_bytes)
-        self.backpressure.told(client, connection)
+        self.backpressure.on_replies(client, connection)
 
     def taken_from(self, client: str) -> None:
         """The broker has handled some requests of a client: read more, if little waits."""
         connection = self.connections.get(client)
         if connection is not None and connection.is_silenced:
-            self.backpressure.taken(client, connection)
+            self.backpressure.on_handled(client, connection)
 
     def _on_slow(self, client: str, connection: Connection, bytes_max: int) -> None:
         """Treat a slow client as the limits say; at most `bytes_max` may wait for it afterwards."""

@@ -1,6 +1,6 @@
-"""Tells a broker on this machine, through its operations port, what an operator wants.
+"""Sends an operator's commands to the operations port of a broker on this machine.
 
-One request, one answer, within a time. What the commands do is in `commands`.
+Each is one HTTP request with a time limit. `commands` says what they do.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ ANSWER_BYTES_MAX: Final = 4_194_304
 Report = TypeVar("Report")
 
 
-def tell_forget(http: str, neighbour: str, timeout_s: float) -> Forgotten:
-    """Have a broker forget a neighbour. Raises `CommandFailedError`, `ConfigError`."""
-    return _tell(http, FORGET, {"neighbour": neighbour}, Forgotten, timeout_s)
+def send_forget(http: str, neighbour: str, timeout_s: float) -> Forgotten:
+    """Have the broker at `http` forget a neighbour. Raises `CommandFailedError`, `ConfigError`."""
+    return _send(http, FORGET, {"neighbour": neighbour}, Forgotten, timeout_s)
 
 
-def tell_discard(http: str, which: str, timeout_s: float) -> Discarded:
-    """Have a broker discard one input that it set aside, by its digest, or `all`. Raises as
-    `tell_forget` does."""
-    return _tell(http, DISCARD, {"which": which}, Discarded, timeout_s)
+def send_discard(http: str, which: str, timeout_s: float) -> Discarded:
+    """Have a broker discard the input set aside with this digest, or `all`. Raises as
+    `send_forget` does."""
+    return _send(http, DISCARD, {"which": which}, Discarded, timeout_s)
 
 
-def tell_leave(http: str, timeout_s: float) -> Left:
-    """Have a broker leave for good. Raises as `tell_forget` does."""
-    return _tell(http, LEAVE, {}, Left, timeout_s)
+def send_leave(http: str, timeout_s: float) -> Left:
+    """Have a broker leave the network for good. Raises as `send_forget` does."""
+    return _send(http, LEAVE, {}, Left, timeout_s)
 
 
-def _tell(
+def _send(
     http: str, path: str, facts: dict[str, Any], kind: type[Report], timeout_s: float
 ) -> Report:
     address = Address.parse(http, "--http")
@@ -45,12 +45,12 @@ def _tell(
     if status != HTTPStatus.OK:
         reason = shortened(body.decode(errors="replace").strip(), 1_000)
         if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED) and "/metrics" in reason:
-            reason = f"{address} is the port of a broker that knows no commands"
+            reason = f"{address} is the port of a broker without commands"
         raise CommandFailedError(address, reason or f"{address} answers with status {status}")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        reason = f"{address} gives an answer that is none: {error}"
+        reason = f"{address} gives an invalid answer: {error}"
         raise CommandFailedError(address, reason) from error
 
 
@@ -63,11 +63,11 @@ def _post(address: Address, path: str, body: bytes, timeout_s: float) -> tuple[i
         return answer.status, answer.read(ANSWER_BYTES_MAX)
     except TimeoutError as error:
         reason = f"the operations port {address} has not answered within {timeout_s:g} s"
-        raise CommandFailedError(address, f"{reason}; it may still be done") from error
+        raise CommandFailedError(address, f"{reason}; the command may still be done") from error
     except (OSError, HTTPException) as error:
         words = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        hint = "is the broker there, with http set?"
-        reason = f"the operations port {address} cannot be asked: {words} ({hint})"
+        hint = "is the broker running, with http set?"
+        reason = f"the operations port {address} cannot be reached: {words} ({hint})"
         raise CommandFailedError(address, reason) from error
     finally:
         connection.close()

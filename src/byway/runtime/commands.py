@@ -1,8 +1,8 @@
-"""What an operator can tell a running broker: to forget a neighbour, to leave for good, to discard
-what was set aside.
+"""The operator's commands to a running broker: forget a neighbour, leave for good, discard an input
+that was set aside.
 
-It decides what each command does, what it refuses, and what it reports as dropped. How a command
-comes here is the operations port's business, how it is typed the command line's.
+This module decides what each command does, when it is refused, and what it reports as dropped. The
+operations port receives commands; the command line sends them.
 """
 
 from __future__ import annotations
@@ -25,57 +25,57 @@ FORGET: Final = "/topology/forget"
 DISCARD: Final = "/topology/discard"
 LEAVE: Final = "/topology/leave"
 CONFIRM_S: Final = 5.0
-"""How long the neighbour of a broker that leaves has to say that it has forgotten it."""
+"""How long the neighbour of a broker that leaves may take to confirm that it has forgotten it."""
 PUBLISHERS_MAX: Final = 100
-"""Publishers that a report names, those with most publications first."""
+"""Publishers that a report names, those with the most publications first."""
 
 Command = Callable[[BrokerServer, Facts], Awaitable[object]]
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker dropped with a neighbour."""
+    """The report of `forget`: what a broker dropped together with a neighbour."""
 
     broker: str
     neighbour: str
     listed: bool
-    """Whether the list of neighbours still names it: then it comes back when it is reached, and is
+    """Whether the settings still list it: then it is a neighbour again when it is reached, and is
     waited for after the next start."""
     publications: int = 0
-    """Those that waited for it. They count as confirmed now."""
+    """Number of publications that waited for it. They count as confirmed now."""
     by_publisher: dict[str, int] = {}
-    """The same, by publisher; not all, if they are many."""
+    """These by publisher; not all, if they are many."""
     advertisements: int = 0
-    """Advertisements that came from it; they have ended."""
+    """Number of advertisements received from it; they have ended."""
     subscriptions: int = 0
-    """Subscriptions that came from it; they have ended."""
+    """Number of subscriptions received from it; they have ended."""
 
 
 class Discarded(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker has given up of what it had set aside."""
+    """The report of `discard`: the inputs set aside that are lost."""
 
     broker: str
     discarded: list[str] = []
-    """What is lost by that, in words, one line an input."""
+    """One line in words for each input lost."""
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """How a broker left."""
+    """The report of `leave`: what ended when a broker left the network."""
 
     broker: str
     neighbour: str = ""
-    """Whom it parted from; empty if it had no neighbour."""
+    """The neighbour that it disconnected from; empty if it had none."""
     confirmed: bool = True
-    """Whether that one said that it has forgotten this broker."""
+    """Whether the neighbour confirmed that it has forgotten this broker."""
     clients: int = 0
-    """Clients that were connected."""
+    """Number of clients that were connected."""
     sessions: int = 0
-    """Sessions that have ended, these clients' included."""
+    """Number of sessions that have ended, those of connected clients included."""
     deliveries: int = 0
-    """What was kept for clients that had not acknowledged it: dropped."""
+    """Number of unacknowledged deliveries that were dropped."""
 
 
 class CommandError(BywayError):
-    """A command that is not done, with a status that says whose fault it is."""
+    """A command that was refused or failed, with the HTTP status of its answer."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         self.status = status
@@ -91,12 +91,13 @@ class OperatorCommands:
         server: Callable[[], BrokerServer | None],
         end: Callable[[], None],
     ) -> None:
-        """`end` ends the process after it has left."""
+        """`server` gives the broker's server once it is created; `end` ends the process after the
+        broker has left."""
         self._server = server
         self._end = end
 
     def table(self) -> Commands:
-        """By path, what is done there."""
+        """By path, the command that is performed."""
         return {
             FORGET: self._answering(self.forget),
             DISCARD: self._answering(self.discard),
@@ -120,18 +121,18 @@ class OperatorCommands:
     # --- forget ----------------------------------------------------------------------------------
 
     async def forget(self, server: BrokerServer, facts: Facts) -> Forgotten:
-        """End the wait for one neighbour."""
+        """Forget a neighbour that is not connected, so that nothing waits for it."""
         name = _text(facts, "neighbour")
         neighbours = server.broker.neighbours
         here = server.settings.id
         if name not in neighbours:
             known = f"it has {', '.join(neighbours)}" if neighbours else "it has none"
-            reason = f"{name} is no neighbour of {here}: {known}"
+            reason = f"{name} is not a neighbour of {here}: {known}"
             raise CommandError(HTTPStatus.NOT_FOUND, reason)
         if name in server.links:
             reason = (
-                f"{name} is connected to {here}, and nobody waits for it to come: stop it first, "
-                "or take it off the list of neighbours"
+                f"{name} is connected to {here}, so nothing waits for it: stop it first, "
+                "or remove it from the list of neighbours"
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
         report = _dropped_with(server, name)
@@ -142,7 +143,7 @@ class OperatorCommands:
     # --- discard ---------------------------------------------------------------------------------
 
     async def discard(self, server: BrokerServer, facts: Facts) -> Discarded:
-        """Give up inputs that were set aside."""
+        """Discard inputs that were set aside."""
         which = _text(facts, "which")
         try:
             lost = server.driver.discard(which)
@@ -155,12 +156,12 @@ class OperatorCommands:
     # --- leave -----------------------------------------------------------------------------------
 
     async def leave(self, server: BrokerServer, facts: Facts) -> Left:
-        """Part from the only neighbour, and end."""
+        """Disconnect from the only neighbour for good, and end the process."""
         del facts
         here, links = server.settings.id, server.broker.links
         if len(links) > 1:
             reason = (
-                f"{here} has {len(links)} neighbours ({', '.join(links)}), who would lose each "
+                f"{here} has {len(links)} neighbours ({', '.join(links)}), which would lose each "
                 "other: only a broker with one neighbour, or none, can leave for good"
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
@@ -168,7 +169,7 @@ class OperatorCommands:
         if neighbour and (neighbour not in server.links or not links[neighbour].up):
             reason = (
                 f"{neighbour} is not connected and cannot be told: wait for it, or stop {here} "
-                f"and let {neighbour} forget it (byway topology forget {here}, there)"
+                f"and have {neighbour} forget it (byway topology forget {here}, there)"
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
         await self._drain(server, neighbour)
@@ -180,7 +181,8 @@ class OperatorCommands:
             sessions=sessions.sessions,
             deliveries=sessions.kept,
         )
-        log.warning("it leaves for good%s", f", and parts from {neighbour}" if neighbour else "")
+        why = f", and disconnects from {neighbour}" if neighbour else ""
+        log.warning("the broker leaves for good%s", why)
         if neighbour:
             confirmed = await server.disconnect_for_good(neighbour, CONFIRM_S)
             report = msgspec.structs.replace(report, confirmed=confirmed)
@@ -188,7 +190,8 @@ class OperatorCommands:
         return report
 
     async def _drain(self, server: BrokerServer, neighbour: str) -> None:
-        """Wait until nothing of this broker is under way; go on if that takes too long."""
+        """Wait until nothing of this broker is under way; raise `CommandError` and resume if that
+        takes too long."""
         limit_ms = server.settings.limits.drain_ms
         if await server.drain(limit_ms / 1e3):
             return

@@ -1,6 +1,6 @@
-"""What a broker process says on stderr: one line an event, for people or as JSON.
+"""The log of a broker process on stderr: one line per event, for people or as JSON.
 
-It decides the form of a line; what is worth one, and how much it matters, its callers know.
+This module decides the format of a line; callers decide what is logged, and at which level.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class HumanFormatter(logging.Formatter):
-    """Time, level, text; what is wrong at the end, all in one line."""
+    """Time, level, text, and the exception if any, on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """The record as one line of text."""
         text = f"{_time(record)} {record.levelname.lower():<7} {record.getMessage()}"
         trouble = _trouble(record)
         return _one_line(f"{text}: {trouble}" if trouble else text)
@@ -35,7 +35,7 @@ class JsonFormatter(logging.Formatter):
         self.broker = broker
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """The record as one line of JSON."""
         facts: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up(form: str, level: str, broker: str) -> None:
-    """Say things in this form from now on; those below the level not at all."""
+    """Log in this format from now on, without records below the level."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(broker) if form == "json" else HumanFormatter())
     log = logging.getLogger(ROOT)
@@ -71,6 +71,7 @@ def _trouble(record: logging.LogRecord) -> str:
 
 
 def _one_line(text: str) -> str:
-    """What came from elsewhere must not look like lines of ours."""
+    """The text without line breaks and control characters, so that what a peer sent cannot look
+    like a line of this log."""
     lines = " | ".join(line.strip() for line in text.splitlines())
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in lines)

@@ -1,7 +1,7 @@
-"""What a broker process can be asked to count, in the words of Prometheus.
+"""The metrics of a broker process, in the format of Prometheus.
 
-Numbers are read when they are asked for; nothing is counted twice for it. It decides names and
-labels, and that only those clients are named that do not read what they are sent.
+Values are read from the broker when they are collected; nothing is counted for them alone. This
+module decides names and labels, and that only clients which do not read are named.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from byway.runtime.server import BrokerServer
 from byway.storage.storage import Storage
 
 SLOW_CLIENTS_MAX: Final = 50
-"""Slow clients that are named; those with most bytes waiting come first."""
+"""Slow clients that are named, those with the most bytes waiting first."""
 
 
 class Metrics:
-    """All numbers of one broker process."""
+    """All metrics of one broker process."""
 
     def __init__(self, server: BrokerServer, storage: Storage | None) -> None:
         self.errors = 0
-        """Faults of our own."""
+        """Number of errors that reached the event loop."""
         self._registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._registry)
         self._registry.register(BrokerCollector(server))
@@ -37,18 +37,18 @@ class Metrics:
             self._registry.register(StorageCollector(storage))
 
     def text(self) -> bytes:
-        """The numbers as Prometheus reads them."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class BrokerCollector(Collector):
-    """What a broker and its connections did, and how they are."""
+    """Metrics of the broker and its connections."""
 
     def __init__(self, server: BrokerServer) -> None:
         self._server = server
 
     def collect(self) -> Iterator[Metric]:
-        """All of it."""
+        """The metrics of the broker, with their present values."""
         yield from self._facts()
         yield from self._publications()
         yield from self._tables()
@@ -218,13 +218,13 @@ class BrokerCollector(Collector):
 
 
 class StorageCollector(Collector):
-    """What is kept."""
+    """Metrics of the broker's storage."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def collect(self) -> Iterator[Metric]:
-        """All of it."""
+        """The metrics of the storage, with their present values."""
         storage = self._storage
         yield _gauge(
             "byway_journal_bytes", "Inputs kept since the snapshot.", storage.journal_bytes
@@ -243,13 +243,13 @@ class StorageCollector(Collector):
 
 
 class ErrorCollector(Collector):
-    """What must not happen."""
+    """The metric of internal errors."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        """One number."""
+        """The number of internal errors."""
         words = "Faults of this program; the log tells more."
         yield _counter("byway_internal_errors", words, self._metrics.errors)
 

@@ -252,7 +252,7 @@ class BrokerServer:
         patience_s = 2 * every_s + late_s
         for connection in [*self.clients.values(), *self.unidentified]:
             connection.keep_alive(now, patience_s)
-        self.client_connections.backpressure.look_after(now, patience_s)
+        self.client_connections.backpressure.check(now, patience_s)
         for connection in [c for c in self.unidentified if c.open]:
             if now - connection.began > patience_s:
                 connection.close("it has not said who it is and what it wants")

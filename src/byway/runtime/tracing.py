@@ -1,7 +1,7 @@
-"""Trace files of a live broker: samples, and rows on their way from its buffer to the disk.
+"""Writes the trace files of a live broker: rows from its buffer, and samples of its queues.
 
-Rows are taken often, so that the buffer does not overflow, and written by a thread, so that the
-broker does not wait for the disk. It decides when; rows and files are the trace room's.
+The buffer is drained often, so that it does not overflow, and written by a thread, so that the
+broker does not wait for the disk. This module decides when; `trace` defines rows and files.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ log = logging.getLogger("byway.trace")
 
 DRAIN_S: Final = 0.1
 SAMPLE_EVERY: Final = 10
-"""Drains between two samples of queues and tables."""
+"""Number of drains between two samples of queues and tables."""
 FILE_EVERY: Final = 600
-"""Drains before a file is complete, however short it is; a crash loses what is not in one."""
+"""Number of drains after which a file is completed, however short; a crash loses rows that are in
+no complete file."""
 
 
 class Tracer:
-    """Writes what a broker's buffer takes in."""
+    """Writes the rows of one broker's trace buffer to files."""
 
     def __init__(self, directory: str, run: str, buffer: TraceBuffer) -> None:
         self.buffer = buffer
@@ -36,7 +37,7 @@ class Tracer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, server: BrokerServer) -> None:
-        """Take rows from now on."""
+        """Drain the buffer and sample the server from now on."""
         self._task = asyncio.get_running_loop().create_task(self._write_for_ever(server))
 
     async def _write_for_ever(self, server: BrokerServer) -> None:
@@ -65,7 +66,7 @@ class Tracer:
         buffer.queue_sampled(at_us, Queue.INPUT, server.driver.waiting, 0)
         for link, connection in sorted(server.links.items()):
             if not server.broker.is_neighbour(link):
-                continue  # it is about to be a neighbour, or not
+                continue  # it is not a neighbour yet
             waiting = connection.waiting_messages, connection.waiting_bytes
             buffer.queue_sampled(at_us, Queue.OUTPUT, *waiting, link)
         buffer.table_sampled(at_us, TableKind.SUBSCRIPTIONS, len(server.broker.subscriptions))
@@ -73,7 +74,7 @@ class Tracer:
         sample_placeholders(server.broker, buffer, at_us)
 
     async def stop(self) -> None:
-        """Write the rest."""
+        """Write the remaining rows, and close the files."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

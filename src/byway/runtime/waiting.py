@@ -1,5 +1,5 @@
-"""For whom a broker waits: neighbours whose tables are missing, and who has not answered for what
-clients here advertise and subscribe to. It looks and tells; it changes nothing.
+"""What a broker waits for: neighbours whose tables are missing, and brokers that have not settled
+the advertisements and subscriptions of local clients. It reports; it changes nothing.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 log = logging.getLogger("byway.waiting")
 
 UNSETTLED_MAX: Final = 200
-"""Entries that are told one by one; all are counted."""
+"""Entries that a status lists; all are counted."""
 NAMES_MAX: Final = 20
-"""Brokers that a line of the log names."""
+"""Brokers that one line of the log names."""
 
 
 class Waiting:
-    """What one broker process knows of those it waits for."""
+    """What one broker process waits for, and since when."""
 
     def __init__(self, server: BrokerServer) -> None:
         self._server = server
         self._since_us: dict[str, int] = {}
-        """By neighbour whose tables are missing, when that was noticed."""
+        """By neighbour whose tables are missing, when that was first observed."""
         self._unsettled: set[EntryId] = set()
-        """What was not settled when the log was last written."""
-        self._is_told = False
-        """Whether the log says that somebody is waited for."""
+        """Entries that were not settled at the last report."""
+        self._is_reported = False
+        """Whether the last report in the log named something to wait for."""
 
     def look(self) -> None:
-        """Notice who is missing, and who is not any more."""
+        """Observe whose tables are missing now."""
         missing, at_us = self._server.broker.missing, now_us()
         self._since_us = {name: self._since_us.get(name, at_us) for name in missing}
 
     def missing(self) -> list[MissingTables]:
-        """Neighbours whose tables are missing."""
+        """The neighbours whose tables are missing, by name."""
         self.look()
         missing = self._server.broker.missing
         return [
@@ -62,14 +62,14 @@ class Waiting:
     # --- the log -------------------------------------------------------------------------------
 
     async def report(self) -> None:
-        """Say in the log, again and again, who is waited for; and once that nobody is."""
+        """Report in the log at intervals what is waited for, and once that nothing is."""
         while True:
             self.look()
             await asyncio.sleep(self._server.settings.limits.report_ms / 1e3)
             self.tell()
 
     def tell(self) -> None:
-        """Say it now. What was settled or did not exist at the last look is not worth a word."""
+        """Report now, without entries that did not exist at the last report."""
         broker = self._server.broker
         missing = self.missing()
         found = {entry.id: entry for entry in broker.unsettled()}
@@ -84,14 +84,14 @@ class Waiting:
             names = _named(sorted({name for e in stuck for name in waited_for(broker, e)}))
             log.warning("%s not settled: waits for %s", _counted(broker, stuck), names)
         if missing or stuck:
-            self._is_told = True
-        elif self._is_told:
-            self._is_told = False
+            self._is_reported = True
+        elif self._is_reported:
+            self._is_reported = False
             log.info("waits for nobody any more")
 
 
 def unsettled_entries(broker: Broker) -> tuple[int, list[UnsettledEntry]]:
-    """How many are not settled, and the first of them with who has not answered."""
+    """The number of unsettled entries, and the first of them with the brokers they wait for."""
     entries = list(broker.unsettled())
     told = [
         UnsettledEntry(
@@ -106,8 +106,8 @@ def unsettled_entries(broker: Broker) -> tuple[int, list[UnsettledEntry]]:
 
 
 def waited_for(broker: Broker, entry: Entry) -> list[str]:
-    """Brokers that have not answered for an entry: those behind its links that cannot be reached,
-    where that is known, else the neighbours themselves."""
+    """The brokers that have not settled an entry: those that cannot be reached behind its links,
+    where they are known, else the neighbours themselves."""
     links = {*entry.awaiting, *entry.following}
     if _kind(broker, entry) == "subscription":
         missing = broker.missing  # nobody knows where it has to go

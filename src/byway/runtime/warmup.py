@@ -1,8 +1,8 @@
-"""Has every kernel of the matching index loaded, or compiled if need be, before a broker is ready.
+"""Loads every kernel of the matching index, or compiles it, before a broker is ready.
 
-A kernel that is met for the first time costs milliseconds from disk and seconds without, during
-which an event loop answers nobody. Nothing is known here of kernels: an index that is used in every
-way meets them all, which a test watches.
+The first use of a kernel takes milliseconds if it is cached on disk and seconds if not, during
+which the event loop is blocked. This module names no kernel: it uses an index in every way, and a
+test checks that this loads them all.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _is_warm = False
 
 
 def warm_up(is_wanted: Callable[[], bool] = lambda: True) -> None:
-    """Return when all kernels are loaded; only the first call in a process has anything to do.
+    """Load all kernels; only the first complete call in a process has an effect.
 
-    It may be called in any thread. It returns early once it is not wanted any more, which it asks
-    after each use of an index; the first one needs many kernels.
+    It may be called in any thread. It returns early once `is_wanted` is false, which is asked after
+    each use of the index; the first use loads many kernels.
     """
     global _is_warm
     with _lock:
@@ -33,8 +33,8 @@ def warm_up(is_wanted: Callable[[], bool] = lambda: True) -> None:
 
 
 async def warm_up_in_thread() -> None:
-    """Warm up in a thread, so that the event loop answers meanwhile, if slowly. When this is
-    cancelled the thread ends soon."""
+    """Load all kernels in a thread, so that the event loop stays responsive, if slow. When this is
+    cancelled, the thread ends soon."""
     ended = threading.Event()
     try:
         await asyncio.to_thread(warm_up, lambda: not ended.is_set())
@@ -43,7 +43,7 @@ async def warm_up_in_thread() -> None:
 
 
 def _uses_of_an_index() -> Iterator[None]:
-    """Use an index in every way, enough of each for it to grow and to adapt; one step a turn."""
+    """Use an index in every way, often enough that it grows and adapts; one step per item."""
     index = MatchIndex()
     for key in range(_MANY):
         index.add(key, parse(f"price > {key % 50} AND symbol = 'S{key % 7}'"), key % 3 or None)

@@ -1,9 +1,9 @@
-"""One TCP connection: preambles, frames, keep-alive, and two lanes out.
+"""One TCP connection: preambles, frames, keep-alive, and two outgoing lanes.
 
-Control frames are written at once. Data frames are written while the peer reads; then they wait
-here, so that little data is ever in front of a control frame. What comes is taken in slices, so
-that no peer has the event loop for itself. It knows nothing of routing; whoever owns the connection
-is told what comes.
+Control frames are written at once. Data frames are written while the peer reads; otherwise they
+wait here, so that little data is ever in front of a control frame. Incoming frames are processed in
+slices, so that no peer occupies the event loop. This module knows nothing of routing; it passes
+frames to its owner.
 """
 
 from __future__ import annotations
@@ -44,48 +44,47 @@ from byway.wire import (
 from byway.wire.frames import HEADER_BYTES
 
 WRITE_HIGH_BYTES: Final = 262_144
-"""Data waits here, not in the transport, when so much is unwritten."""
+"""Unwritten bytes in the transport beyond which data frames wait in the connection."""
 FRAME_BYTES_LEAST: Final = 2_097_152
-"""A client that reads no frames of this length cannot take every publication."""
-STRANGER_BYTES_MAX: Final = 4_096
-"""The longest frame of a peer that has not been taken in: preambles and what clients say first are
-short."""
+"""The least frame length that a client must read: shorter ones do not hold every publication."""
+UNIDENTIFIED_BYTES_MAX: Final = 4_096
+"""The longest frame of a peer that has not been accepted: preambles and client hellos are short."""
 GREETING_BYTES_MAX: Final = 65_536
-"""The longest frame of a peer that says it is a broker and has not been taken in."""
+"""The longest frame of a peer whose preamble says broker and that has not been accepted."""
 _PUBLICATIONS: Final = {PublishRequest}
-_DEFERRED: Final = "more has come than is taken at a time"
+_DEFERRED: Final = "more frames have arrived than are processed at a time"
 CLOSE_S: Final = 2.0
-"""How long what was written may take to go out when a connection is closed."""
+"""How long written frames may take to be sent when a connection is closed."""
 
 
 class Owner(Protocol):
-    """Whoever is told what happens to a connection."""
+    """Receives the frames and events of a connection."""
 
     def greeted(self, connection: Connection, peer: Preamble) -> None:
-        """The peer has said who it is."""
+        """The peer's preamble arrived and was accepted."""
 
     def received(self, connection: Connection, frame: AnyFrame) -> None:
-        """A frame came."""
+        """A frame arrived after the preamble."""
 
     def drained(self, connection: Connection) -> None:
-        """The peer has read what waited for it."""
+        """The peer has read all data frames that waited for it."""
 
     def lost(self, connection: Connection, reason: str) -> None:
-        """The connection is gone."""
+        """The connection was lost or closed; called once."""
 
 
 def version_between(*roles: str) -> int:
-    """The version that two sides of a connection must have in common."""
+    """The protocol version between peers of these roles."""
     return CLIENT_PROTOCOL_VERSION if "client" in roles else PROTOCOL_VERSION
 
 
 class Connection(asyncio.Protocol):
-    """A connection and its peer. Who dialled speaks first; the other side answers with the version
-    that goes with the role of the first.
+    """A connection and its peer. The side that dialled sends its preamble first; the other answers
+    with the version that goes with the first one's role.
 
-    With an `intake`, which a broker's connections share, a peer may send little before it is taken
-    in, and what clients ask for is checked in slices. A client's connection needs none: it trusts
-    its broker.
+    With an `intake`, which all connections of a broker share, a peer may send only short frames
+    before it is accepted, and requests of clients are checked in slices. A client's connection has
+    none: it trusts its broker.
     """
 
     def __init__(
@@ -97,56 +96,59 @@ class Connection(asyncio.Protocol):
         self.peer: Preamble | None = None
         self.address = "?"
         self.open = False
-        self.frames_in = self.frames_out = self.bytes_in = self.bytes_out = 0
-        self.last_in = self.last_out = 0.0
+        self.frames_in = 0
+        self.last_in = 0.0
         self.waiting: deque[tuple[bytearray, int]] = deque()
-        """Data frames that wait for the peer to read, and the messages in each."""
+        """Data frames that wait for the peer to read, each with its number of messages."""
         self.waiting_bytes = self.waiting_messages = 0
         self.blocked_since: float | None = None
-        """When the peer stopped reading, or said that it wants no data for now, if it did."""
+        """When the peer stopped reading or asked to hold data; None while data is written."""
         self._is_paused = self._is_held = False
         self.goodbye: Goodbye | None = None
-        """What the peer said last, if it closes."""
+        """The peer's goodbye, if it closes the connection."""
         self.said: Hello | None = None
-        """What a broker greeted its neighbour with."""
+        """The `Hello` that was sent to a neighbour."""
         self.was_up = False
-        """Whether it has served as a link."""
+        """Whether it is or was a link: both sides have sent their `Hello`."""
         self.is_new = False
-        """Whether its peer was no neighbour before."""
+        """Whether its peer became a neighbour over it."""
         self.was_cut = False
-        """Whether one end closed it because the other broke the rules, or closes a ring."""
+        """Whether one side closed it because the other broke the protocol or would close a
+        cycle."""
         self.expects = ""
-        """The name that its peer must have, if that is known."""
+        """The name that its peer must have; empty: any."""
         self.when_lost: asyncio.Future[None] | None = None
         self.began = 0.0
-        """When it was made."""
+        """When the connection was made, by the event loop's clock."""
         self.refusal = ""
-        """Why the peer was not let in: it speaks another version."""
+        """Why the peer was refused for its protocol version; empty if it was not."""
         self._has_introduced = False
         self._longest = HEADER_BYTES + FRAME_BYTES_LEAST
-        """Bytes of the longest frame that the peer reads, with its header."""
+        """Length of the longest frame that the peer reads, header included."""
         self._reason = ""
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.TimerHandle | None = None
         self.is_link = False
-        """Whether its peer is a neighbour that has greeted."""
+        """Whether its peer was accepted as a neighbour."""
         self.frame_bytes = 0
-        """Length of the frame that was taken last."""
+        """Length of the frame that is being processed, or was last."""
         self.when_read: Callable[[Connection], None] | None = None
-        """Called when the peer has read nearly all that was written, if it had not for a while."""
+        """Called when a peer that had stopped reading has read nearly everything written."""
         self.counted_bytes = 0
-        """What its owner counts as not read by the peer."""
+        """Bytes not read by the peer, as its owner counted them last."""
         self._intake = intake
         self._partial_bytes = 0
-        """What the intake knows to be kept here of a frame that is not complete."""
-        is_stranger = intake is not None and not dialled
-        self._reader = FrameReader(STRANGER_BYTES_MAX if is_stranger else own.frame_bytes_max)
+        """Bytes of an incomplete frame that were reported to the intake."""
+        is_unidentified = intake is not None and not dialled
+        self._reader = FrameReader(
+            UNIDENTIFIED_BYTES_MAX if is_unidentified else own.frame_bytes_max
+        )
         self._unchecked: Requests | None = None
-        """Requests that came and are not all checked yet,"""
+        """The requests of a frame that are being checked in slices."""
         self._checked = 0
-        """and how many of them are."""
+        """Number of these requests that were checked."""
         self._silencers: dict[str, None] = {}
-        """Why nothing is read from the peer."""
+        """The reasons why nothing is read from the peer."""
         self._loop = asyncio.get_running_loop()
 
     def __repr__(self) -> str:
@@ -155,13 +157,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def blocked_s(self) -> float:
-        """For how long the peer has not been reading."""
+        """Seconds since the peer stopped reading; 0 while it reads."""
         return 0.0 if self.blocked_since is None else self._loop.time() - self.blocked_since
 
-    # --- the transport's calls -----------------------------------------------------------------
+    # --- called by the transport ---------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say who we are, if we dialled; else hear first who the other is."""
+        """Send the preamble, if this side dialled; else wait for the peer's."""
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by type
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_HIGH_BYTES // 4)
         raw = transport.get_extra_info("socket")
@@ -171,7 +173,7 @@ class Connection(asyncio.Protocol):
         if isinstance(address, tuple):
             self.address = f"{address[0]}:{address[1]}"
         self.open = True
-        self.began = self.last_in = self.last_out = self._loop.time()
+        self.began = self.last_in = self._loop.time()
         if self.dialled:
             self._introduce(self.own.version)
 
@@ -182,8 +184,7 @@ class Connection(asyncio.Protocol):
             self.send(self.own)
 
     def data_received(self, data: bytes) -> None:
-        """Take frames out of what came; a bad one costs the connection."""
-        self.bytes_in += len(data)
+        """Process the frames in the bytes that arrived; a bad one closes the connection."""
         self.last_in = self._loop.time()
         if not self.open:
             return
@@ -192,8 +193,8 @@ class Connection(asyncio.Protocol):
             self._take_all()
 
     def _take_all(self) -> None:
-        """Take what is complete, or a slice of it; the rest is taken when others were served, or
-        when the peer is listened to again."""
+        """Process a slice of the complete frames; the rest follows when other connections were
+        served, or when reading resumes."""
         before = self.frames_in
         try:
             if self._unchecked is not None and not self._check():
@@ -213,7 +214,7 @@ class Connection(asyncio.Protocol):
             self._intake.keeps(self, kept, is_new=self.frames_in > before)
 
     def _take_payload(self, payload: memoryview) -> bool:
-        """Take one frame; False: not all of it, the rest comes later."""
+        """Process one frame; whether that is complete: its requests may be checked in slices."""
         self.frame_bytes = len(payload)
         if self._intake is None or self.peer is None or self.peer.role != "client":
             self._take(decode(payload))
@@ -227,14 +228,14 @@ class Connection(asyncio.Protocol):
         if type(frame) is not Requests:
             self._take(frame)
             return True
-        if set(map(type, frame.requests)) == _PUBLICATIONS:  # nothing is checked in them
+        if set(map(type, frame.requests)) == _PUBLICATIONS:  # they need no check
             self.owner.received(self, frame)
             return True
         self._unchecked, self._checked = frame, 0
         return self._check()
 
     def _check(self) -> bool:
-        """Check requests as long as there is room for it, and hand them on when all are."""
+        """Check requests while the intake has budget; whether all were checked and passed on."""
         frame, intake = self._unchecked, self._intake
         assert frame is not None
         assert intake is not None
@@ -252,7 +253,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _defer(self) -> None:
-        """Go on in the next iteration of the event loop; nothing more is read until then."""
+        """Continue in the next iteration of the event loop; nothing more is read until then."""
         self.pause_reading(_DEFERRED)
         self._loop.call_soon(self._go_on)
 
@@ -263,7 +264,7 @@ class Connection(asyncio.Protocol):
         self._listen()
 
     def trust(self, is_link: bool = False) -> None:
-        """The peer was taken in: it may send frames of any length that is read here."""
+        """Accept the peer: it may send frames up to the length in this side's preamble."""
         self.is_link = is_link
         self._reader.bytes_max = self.own.frame_bytes_max
 
@@ -303,19 +304,19 @@ class Connection(asyncio.Protocol):
         self.owner.greeted(self, frame)
 
     def pause_writing(self) -> None:
-        """The peer does not read as fast as we write."""
+        """The transport's buffer is full: data frames wait."""
         self._is_paused = True
         self._block()
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
+        """The transport's buffer is nearly empty: data frames are written again."""
         self._is_paused = False
         self._unblock()
         if self.when_read is not None:
             self.when_read(self)
 
     def hold(self, is_held: bool) -> None:
-        """The peer wants no data for now, or wants it again."""
+        """Hold data frames, or write them again, as the peer asked."""
         self._is_held = is_held
         if is_held:
             self._block()
@@ -339,7 +340,7 @@ class Connection(asyncio.Protocol):
             self.owner.drained(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the owner, once."""
+        """Release everything that waits, and tell the owner."""
         self.open = False
         if self._closing is not None:
             self._closing.cancel()
@@ -349,27 +350,27 @@ class Connection(asyncio.Protocol):
         self.owner.lost(self, self._reason or (str(exc) if exc else "the peer closed it"))
 
     def _forget_unread(self) -> None:
-        """What has come and was not taken is of no use any more."""
+        """Drop what arrived and was not processed."""
         self._reader.clear()
         self._unchecked = None
         if self._intake is not None:
             self._intake.forget(self)
 
-    # --- the owner's calls ---------------------------------------------------------------------
+    # --- called by the owner -------------------------------------------------------------------
 
     def send(self, frame: AnyFrame) -> None:
-        """Write a frame before all data that waits."""
+        """Write a frame, ahead of all data frames that wait."""
         if self.open:
             self._write(encode(frame))
 
     def send_large(self, frame: AnyFrame) -> None:
-        """The same, in several frames if it is long."""
+        """Write a frame ahead of all data frames that wait, as several frames if it is long."""
         if self.open:
             for data in encode_all(frame):
                 self._write(data)
 
     def send_data(self, frame: AnyFrame) -> None:
-        """Write a data frame when the peer reads."""
+        """Write a data frame, or let it wait until the peer reads."""
         if not self.open:
             return
         for data, messages in encode_counted(frame):
@@ -381,7 +382,7 @@ class Connection(asyncio.Protocol):
                 self.waiting_messages += messages
 
     def drop_oldest(self) -> int:
-        """Forget the data frame that waits longest; how many messages were in it."""
+        """Drop the data frame that has waited longest; its number of messages."""
         data, messages = self.waiting.popleft()
         self.waiting_bytes -= len(data)
         self.waiting_messages -= messages
@@ -392,30 +393,29 @@ class Connection(asyncio.Protocol):
         if len(data) > self._longest:
             self._cannot_send(len(data) - HEADER_BYTES)
             return
-        self.frames_out += 1
-        self.bytes_out += len(data)
         self._transport.write(data)
 
     def _cannot_send(self, size: int) -> None:
-        """A frame is longer than the peer reads. Bounds on all that is accepted see to it that none
-        is; if one is all the same, it is not sent, and the connection is not made again soon."""
+        """Close the connection over a frame that is longer than the peer reads. The bounds on what
+        is accepted prevent such frames; should one occur, it is not sent, and the connection is not
+        made again soon."""
         self.was_cut = True
         reads = self._longest - HEADER_BYTES
         self.close(f"a frame of {size} bytes is due, the peer reads {reads}", for_good=True)
 
     def keep_alive(self, now: float, silence_s: float) -> None:
-        """Say that we are here. Give up a peer that has been silent for too long, unless it is not
-        listened to."""
+        """Send a keep-alive, or close the connection to a peer that was silent for more than
+        `silence_s` while it was read from."""
         if not self.open or self._transport is None:
             return
         if self._transport.is_reading() and now - self.last_in > silence_s:
             self.close(f"silent for {silence_s:.3g} s")
-        elif self._has_introduced and not self.unread_bytes:  # what is unread says the same
+        elif self._has_introduced and not self.unread_bytes:  # unread frames serve as keep-alives
             self.send(KeepAlive())
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that were written and that the peer has not made room for."""
+        """Bytes that were written and are still in the transport's buffer."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
@@ -424,19 +424,19 @@ class Connection(asyncio.Protocol):
         return bool(self._silencers)
 
     def pause_reading(self, why: str = "") -> None:
-        """Take nothing more from the peer for now."""
+        """Stop reading from the peer for this reason."""
         if why not in self._silencers:
             self._silencers[why] = None
             if self._transport is not None and self._transport.is_reading():
                 self._transport.pause_reading()
 
     def resume_reading(self, why: str = "") -> None:
-        """Take from the peer again, unless there is another reason not to."""
+        """Drop this reason not to read; read again if there is no other."""
         if not self._silencers:
             return
         self._silencers.pop(why, None)
         if not self._silencers and (self._reader.has_more or self._unchecked is not None):
-            self._defer()  # what has come already goes first
+            self._defer()  # what has arrived already goes first
         self._listen()
 
     def _listen(self) -> None:
@@ -447,10 +447,11 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self, reason: str, for_good: bool = False) -> None:
-        """Say why, and close. What was written before still goes out, if the peer reads."""
+        """Send a goodbye with the reason, and close. Frames written before are still sent, if the
+        peer reads within `CLOSE_S`."""
         if not self.open:
             return
-        self._introduce(CLIENT_PROTOCOL_VERSION)  # if we do not know to whom
+        self._introduce(CLIENT_PROTOCOL_VERSION)  # if the peer is not known
         self.send(Goodbye(shortened(reason, REASON_LENGTH_MAX), for_good))
         self.open = False
         self._reason = self._reason or reason
@@ -460,7 +461,7 @@ class Connection(asyncio.Protocol):
         self._closing = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     def abort(self, reason: str) -> None:
-        """Drop the connection as it is."""
+        """Drop the connection without a goodbye."""
         self._reason = self._reason or reason
         self.open = False
         if self._transport is not None:

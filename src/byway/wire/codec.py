@@ -1,8 +1,8 @@
-"""Frames as bytes and back: msgpack, with everything checked that the core relies on.
+"""The encoding of frames: msgpack, with every property checked on decoding that the core relies on.
 
-What comes out of `decode` is as good as what byway makes itself: types and tags fit, filters are in
-canonical form, names and numbers within bounds. The body of a publication stays as it came; only
-its home broker looks into it.
+A decoded frame is as good as one that byway made: types and tags match, filters are in canonical
+form, names and numbers are within bounds. The body of a publication stays encoded; only its home
+broker checks it.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ __all__ = [
 
 FRAME_BYTES_MAX: Final = 4_194_304
 MESSAGE_BYTES_MAX: Final = 3_145_728
-"""Of one message between brokers, as this program encodes it. Alone in a frame it can always be
-sent on; no message that byway makes comes near."""
+"""The longest message between brokers, as this program encodes it. Alone in a frame it can always
+be forwarded; no message that byway makes comes near."""
 CHUNK_BYTES: Final = 262_144
 """A batch larger than this travels in several frames, so that control does not wait for it."""
 _OVERHEAD_BYTES: Final = 64
 _CHARACTER_BYTES: Final = 4  # at most
 _SURELY_SHORT_BYTES: Final = 65_536
-"""Frames with no message above `MESSAGE_BYTES_MAX`: what may be left out or written shorter than
-this program does makes none a tenth as long."""
+"""A frame up to this length holds no message above `MESSAGE_BYTES_MAX`: a peer that encodes more
+compactly than this program does not save that much."""
 _REQUESTS: Final = b"\x92\xa5c-ask"
 """How a frame of requests begins: an array of two, then its tag."""
 _REQUESTS_BYTES: Final = len(_REQUESTS) + 5
@@ -75,7 +75,7 @@ _decode = msgspec.msgpack.Decoder(AnyFrame).decode
 
 
 def encode(frame: AnyFrame) -> bytearray:
-    """A frame as bytes, length in front."""
+    """The bytes of a frame, with its length in front."""
     data = bytearray(256)
     _encoder.encode_into(frame, data, HEADER_BYTES)
     LENGTH.pack_into(data, 0, len(data) - HEADER_BYTES)
@@ -83,12 +83,12 @@ def encode(frame: AnyFrame) -> bytearray:
 
 
 def encode_all(frame: AnyFrame) -> list[bytearray]:
-    """The same, in several frames if it is a large batch."""
+    """The bytes of a frame, split into several frames if it is large."""
     return [data for data, _ in encode_counted(frame)]
 
 
 def encode_counted(frame: AnyFrame) -> list[tuple[bytearray, int]]:
-    """The same, each with the number of messages in it."""
+    """The bytes of a frame, split as by `encode_all`, each part with its number of messages."""
     if isinstance(frame, Batch) and len(frame.messages) > 1:
         encoded, first = [], frame.first
         for part in _chunks(frame.messages):
@@ -115,7 +115,7 @@ def _chunks(items: tuple[T, ...]) -> list[tuple[T, ...]]:
 
 
 def _size(item: Message | Reply | Request) -> int:
-    """At most so many bytes it takes, and not many more than it does."""
+    """A close upper bound for the encoded size of an item."""
     if type(item) is Publish:
         return len(item.body) + _CHARACTER_BYTES * len(item.publisher) + _OVERHEAD_BYTES
     if type(item) is Delivery:
@@ -134,13 +134,13 @@ def _size(item: Message | Reply | Request) -> int:
 def decode(payload: bytes | memoryview, requests_later: bool = False) -> AnyFrame:
     """The frame in a payload. Raises `FrameError` with the reason.
 
-    With `requests_later` a client's requests are read, but not checked: `check_requests` does that,
-    for some of them at a time, since checking takes far longer than reading.
+    With `requests_later` a client's requests are decoded but not checked: the caller does that with
+    `check_requests`, some at a time, since checking takes far longer than decoding.
     """
     try:
         frame: AnyFrame = _decode(payload)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise FrameError(f"it cannot be read: {error}") from error
+        raise FrameError(f"it cannot be decoded: {error}") from error
     try:
         if isinstance(frame, Batch):
             _check_messages(frame.messages)
@@ -162,8 +162,8 @@ def check_requests(requests: tuple[Request, ...]) -> None:
 
 
 def requests_in(payload: bytes | memoryview) -> int | None:
-    """How many requests a client's frame has, without reading them; None: it has none, or is not
-    written as byway writes it."""
+    """The number of requests in a client's frame, without decoding them; None: it is not a frame of
+    requests, or is encoded differently than byway does."""
     if len(payload) < _REQUESTS_BYTES or payload[: len(_REQUESTS)] != _REQUESTS:
         return None
     kind = payload[len(_REQUESTS)]

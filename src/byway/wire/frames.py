@@ -1,7 +1,7 @@
-"""Frames in a stream of bytes: a length of four bytes, then so many bytes.
+"""Frames in a stream of bytes: a length of four bytes, then a payload of that length.
 
-It finds where frames begin and end, and refuses lengths beyond the limit before anything is kept.
-It does not know what is in them.
+This module finds the frames and refuses lengths beyond the limit before a payload is kept. It does
+not know what is in them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ HEADER_BYTES: Final = LENGTH.size
 
 
 class FrameReader:
-    """Cuts what arrives into payloads; keeps at most one frame that is not complete yet, and what
-    came behind those that were not asked for yet."""
+    """Cuts a stream into payloads. It keeps at most one incomplete frame, and complete ones that
+    `next` has not returned yet."""
 
     __slots__ = ("_at", "_kept", "_view", "bytes_max")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
-        """The longest payload; it may change between two payloads."""
+        """The longest payload that is accepted; it may change between two payloads."""
         self._kept = bytearray()
         self._view: memoryview | None = None
         self._at = 0
 
     def feed(self, data: bytes | memoryview) -> list[memoryview]:
-        """The payloads that are complete now. Raises `FrameError` for one that is too long or
-        empty; what came before it is lost then, as is the connection.
-        """
+        """Add bytes, and return all complete payloads. Raises `FrameError` for one that is too long
+        or empty; those before it are lost then, as is the connection."""
         self.put(data)
         payloads = []
         while (payload := self.next()) is not None:
@@ -39,20 +38,20 @@ class FrameReader:
         return payloads
 
     def put(self, data: bytes | memoryview) -> None:
-        """Something arrived; `next` tells what is complete."""
+        """Add bytes that arrived; `next` returns the payloads that are complete."""
         if self._view is not None:
-            self._kept = bytearray(self._view[self._at :])  # not all was asked for
+            self._kept = bytearray(self._view[self._at :])  # not all was returned by `next`
         if self._kept:
             self._kept += data
             if self._view is None and len(self._kept) < self._needed():
-                return  # a long frame comes in many pieces; it is looked at when it is there
+                return  # a long frame arrives in many pieces; it is read when it is complete
             self._view, self._kept = memoryview(bytes(self._kept)), bytearray()
         else:
             self._view = memoryview(data)
         self._at = 0
 
     def next(self) -> memoryview | None:
-        """The next complete payload, if there is one. Raises `FrameError` as `feed` does."""
+        """The next complete payload; None if there is none. Raises `FrameError` as `feed` does."""
         view, at = self._view, self._at
         if view is None:
             return None
@@ -73,22 +72,22 @@ class FrameReader:
         return None
 
     def _needed(self) -> int:
-        """Bytes to wait for before there is anything to do."""
+        """Number of bytes at which the incomplete frame is to be read."""
         if len(self._kept) < HEADER_BYTES:
             return HEADER_BYTES
         length: int = LENGTH.unpack_from(self._kept)[0]
         return HEADER_BYTES + min(length, self.bytes_max)
 
     def clear(self) -> None:
-        """Forget what has come."""
+        """Drop all bytes that were not returned."""
         self._kept, self._view = bytearray(), None
 
     @property
     def has_more(self) -> bool:
-        """Whether `next` has not been asked for all that has come."""
+        """Whether `next` may return another payload without more bytes."""
         return self._view is not None
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that have come and were not given out."""
+        """Number of bytes that were added and not returned."""
         return len(self._kept) if self._view is None else len(self._view) - self._at

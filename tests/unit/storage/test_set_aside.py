@@ -84,13 +84,13 @@ class Driven(Lone):
     """Broker B under a real driver with real storage; A and C and clients are played."""
 
     def __init__(self, directory: Path | None, fresh: bool = True) -> None:
-        self.hands, self.now_us = Hands(), 0
+        self.performer, self.now_us = Hands(), 0
         self.storage = None if directory is None else Storage(str(directory))
         if self.storage is None:
             broker = Broker("B", ("A", "C"), CONFIG)
         else:
             broker = self.storage.restore("B", CONFIG, NEIGHBOURS)
-        self.driver = self.hands.driver = Driver(broker, self.hands, self.storage)
+        self.driver = self.performer.driver = Driver(broker, self.performer, self.storage)
         self.sent = {"A": [0, 0], "C": [0, 0]}
         self.handle(Started())
         if fresh:
@@ -122,11 +122,11 @@ class Driven(Lone):
         self.handle(LinkUp(link, hello, said))
 
     def confirmed_to(self, link: str) -> int:
-        found = [f for to, f in self.hands.sent if to == link and isinstance(f, Acknowledge)]
+        found = [f for to, f in self.performer.sent if to == link and isinstance(f, Acknowledge)]
         return found[-1].confirmed
 
     def delivered(self) -> list[int]:
-        told = [reply for _, reply in self.hands.told if isinstance(reply, Delivery)]
+        told = [reply for _, reply in self.performer.told if isinstance(reply, Delivery)]
         return [delivery.publication.sequence for delivery in told]
 
 
@@ -182,7 +182,7 @@ async def test_only_what_raises_is_left_out_and_only_its_sender_closed(driven):
         b.frame("C", publication(1, publisher="other", p=9)),
     )
     assert b.delivered() == [1, 1, 1]
-    assert [name for name, _ in b.hands.closed] == ["A"]
+    assert [name for name, _ in b.performer.closed] == ["A"]
     assert b.broker.links["A"].received[Lane.DATA] == 1
     assert not b.broker.links["A"].up
     assert b.broker.links["C"].up
@@ -217,7 +217,7 @@ async def test_the_same_coming_again_is_refused_before_the_broker_sees_it(driven
         b.receive("A", publication(1 + restart, p=7, publisher="x"), bad(2), publication(3, p=7))
         assert Trapped.handled[seen:].count("publication") == 1  # the one before it
         assert (b.set_aside.total, b.set_aside.refused) == (before, 1)
-        assert [name for name, _ in b.hands.closed][-1] == "A"
+        assert [name for name, _ in b.performer.closed][-1] == "A"
         assert "publication far/1/2" in b.driver.bars("link", "A")
         assert b.driver.bars("link", "C") == b.driver.bars("client", "A") == ""
         assert len(b.set_aside.waiting) == 1
@@ -244,7 +244,7 @@ async def test_what_is_given_up_counts_as_handled_when_it_comes_again(driven):
     b.acknowledge("C", 2)
     assert b.broker.links["A"].received[Lane.DATA] == 3
     assert b.confirmed_to("A") == 3
-    assert b.hands.closed == []
+    assert b.performer.closed == []
     assert list(b.set_aside.directory.iterdir()) == []
     expected = restored(b.broker)
     again = await driven(fresh=False)
@@ -256,7 +256,7 @@ async def test_a_client_is_closed_and_told_what_was_given_up(driven):
     b = await driven()
     wrong = PublishRequest(2, msgspec.msgpack.encode(Body({"p": 1, "text": RAISES.decode()})))
     b.ask("c", publish(1, p=7), wrong, publish(3, p=7))
-    assert [name for name, _ in b.hands.closed] == ["c"]
+    assert [name for name, _ in b.performer.closed] == ["c"]
     assert not b.broker.sessions["c"].attached  # its session stays
     assert b.broker.sessions["c"].sequence == 1
     b.attach("c", ttl_us=SESSION_US)
@@ -267,8 +267,8 @@ async def test_a_client_is_closed_and_told_what_was_given_up(driven):
     b.attach("c", ttl_us=SESSION_US)
     b.ask("c", wrong, publish(3, p=7))
     b.acknowledge("C", 2)
-    assert ("c", Refused("2", GIVEN_UP)) in b.hands.told
-    assert ("c", PublicationsConfirmed(3)) in b.hands.told
+    assert ("c", Refused("2", GIVEN_UP)) in b.performer.told
+    assert ("c", PublicationsConfirmed(3)) in b.performer.told
     assert b.broker.sessions["c"].sequence == 3
 
 
@@ -294,7 +294,7 @@ async def test_what_nobody_sent_is_set_aside_and_nobody_closed(driven):
         for _ in range(2):
             b.handle(event, b.frame("A", publication(len(b.delivered()) + 1, p=7)))
     assert b.delivered() == [1, 2, 3, 4]
-    assert b.hands.closed == []
+    assert b.performer.closed == []
     assert (len(b.set_aside.waiting), b.set_aside.total, b.set_aside.refused) == (2, 2, 2)
 
 
@@ -320,12 +320,12 @@ async def test_the_end_of_a_connection_that_raises(driven):
     b.handle(NeighbourAdded("falls"), LinkUp("falls", Hello("falls", 1, 0, 0, 0, 0)))
     for _ in range(2):
         b.handle(LinkDown("falls"), b.frame("A", publication(len(b.delivered()) + 1, p=7)))
-    assert (b.delivered(), b.hands.closed) == ([1, 2], [])
+    assert (b.delivered(), b.performer.closed) == ([1, 2], [])
     assert (b.set_aside.total, b.set_aside.refused) == (1, 1)
     b.sent["falls"] = [0, 0]
     wrong = publication(1, publisher="z", text="raises")
     b.receive("falls", wrong)  # its sender is closed, and that raises
-    assert [name for name, _ in b.hands.closed] == ["falls"]
+    assert [name for name, _ in b.performer.closed] == ["falls"]
     b.receive("falls", wrong)
     assert b.driver.bars("link", "falls")
     assert len(b.driver.discard("all")) == 2
@@ -336,7 +336,7 @@ async def test_an_input_that_cannot_even_be_written(driven):
     b = await driven()
     b.handle(ClientAttached("huge", 2**64), b.frame("A", publication(1, p=7)))
     assert b.delivered() == [1]
-    assert [name for name, _ in b.hands.closed] == ["huge"]
+    assert [name for name, _ in b.performer.closed] == ["huge"]
     (entry,) = b.set_aside.waiting
     assert entry.payload == b""
     b.handle(ClientAttached("huge", 2**64))

@@ -92,8 +92,8 @@ def hinted(similarities: tuple, *hints: tuple) -> bytes:
     ("payload", "reason"),
     [
         (b"\xc1", "it cannot be read"),
-        (raw(["nonsense", 1]), "it cannot be read: Invalid value 'nonsense'"),
-        (raw({"a": 1}), "it cannot be read: Expected `array`, got `object`"),
+        (raw(["nonsense", 1]), "it cannot be decoded: Invalid value 'nonsense'"),
+        (raw({"a": 1}), "it cannot be decoded: Expected `array`, got `object`"),
         (raw(["ack", 1, 2]), "it cannot be read"),
         (raw(["ack", 1, 2, "three"]), "Expected `int`, got `str`"),
         (raw(["batch", 7, 1, []]), "Invalid enum value 7"),
