@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-from byway.client.options import ClientOptions
+from byway.client.client_options import ClientOptions
 from byway.core.broker_config import BrokerConfig
-from byway.model.options import Kind, Option, kind_of, options_of, unit_of, words
+from byway.model.options import Option, OptionKind, kind_of, options_of, unit_of, words
 from byway.runtime.settings import SETTINGS
 from byway.sim.scenario import schema as s
 
@@ -50,13 +50,13 @@ def value(option: Option) -> str:
     return words(kind) + (f", in {unit}" if unit else "") + order_words(kind)
 
 
-def is_table(kind: Kind) -> bool:
+def is_table(kind: OptionKind) -> bool:
     if isinstance(kind.type, inspect.UnionType):
         return all(is_table(choice) for choice in kind.choices)
     return isinstance(kind.type, inspect.StructType) and "parse" not in kind.facts
 
 
-def order_words(kind: Kind) -> str:
+def order_words(kind: OptionKind) -> str:
     words_ = {"rising": "; the first not larger", "falling": "; the second not larger"}
     return words_.get(kind.facts.get("order", ""), "")
 

@@ -26,7 +26,7 @@ from byway.model.messages import (
     Settled,
     SubscribeRequest,
 )
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.trace import read_trace
 from tests.integration.processes import (
     BrokerProcess,
@@ -158,7 +158,7 @@ def test_without_data(tmp_path: Path) -> None:
         assert broker.wait() == 0
         last = msgspec.json.decode(broker.lines[-1])
         assert (last["broker"], last["level"], last["message"]) == ("B1", "info", "stopped")
-        assert Event.PUBLISHED in read_trace(tmp_path)["event"].to_pylist()
+        assert TraceEvent.PUBLISHED in read_trace(tmp_path)["event"].to_pylist()
 
 
 def reloads(started: Brokers, broker: BrokerProcess, file: Path, text: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 import byway
 from byway import LocalOverlay, TopologyError
 from byway.local.overlay import tree_of
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.runtime.tracing import DRAIN_S
 from byway.sim.topology.shapes import balanced_tree
 from byway.trace import read_trace
@@ -123,7 +123,9 @@ async def test_rows_that_wait_for_the_disk_are_written_when_a_broker_ends(tmp_pa
             await publisher.publish_all({"p": number} for number in range(3))
         await asyncio.sleep(3 * DRAIN_S)  # they are taken from the buffer, and wait
         threading.Timer(3 * DRAIN_S, disk_is_free.set).start()
-    published = [row for row in read_trace(tmp_path).to_pylist() if row["event"] == Event.PUBLISHED]
+    published = [
+        row for row in read_trace(tmp_path).to_pylist() if row["event"] == TraceEvent.PUBLISHED
+    ]
     assert [row["sequence"] for row in published] == [1, 2, 3]
 
 
@@ -142,7 +144,7 @@ async def test_it_writes_traces(tmp_path: Path) -> None:
         await subscription.next(timeout=10)
     rows = read_trace(tmp_path).to_pylist()
     assert {row["run"] for row in rows} == {"traced"}
-    received = [row for row in rows if row["event"] == Event.RECEIVED]
+    received = [row for row in rows if row["event"] == TraceEvent.RECEIVED]
     assert sorted((row["broker"], row["sequence"]) for row in received) == [
         ("B2", 1), ("B2", 2), ("B3", 1), ("B3", 2),
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from byway.model.messages import (
     SubscribeRequest,
     UnsubscribeRequest,
 )
-from byway.story import Step, read_story
+from byway.story import StoryStep, read_story
 from tests.integration.processes import brokers, eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(200)]
@@ -25,7 +25,7 @@ ANYWHERE = "127.0.0.1:0"
 BODY = msgspec.msgpack.encode(Body({"price": 20}))
 
 
-def journal(steps: tuple[Step, ...]) -> list[tuple[str, str, str]]:
+def journal(steps: tuple[StoryStep, ...]) -> list[tuple[str, str, str]]:
     return [(s.broker, s.what, s.origin) for s in steps if s.evidence == "journal"]
 
 

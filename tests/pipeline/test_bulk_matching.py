@@ -24,7 +24,13 @@ from byway.pipeline.bulk_matching.match_task import (
     match_piece,
     sum_up,
 )
-from byway.pipeline.bulk_matching.parts import MEMORY_MIN, BuildPiece, Part, build_parts, part_rows
+from byway.pipeline.bulk_matching.parts import (
+    MEMORY_MIN,
+    BuildPiece,
+    IndexPart,
+    build_parts,
+    part_rows,
+)
 from byway.pipeline.bulk_matching.rows import batches_of, encoded, grouped, publications
 from byway.pipeline.table_files import SUFFIX, check_file, write_file
 from byway.pipeline.workload_schemas import (
@@ -263,7 +269,7 @@ def test_parts_are_no_larger_than_the_bound(tmp_path: Path) -> None:
     assert len(one.pairs) > 1_000
 
 
-def parts_of(place: Path, texts: list[str]) -> list[Part]:
+def parts_of(place: Path, texts: list[str]) -> list[IndexPart]:
     write_file(subscription_table(texts), place / "s.parquet")
     groups = grouped([place / "s.parquet"], 1)
     return build_parts(BuildPiece(groups, None, str(place / "part"), MEMORY_MIN)).parts

@@ -20,7 +20,7 @@ from byway.pipeline.claims.claim import (
 )
 from byway.pipeline.claims.claim_plots import plot
 from byway.pipeline.claims.judging import Estimate, Judgement, Key, in_words, judge, number_text
-from byway.pipeline.claims.reproduction import Row
+from byway.pipeline.claims.reproduction import ClaimRow
 from byway.pipeline.papers import Paper
 
 DELAY = Measure(name="delay", unit="s", value="mean_delay_ms / 1000")
@@ -245,8 +245,8 @@ def test_small_runs_are_not_the_large_ones() -> None:
 # --- showing --------------------------------------------------------------------------------------
 
 
-def row(contender: str, mean: float | None, at: str = "", printed: float | None = None) -> Row:
-    return Row(
+def row(contender: str, mean: float | None, at: str = "", printed: float | None = None) -> ClaimRow:
+    return ClaimRow(
         measure="delay", unit="s", at=at, contender=contender, printed=printed, printed_text="",
         runs=3, mean=mean, low=mean, high=None if mean is None else 1.1 * mean,
     )  # fmt: skip
@@ -263,7 +263,7 @@ def row(contender: str, mean: float | None, at: str = "", printed: float | None 
     ],
     ids=["bars", "nothing measured", "zeros", "wide", "lines"],
 )
-def test_the_same_rows_give_the_same_plot(rows: list[Row]) -> None:
+def test_the_same_rows_give_the_same_plot(rows: list[ClaimRow]) -> None:
     drawing = plot(rows, "a number")
     assert drawing.startswith("<svg")
     assert drawing == plot(rows, "a number")

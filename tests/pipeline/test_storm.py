@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.pipeline.storm.script import BROAD, POLICIES, Script
 from byway.pipeline.storm.storm_report import report_storm
 from byway.pipeline.storm.time_series import (
@@ -63,9 +63,9 @@ START = 100 * SECOND
 
 def test_control_messages_a_second(spark: SparkSession) -> None:
     sent = [(0.1, "sub", 1), (0.2, "unsub", 3), (0.3, "sub", 1), (0.1, "held", 9), (-0.1, "sub", 9)]
-    rows = [row(Event.PUBLISHED, t_us=START), row(Event.PUBLISHED, t_us=START + SECOND)]
+    rows = [row(TraceEvent.PUBLISHED, t_us=START), row(TraceEvent.PUBLISHED, t_us=START + SECOND)]
     rows += [
-        row(Event.CONTROL_SENT, t_us=START + int(at_s * SECOND), kind=kind, count=count)
+        row(TraceEvent.CONTROL_SENT, t_us=START + int(at_s * SECOND), kind=kind, count=count)
         for at_s, kind, count in sent
     ]
     trace = frame(spark, rows)
@@ -76,9 +76,9 @@ def test_control_messages_a_second(spark: SparkSession) -> None:
 
 
 def test_delays_by_when_a_publication_was_made(spark: SparkSession) -> None:
-    rows = [row(Event.PUBLISHED, t_us=START)]
+    rows = [row(TraceEvent.PUBLISHED, t_us=START)]
     rows += [
-        row(Event.DELIVERED, t_pub_us=START + made_us, t_us=START + made_us + delay_us)
+        row(TraceEvent.DELIVERED, t_pub_us=START + made_us, t_us=START + made_us + delay_us)
         for made_us, delay_us in ((0, 1_000), (10, 3_000), (SECOND, 5_000_000))
     ]
     trace = frame(spark, rows)
@@ -98,9 +98,9 @@ def test_tables_count_with_the_last_sample_of_each_broker(spark: SparkSession) -
         (0.8, "B", "subscriptions", 6),
         (2.1, "A", "subscriptions", 0),
     ]
-    rows = [row(Event.PUBLISHED, t_us=START)]
+    rows = [row(TraceEvent.PUBLISHED, t_us=START)]
     rows += [
-        row(Event.TABLE_SAMPLED, t_us=START + int(at_s * SECOND), broker=b, kind=k, count=c)
+        row(TraceEvent.TABLE_SAMPLED, t_us=START + int(at_s * SECOND), broker=b, kind=k, count=c)
         for at_s, b, k, c in samples
     ]
     trace = frame(spark, rows)

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import CONTROL, METRICS, SUMMARY, TRACE, Column, ColumnType, TableSchema
 from byway.pipeline.table_files import (
@@ -176,8 +176,8 @@ def test_a_trace_is_read_below_a_directory(spark: SparkSession, tmp_path: Path) 
     trace_file(tmp_path / "one")
     trace_file(tmp_path / "two")
     delivered = row(
-        Event.DELIVERED, run="r1", t_us=1_010, t_pub_us=1_000, publisher="ticker", client="ann",
-        size_bytes=64,
+        TraceEvent.DELIVERED, run="r1", t_us=1_010, t_pub_us=1_000, publisher="ticker",
+        client="ann", size_bytes=64,
     )  # fmt: skip
     expected = collected(frame(spark, [delivered, delivered]), "run")
     assert collected(read_table(spark, TRACE, tmp_path), "run") == expected

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.pipeline.traces import broker_load as load
 from byway.pipeline.traces import delivery_paths as deliveries
 from byway.pipeline.traces import sizes, trees
@@ -18,21 +18,31 @@ from tests.pipeline.trace_rows import collected, frame, row
 # p publishes at A; B passes it on and wants it for nobody, C delivers to two clients, D is reached
 # for nothing. A second publication stays at home.
 ROWS = [
-    row(Event.PUBLISHED, t_us=1_000, t_pub_us=1_000, matches=0, copies=1),
-    row(Event.FORWARDED, t_us=1_000, t_pub_us=1_000, link="B"),
-    row(Event.RECEIVED, broker="B", t_us=2_000, t_pub_us=1_000, hop=1, link="A", copies=2),
-    row(Event.FORWARDED, broker="B", t_us=2_000, t_pub_us=1_000, hop=1, link="C"),
-    row(Event.FORWARDED, broker="B", t_us=2_000, t_pub_us=1_000, hop=1, link="D", span=2),
-    row(Event.RECEIVED, broker="C", t_us=3_000, t_pub_us=1_000, hop=2, link="B", matches=2),
-    row(Event.DELIVERED, broker="C", t_us=3_000, t_pub_us=1_000, hop=2, client="c1"),
-    row(Event.DELIVERED, broker="C", t_us=5_000, t_pub_us=1_000, hop=2, client="c2"),
-    row(Event.RECEIVED, broker="D", t_us=3_000, t_pub_us=1_000, hop=2, link="B", span=2),
-    row(Event.DROPPED, broker="D", t_us=3_100, t_pub_us=1_000, hop=2, kind="duplicate", link="B"),
-    row(Event.PUBLISHED, t_us=4_000, t_pub_us=4_000, sequence=2, matches=1),
-    row(Event.DELIVERED, t_us=4_000, t_pub_us=4_000, sequence=2, client="home"),
-    row(Event.CONTROL_SENT, t_us=0, kind="sub", link="B", count=3, size_bytes=30),
-    row(Event.CONTROL_SENT, broker="B", t_us=500, kind="adv", link="A", count=1, size_bytes=20),
-    row(Event.TRACE_LOST, t_us=6_000, count=7),
+    row(TraceEvent.PUBLISHED, t_us=1_000, t_pub_us=1_000, matches=0, copies=1),
+    row(TraceEvent.FORWARDED, t_us=1_000, t_pub_us=1_000, link="B"),
+    row(TraceEvent.RECEIVED, broker="B", t_us=2_000, t_pub_us=1_000, hop=1, link="A", copies=2),
+    row(TraceEvent.FORWARDED, broker="B", t_us=2_000, t_pub_us=1_000, hop=1, link="C"),
+    row(TraceEvent.FORWARDED, broker="B", t_us=2_000, t_pub_us=1_000, hop=1, link="D", span=2),
+    row(TraceEvent.RECEIVED, broker="C", t_us=3_000, t_pub_us=1_000, hop=2, link="B", matches=2),
+    row(TraceEvent.DELIVERED, broker="C", t_us=3_000, t_pub_us=1_000, hop=2, client="c1"),
+    row(TraceEvent.DELIVERED, broker="C", t_us=5_000, t_pub_us=1_000, hop=2, client="c2"),
+    row(TraceEvent.RECEIVED, broker="D", t_us=3_000, t_pub_us=1_000, hop=2, link="B", span=2),
+    row(
+        TraceEvent.DROPPED,
+        broker="D",
+        t_us=3_100,
+        t_pub_us=1_000,
+        hop=2,
+        kind="duplicate",
+        link="B",
+    ),
+    row(TraceEvent.PUBLISHED, t_us=4_000, t_pub_us=4_000, sequence=2, matches=1),
+    row(TraceEvent.DELIVERED, t_us=4_000, t_pub_us=4_000, sequence=2, client="home"),
+    row(TraceEvent.CONTROL_SENT, t_us=0, kind="sub", link="B", count=3, size_bytes=30),
+    row(
+        TraceEvent.CONTROL_SENT, broker="B", t_us=500, kind="adv", link="A", count=1, size_bytes=20
+    ),
+    row(TraceEvent.TRACE_LOST, t_us=6_000, count=7),
 ]
 
 
@@ -92,13 +102,16 @@ def test_the_reference_computes_the_same(spark: SparkSession, trace: DataFrame) 
 
 
 def test_samples_are_no_rows_of_the_summary(spark: SparkSession) -> None:
-    samples = [row(Event.QUEUE_SAMPLED, kind="input"), row(Event.TABLE_SAMPLED, kind="forwarded")]
+    samples = [
+        row(TraceEvent.QUEUE_SAMPLED, kind="input"),
+        row(TraceEvent.TABLE_SAMPLED, kind="forwarded"),
+    ]
     both = frame(spark, ROWS + samples)
     assert only(summary(tallies(both), deliveries.delays(both)))["rows"] == len(ROWS)
 
 
 def test_a_run_in_which_nothing_was_published_has_nothing_to_measure(spark: SparkSession) -> None:
-    quiet = frame(spark, [row(Event.LINK_CHANGED, kind="opened")])
+    quiet = frame(spark, [row(TraceEvent.LINK_CHANGED, kind="opened")])
     found = only(summary(tallies(quiet), deliveries.delays(quiet)))
     nothing = ("yield", "mean_hops", "hops_max", "mean_delay_ms", "delay_ms_p95", "control_share")
     assert [found[name] for name in nothing] == [None] * len(nothing)
@@ -171,7 +184,7 @@ def test_broker_load_counts_both_ends_of_a_message(trace: DataFrame) -> None:
 
 
 def test_a_broker_that_wrote_nothing_has_a_load_all_the_same(spark: SparkSession) -> None:
-    sent = frame(spark, [row(Event.CONTROL_SENT, link="silent")])
+    sent = frame(spark, [row(TraceEvent.CONTROL_SENT, link="silent")])
     found = {f["broker"]: f for f in collected(load.broker_load(tallies(sent)), "broker")}
     assert found["silent"]["messages_in"] == 1
     assert found["silent"]["received"] == 0
@@ -203,7 +216,7 @@ def test_a_tree_whose_root_is_not_in_the_trace_has_no_home(spark: SparkSession) 
 
 
 def test_a_publication_that_was_refused_has_no_tree(spark: SparkSession) -> None:
-    refused = frame(spark, [row(Event.DROPPED, kind="nonconforming")])
+    refused = frame(spark, [row(TraceEvent.DROPPED, kind="nonconforming")])
     assert trees.trees(refused, tallies(refused)).collect() == []
 
 
@@ -220,10 +233,10 @@ def test_sizes_are_those_of_the_last_sample_in_an_interval(spark: SparkSession) 
     samples = frame(
         spark,
         [
-            row(Event.QUEUE_SAMPLED, kind="input", t_us=100_000, count=9, size_bytes=90),
-            row(Event.QUEUE_SAMPLED, kind="input", t_us=900_000, count=2, size_bytes=20),
-            row(Event.QUEUE_SAMPLED, kind="input", t_us=950_000, count=5, broker="B"),
-            row(Event.QUEUE_SAMPLED, kind="input", t_us=1_000_000, count=4, size_bytes=40),
+            row(TraceEvent.QUEUE_SAMPLED, kind="input", t_us=100_000, count=9, size_bytes=90),
+            row(TraceEvent.QUEUE_SAMPLED, kind="input", t_us=900_000, count=2, size_bytes=20),
+            row(TraceEvent.QUEUE_SAMPLED, kind="input", t_us=950_000, count=5, broker="B"),
+            row(TraceEvent.QUEUE_SAMPLED, kind="input", t_us=1_000_000, count=4, size_bytes=40),
         ],
     )
     assert collected(sizes.sizes_over_time(samples), "t_s") == [
@@ -238,11 +251,11 @@ def test_links_are_added_up_where_there_is_no_sample_of_the_whole(spark: SparkSe
     samples = frame(
         spark,
         [
-            row(Event.QUEUE_SAMPLED, kind="output", link="B", count=2),
-            row(Event.QUEUE_SAMPLED, kind="output", link="C", count=3),
-            row(Event.TABLE_SAMPLED, kind="preserved", count=4),
-            row(Event.TABLE_SAMPLED, kind="preserved", link="B", count=4),
-            row(Event.TABLE_SAMPLED, kind="preserved", link="C", count=1),
+            row(TraceEvent.QUEUE_SAMPLED, kind="output", link="B", count=2),
+            row(TraceEvent.QUEUE_SAMPLED, kind="output", link="C", count=3),
+            row(TraceEvent.TABLE_SAMPLED, kind="preserved", count=4),
+            row(TraceEvent.TABLE_SAMPLED, kind="preserved", link="B", count=4),
+            row(TraceEvent.TABLE_SAMPLED, kind="preserved", link="C", count=1),
         ],
     )
     found = collected(sizes.sizes_over_time(samples, every_s=0.5), "what")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from byway.model.trace_schema import FILLED, Event
+from byway.model.trace_schema import FILLED, TraceEvent
 from byway.pipeline.schemas import TRACE
 
 Row = dict[str, Any]
@@ -19,7 +19,7 @@ DEFAULTS: Row = {
 }  # fmt: skip
 
 
-def row(event: Event, **values: Any) -> Row:
+def row(event: TraceEvent, **values: Any) -> Row:
     """A row with what the event fills; optional columns only if they are given."""
     filled = {"run", "broker", "t_us", *FILLED[event].required}
     assert set(values) <= filled | set(FILLED[event].optional)
@@ -43,12 +43,12 @@ def collected(frame: DataFrame, *keys: str) -> list[Row]:
 
 def by_hand(rows: list[Row]) -> Row:
     """The figures of one run."""
-    events: dict[Event, list[Row]] = defaultdict(list)
+    events: dict[TraceEvent, list[Row]] = defaultdict(list)
     for found in rows:
-        events[Event(found["event"])].append(found)
-    published, received = events[Event.PUBLISHED], events[Event.RECEIVED]
-    delivered, forwarded = events[Event.DELIVERED], events[Event.FORWARDED]
-    control = events[Event.CONTROL_SENT]
+        events[TraceEvent(found["event"])].append(found)
+    published, received = events[TraceEvent.PUBLISHED], events[TraceEvent.RECEIVED]
+    delivered, forwarded = events[TraceEvent.DELIVERED], events[TraceEvent.FORWARDED]
+    control = events[TraceEvent.CONTROL_SENT]
     matched = [r for r in published + received if r["matches"]]
     pure = [r for r in received if not r["matches"]]
     delays = sorted(r["t_us"] - r["t_pub_us"] for r in delivered)
@@ -81,12 +81,12 @@ def trees_by_hand(rows: list[Row]) -> dict[tuple[Any, ...], Row]:
     """By publication: its home, the brokers it reached with their parents, and who got it."""
     trees: dict[tuple[Any, ...], Row] = {}
     for found in rows:
-        if found["event"] in (Event.PUBLISHED, Event.RECEIVED, Event.DELIVERED):
+        if found["event"] in (TraceEvent.PUBLISHED, TraceEvent.RECEIVED, TraceEvent.DELIVERED):
             key = found["publisher"], found["incarnation"], found["sequence"]
             tree = trees.setdefault(key, {"home": None, "parents": {}, "clients": []})
-            if found["event"] == Event.PUBLISHED:
+            if found["event"] == TraceEvent.PUBLISHED:
                 tree["home"] = found["broker"]
-            elif found["event"] == Event.RECEIVED:
+            elif found["event"] == TraceEvent.RECEIVED:
                 tree["parents"][found["broker"]] = found["link"]
             else:
                 tree["clients"].append(found["client"])

@@ -12,7 +12,7 @@ from byway.pipeline.claims.catalogue._pruning import (
 )
 from byway.pipeline.claims.claim import Size
 from byway.sim.meters import GroupMeasures
-from byway.sim.run import Result, run_scenario
+from byway.sim.run import RunResult, run_scenario
 from byway.sim.scenario import read_scenario
 
 pytestmark = [pytest.mark.sim, pytest.mark.xdist_group("pruning-scenarios")]
@@ -51,26 +51,26 @@ RETIRING = ("brokers.retire_batch=2", "brokers.retire_interval_s=1", "brokers.re
 
 
 @cache
-def run(name: str, policy: str, *settings: str) -> Result:
+def run(name: str, policy: str, *settings: str) -> RunResult:
     given = [*SMALL[name], f"brokers.covering={policy}", *settings]
     result = run_scenario(read_scenario(FILES / f"{name}.toml", given))
     assert result.ok, result.violations
     return result
 
 
-def group(result: Result, name: str) -> GroupMeasures:
+def group(result: RunResult, name: str) -> GroupMeasures:
     assert result.measures is not None
     return result.measures.groups[name]
 
 
-def mean_delay_ms(result: Result) -> float:
+def mean_delay_ms(result: RunResult) -> float:
     assert result.measures is not None
     delays = result.measures.probes or result.measures.delays
     assert delays.mean_ms is not None
     return delays.mean_ms
 
 
-def mean_table(result: Result, name: str = "core") -> float:
+def mean_table(result: RunResult, name: str = "core") -> float:
     found = group(result, name).table_entries_mean
     assert found is not None
     return found

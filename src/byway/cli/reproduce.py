@@ -130,9 +130,9 @@ def _show(found: Reproduction) -> None:
 
 def _rows(result: object) -> Table:
     from byway.pipeline.claims.judging import number_text
-    from byway.pipeline.claims.reproduction import Result
+    from byway.pipeline.claims.reproduction import ClaimResult
 
-    assert isinstance(result, Result)
+    assert isinstance(result, ClaimResult)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name in ("measure", "contender"):
         table.add_column(name)

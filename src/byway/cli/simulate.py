@@ -17,7 +17,7 @@ from rich.text import Text
 
 from byway.cli.app import new_app, refuse
 from byway.model import BywayError
-from byway.sim.run import Result, run_scenario
+from byway.sim.run import RunResult, run_scenario
 from byway.sim.run_summary import rows_of
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
 from byway.sim.scenario.read import blamed, parse_setting
@@ -70,7 +70,7 @@ def simulate(
     raise typer.Exit(0 if result.ok else 1)
 
 
-def _run(scenario: Scenario, seed: int | None, trace: Path | None) -> Result:
+def _run(scenario: Scenario, seed: int | None, trace: Path | None) -> RunResult:
     """Run the scenario, with a progress bar on a terminal."""
     console = Console(stderr=True)
     columns = (
@@ -88,7 +88,7 @@ def _run(scenario: Scenario, seed: int | None, trace: Path | None) -> Result:
 # --- showing it --------------------------------------------------------------------------------
 
 
-def show(result: Result, about: str) -> None:
+def show(result: RunResult, about: str) -> None:
     """Print the summary of a run, and what was wrong with it."""
     console = Console(highlight=False)
     console.print(Text(f"{result.scenario}, seed {result.seed}", "bold cyan"))
@@ -103,7 +103,7 @@ def show(result: Result, about: str) -> None:
         console.print(Text(f"  {sentence}"), soft_wrap=True)
 
 
-def _table(result: Result) -> Table:
+def _table(result: RunResult) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
@@ -118,7 +118,7 @@ def _table(result: Result) -> Table:
     return table
 
 
-def _found(result: Result) -> str:
+def _found(result: RunResult) -> str:
     counts = {
         **result.facts()["violations_by_kind"],
         "expectations": len(result.unmet_expectations),

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from byway.cli.app import new_app, refuse
 from byway.model import BywayError
-from byway.story import Source, Step, Story, read_story
+from byway.story import Source, Story, StoryStep, read_story
 
 SIMULATED_US_MAX = 1_000_000_000_000_000
 """Times up to this, the year 2001, are of a simulation, which begins at 0."""
@@ -81,7 +81,7 @@ def _title(found: Story) -> str:
     return ", ".join(dict.fromkeys(step.id for step in found.steps))
 
 
-def _table(steps: tuple[Step, ...]) -> Table:
+def _table(steps: tuple[StoryStep, ...]) -> Table:
     """One line a step; a broker is named in its first line, and a column that says the same
     everywhere is left out."""
     columns: dict[str, list[str]] = {
@@ -112,7 +112,7 @@ def _table(steps: tuple[Step, ...]) -> Table:
     return table
 
 
-def _way(step: Step) -> str:
+def _way(step: StoryStep) -> str:
     ways = (("from", step.origin), ("to", step.target))
     return ", ".join(f"{word} {name}" for word, name in ways if name)
 

@@ -19,9 +19,9 @@ from typing import Any, Final, Self
 from byway.client import client as clients
 from byway.client import subscription as subscriptions
 from byway.client.client import ClientStatus, Publication
+from byway.client.client_options import WhenFull
 from byway.client.events import Event
 from byway.client.loop_thread import LoopThread
-from byway.client.options import WhenFull
 from byway.client.publishing import Data
 from byway.client.publishing import Receipt as AsyncReceipt
 from byway.model import Filter

@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import msgspec
 
-from byway.client.options import ClientOptions, WhenFull, parse_urls
+from byway.client.client_options import ClientOptions, WhenFull, parse_urls
 from byway.client.publishing import Data, Receipt, encode_body
 from byway.client.session import Session
 from byway.client.subscription import Advertisement, Subscription

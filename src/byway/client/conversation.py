@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Final
 
+from byway.client.client_options import ClientOptions
 from byway.client.deliveries import Deliveries
-from byway.client.options import ClientOptions
 from byway.client.publishing import OutgoingPublications
 from byway.client.registrations import Registration, RegistrationRequest, Registrations, label_of
 from byway.client.subscription import Subscription

@@ -13,8 +13,8 @@ import random
 from time import time_ns
 from typing import Final
 
+from byway.client.client_options import BrokerUrl, ClientOptions
 from byway.client.conversation import Conversation
-from byway.client.options import BrokerUrl, ClientOptions
 from byway.model.bounds import INT64_MAX
 from byway.model.errors import ConnectError
 from byway.model.messages import (

@@ -13,8 +13,8 @@ from math import inf
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from byway.client.client_options import WhenFull, check_label, check_when_full
 from byway.client.events import Event
-from byway.client.options import WhenFull, check_label, check_when_full
 from byway.client.publishing import TimedWait
 from byway.client.registrations import Registration
 from byway.model import Filter, parse

@@ -8,8 +8,8 @@ The path of a publication. From a neighbour: `_on_frame` and `_take_data` here, 
 `Publications.on_publish`. From a client: `_on_client_requested` here, then
 `Publications.on_request`. Both come together in `Publications._route`, which asks the index of the
 subscription table (`matching`) for the links and local subscriptions that match; `_forward` puts a
-copy for each link into `Outgoing`, `_deliver` gives it to `Deliveries`. `_flush` here makes frames
-of the copies, numbered and kept by each `LinkEnd`. When a neighbour confirms a copy, `_on_frame`
+copy for each link into `Outgoing`, `_deliver` gives it to `SessionDeliveries`. `_flush` here makes
+frames of the copies, numbered and kept by each `LinkEnd`. When a neighbour confirms a copy, `_on_frame`
 calls `Publications.confirmed`; with the last copy `Context.finish` confirms the publication to
 where it came from, and `_flush` says so.
 
@@ -34,7 +34,6 @@ from byway.core.broker_status import BrokerQueries
 from byway.core.clients import RESTORE_TIMER, SESSION_TIMER, Clients
 from byway.core.context import Context
 from byway.core.covering.packing import packed
-from byway.core.deliveries import Deliveries
 from byway.core.discards import Discards
 from byway.core.in_flight import InFlight
 from byway.core.inputs import (
@@ -61,6 +60,7 @@ from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.reachability import Reachability
 from byway.core.recovery import TIMER as SYNC_TIMER
 from byway.core.recovery import Recovery
+from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.core.subscriptions import Subscriptions
 from byway.core.sync_state import Missing
@@ -132,7 +132,7 @@ class Broker(BrokerQueries):
         self._subscriptions = subscriptions = Subscriptions(context, sync, recovery)
         self._advertisements = advertisements = Advertisements(context, sync, subscriptions)
         self._takeover = Takeover(context, advertisements, subscriptions)
-        self.deliveries = deliveries = Deliveries(context)
+        self.deliveries = deliveries = SessionDeliveries(context)
         self.clients = clients = Clients(context, advertisements, subscriptions, deliveries)
         self.publications = publications = Publications(
             context, clients, deliveries, subscriptions.policy, recovery

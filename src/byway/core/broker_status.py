@@ -19,10 +19,10 @@ from byway.core.clients import Clients
 from byway.core.context import Context
 from byway.core.counters import Counters
 from byway.core.covering import Covering
-from byway.core.deliveries import Deliveries
 from byway.core.links import LinkEnd
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
+from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import Subscriptions
 from byway.core.sync_state import Missing, SyncPhase
 from byway.core.table_sync import TableSync
@@ -122,7 +122,7 @@ class BrokerQueries:
     recovery: Recovery
     sync: TableSync
     clients: Clients
-    deliveries: Deliveries
+    deliveries: SessionDeliveries
     reachability: Reachability
     behaviours: dict[str, Behaviour]
     _subscriptions: Subscriptions

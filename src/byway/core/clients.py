@@ -16,8 +16,8 @@ from byway.core.actions import CancelTimer, SetTimer, Timer
 from byway.core.advertisements import Advertisements
 from byway.core.client_session import ClientSession
 from byway.core.context import Context
-from byway.core.deliveries import Deliveries
 from byway.core.in_flight import unowned
+from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Entry, Origin
 from byway.model import Filter
@@ -51,7 +51,7 @@ class Clients:
         context: Context,
         advertisements: Advertisements,
         subscriptions: Subscriptions,
-        deliveries: Deliveries,
+        deliveries: SessionDeliveries,
     ) -> None:
         self._context = context
         self._advertisements = advertisements
@@ -195,7 +195,7 @@ class Clients:
         self.entries -= client.entries
         self.filter_bytes -= client.filter_bytes
         subscriptions = [context.subscriptions.get(id) for id in client.subscriptions.values()]
-        self._subscriptions.taken_back([entry for entry in subscriptions if entry is not None])
+        self._subscriptions.unsubscribe([entry for entry in subscriptions if entry is not None])
         pending = unowned()
         for id in client.adverts.values():
             entry = context.adverts.get(id)
@@ -275,7 +275,7 @@ class Clients:
         if old is not None:
             self._release(client, entry)
         if entry is not None:
-            self._subscriptions.taken_back([entry])
+            self._subscriptions.unsubscribe([entry])
 
     def on_unsubscribe(self, client: ClientSession, request: UnsubscribeRequest) -> None:
         """A client withdraws subscriptions."""
@@ -290,7 +290,7 @@ class Clients:
                 self._context.out.tell(client.name, Refused(name, reason))
             else:
                 entries.append(entry)
-        self._subscriptions.taken_back(entries)
+        self._subscriptions.unsubscribe(entries)
 
     # --- acknowledgements ----------------------------------------------------------------------
 

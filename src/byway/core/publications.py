@@ -18,11 +18,11 @@ from byway.core.client_session import ClientSession
 from byway.core.clients import Clients
 from byway.core.context import Context
 from byway.core.covering import Covering
-from byway.core.deliveries import Deliveries
 from byway.core.in_flight import InFlight
 from byway.core.links import Window
 from byway.core.outgoing import Outgoing
 from byway.core.recovery import Recovery
+from byway.core.session_deliveries import SessionDeliveries
 from byway.core.tables import Entry
 from byway.matching import Encoded
 from byway.model import conforms
@@ -45,7 +45,7 @@ class Publications:
         self,
         context: Context,
         clients: Clients,
-        deliveries: Deliveries,
+        deliveries: SessionDeliveries,
         policy: Covering,
         recovery: Recovery,
     ) -> None:

@@ -111,7 +111,7 @@ class Subscriptions:
                 self._context.subscriptions.alternates.withdraw(id, link)
         self.end(entries, withdrawals)
 
-    def taken_back(self, entries: Sequence[Entry]) -> None:
+    def unsubscribe(self, entries: Sequence[Entry]) -> None:
         """A local client unsubscribes."""
         self.end(entries, {entry.id: self.policy.withdrawal_of(entry) for entry in entries})
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from byway.client.client import Client, connect
-from byway.client.options import SCHEME
+from byway.client.client_options import SCHEME
 from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig

@@ -20,7 +20,7 @@ from msgspec import inspect
 from byway.model.errors import BywayError, ConfigError, shortened
 from byway.model.options import (
     Facts,
-    Kind,
+    OptionKind,
     all_options_of,
     joined,
     kind_of,
@@ -85,14 +85,14 @@ def check_bounds(options: msgspec.Struct) -> None:
 
 
 @lru_cache
-def _numbers(struct: type) -> tuple[tuple[str, Kind], ...]:
+def _numbers(struct: type) -> tuple[tuple[str, OptionKind], ...]:
     """The options of a struct that are numbers, by name."""
     kinds = [(option.key, option.kind.given) for option in options_of(struct)]
     numeric = inspect.IntType | inspect.FloatType
     return tuple((name, kind) for name, kind in kinds if isinstance(kind.type, numeric))
 
 
-def from_text(text: str, kind: Kind) -> Any:
+def from_text(text: str, kind: OptionKind) -> Any:
     """What a text means as a value of a kind; the text itself if it means none."""
     kind = kind.given
     match kind.type:
@@ -115,7 +115,7 @@ def from_text(text: str, kind: Kind) -> Any:
 # --- what is said ------------------------------------------------------------------------------
 
 
-def refused(kind: Kind, found: object) -> str:
+def refused(kind: OptionKind, found: object) -> str:
     """Why a value is refused."""
     return f"expected {words(kind)}, found {quoted(found)}"
 
@@ -159,7 +159,7 @@ class _Reader:
 
     def members(self, found: object, info: inspect.StructType, path: str) -> dict[str, Any] | None:
         if not isinstance(found, Mapping):
-            self._refuse(path, Kind(info, Facts()), found)
+            self._refuse(path, OptionKind(info, Facts()), found)
             return None
         fields = {field.encode_name: field for field in info.fields}
         made = {}
@@ -181,7 +181,7 @@ class _Reader:
         keys = [option.key for option in all_options_of(self._root)]
         return keys if not path or any(key.startswith(f"{path}.") for key in keys) else []
 
-    def value(self, found: object, kind: Kind, path: str, default: Any = None) -> Any:
+    def value(self, found: object, kind: OptionKind, path: str, default: Any = None) -> Any:
         if found == "" and kind.facts.get("cleared_by_empty"):
             return None
         kind = kind.given
@@ -233,7 +233,7 @@ class _Reader:
             return msgspec.structs.replace(default, **made)
         return info.cls(**made)
 
-    def _union(self, found: object, kind: Kind, path: str) -> Any:
+    def _union(self, found: object, kind: OptionKind, path: str) -> Any:
         choices = kind.choices
         if isinstance(choices[0].type, inspect.StructType) and choices[0].type.tag_field:
             return self._tagged(found, [choice.type for choice in choices], path)
@@ -244,7 +244,7 @@ class _Reader:
 
     def _tagged(self, found: object, choices: Sequence[Any], path: str) -> Any:
         if not isinstance(found, Mapping):
-            return self._refuse(path, Kind(choices[0], Facts()), found)
+            return self._refuse(path, OptionKind(choices[0], Facts()), found)
         tag_field = choices[0].tag_field
         at = joined(path, tag_field)
         tags = "one of " + ", ".join(str(choice.tag) for choice in choices)
@@ -276,7 +276,7 @@ class _Reader:
             return self._problem(path, f"{_number(first)} is less than {_number(second)}")
         return pair
 
-    def _parsed(self, found: object, kind: Kind, path: str) -> Any:
+    def _parsed(self, found: object, kind: OptionKind, path: str) -> Any:
         if not isinstance(found, str):
             return self._refuse(path, kind, found)
         try:
@@ -284,7 +284,7 @@ class _Reader:
         except ConfigError as error:
             return self._problem(path, error.reason)
 
-    def _refuse(self, path: str, kind: Kind, found: object) -> None:
+    def _refuse(self, path: str, kind: OptionKind, found: object) -> None:
         self._problem(path, refused(kind, found))
 
     def _problem(self, path: str, reason: str) -> None:

@@ -116,23 +116,23 @@ _RANKS: Final[dict[type, int]] = {
 """Which member of a union is tried later than others."""
 
 
-class Kind(NamedTuple):
+class OptionKind(NamedTuple):
     """A type as msgspec describes it, and what its annotations say."""
 
     type: inspect.Type
     facts: Facts
 
     @property
-    def given(self) -> Kind:
+    def given(self) -> OptionKind:
         """The kind of a value that is given: this one without `None`, if one other is left."""
         if isinstance(self.type, inspect.UnionType):
             choices = self.choices
             if len(choices) == 1:
-                return Kind(choices[0].type, Facts(**{**choices[0].facts, **self.facts}))
+                return OptionKind(choices[0].type, Facts(**{**choices[0].facts, **self.facts}))
         return self
 
     @property
-    def choices(self) -> list[Kind]:
+    def choices(self) -> list[OptionKind]:
         """What a union consists of, but for `None`: integers, then other numbers, then arrays."""
         assert isinstance(self.type, inspect.UnionType)
         kinds = [kind_of(t) for t in self.type.types if not isinstance(t, inspect.NoneType)]
@@ -144,7 +144,7 @@ class Option(NamedTuple):
 
     key: str
     """Its name, after those of the tables that it is in, with dots between them."""
-    kind: Kind
+    kind: OptionKind
     default: Any
     """`NODEFAULT` if it must be given."""
 
@@ -154,11 +154,11 @@ class Option(NamedTuple):
         return self.default is NODEFAULT
 
 
-def kind_of(type_: inspect.Type) -> Kind:
+def kind_of(type_: inspect.Type) -> OptionKind:
     """A type without its annotations, and these."""
     if isinstance(type_, inspect.Metadata):
-        return Kind(type_.type, Facts(**(type_.extra or {})))  # type: ignore[typeddict-item]
-    return Kind(type_, Facts())
+        return OptionKind(type_.type, Facts(**(type_.extra or {})))  # type: ignore[typeddict-item]
+    return OptionKind(type_, Facts())
 
 
 @lru_cache
@@ -205,7 +205,7 @@ def joined(path: str, key: str | int) -> str:
 # --- in words ----------------------------------------------------------------------------------
 
 
-def words(kind: Kind) -> str:
+def words(kind: OptionKind) -> str:
     """What a value may be."""
     type_, facts = kind
     if "form" in facts:
@@ -230,7 +230,7 @@ def words(kind: Kind) -> str:
     return "a table"
 
 
-def unit_of(kind: Kind) -> str:
+def unit_of(kind: OptionKind) -> str:
     """The unit of a value, or of the members of an array; empty if it has none."""
     type_, facts = kind.given
     if isinstance(type_, inspect.TupleType | inspect.VarTupleType):
@@ -250,7 +250,7 @@ def _range_words(facts: Facts) -> str:
     return f" {start} to {_plain(most)}"
 
 
-def _array_words(facts: Facts, member: Kind) -> str:
+def _array_words(facts: Facts, member: OptionKind) -> str:
     array = "a non-empty array" if facts.get("least") else "an array"
     most = facts.get("most", LARGEST)
     bound = f"at most {_plain(most)} " if most < LARGEST else ""

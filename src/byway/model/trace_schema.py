@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 SCHEMA_VERSION: Final = 1
 
 
-class Event(IntEnum):
+class TraceEvent(IntEnum):
     """The event of a row. The numbers are in files: a number is never given to another event."""
 
     PUBLISHED = 1
@@ -91,18 +91,18 @@ class Filled(NamedTuple):
 _IDENTITY = ("publisher", "incarnation", "sequence")
 _PUBLICATION = (*_IDENTITY, "t_pub_us", "hop", "distance", "size_bytes")
 
-FILLED: Final[dict[Event, Filled]] = {
-    Event.PUBLISHED: Filled((*_PUBLICATION, "matches", "copies")),
-    Event.RECEIVED: Filled((*_PUBLICATION, "link", "span", "matches", "copies")),
-    Event.FORWARDED: Filled((*_PUBLICATION, "link", "span")),
-    Event.DELIVERED: Filled((*_PUBLICATION, "client")),
-    Event.DROPPED: Filled((*_PUBLICATION, "kind"), ("link", "client")),
-    Event.QUEUE_SAMPLED: Filled(("kind", "count", "size_bytes"), ("link",)),
-    Event.TABLE_SAMPLED: Filled(("kind", "count"), ("link",)),
-    Event.CONTROL_SENT: Filled(("kind", "link", "count", "size_bytes")),
-    Event.LINK_CHANGED: Filled(("kind", "link", "span")),
-    Event.RECONFIGURED: Filled(("kind", "operation", "phase"), ("link", "publisher")),
-    Event.TRACE_LOST: Filled(("count",)),
+FILLED: Final[dict[TraceEvent, Filled]] = {
+    TraceEvent.PUBLISHED: Filled((*_PUBLICATION, "matches", "copies")),
+    TraceEvent.RECEIVED: Filled((*_PUBLICATION, "link", "span", "matches", "copies")),
+    TraceEvent.FORWARDED: Filled((*_PUBLICATION, "link", "span")),
+    TraceEvent.DELIVERED: Filled((*_PUBLICATION, "client")),
+    TraceEvent.DROPPED: Filled((*_PUBLICATION, "kind"), ("link", "client")),
+    TraceEvent.QUEUE_SAMPLED: Filled(("kind", "count", "size_bytes"), ("link",)),
+    TraceEvent.TABLE_SAMPLED: Filled(("kind", "count"), ("link",)),
+    TraceEvent.CONTROL_SENT: Filled(("kind", "link", "count", "size_bytes")),
+    TraceEvent.LINK_CHANGED: Filled(("kind", "link", "span")),
+    TraceEvent.RECONFIGURED: Filled(("kind", "operation", "phase"), ("link", "publisher")),
+    TraceEvent.TRACE_LOST: Filled(("count",)),
 }
 
 

@@ -31,7 +31,7 @@ from byway.core.inputs import FrameReceived, Input, LinkDown, TimerFired
 from byway.model.errors import BrokenError, StorageError
 from byway.model.messages import Frame, Reply, Request
 from byway.runtime.requests import RequestQueues
-from byway.storage.recovery import InputJournal, recognise, recover
+from byway.storage.input_recovery import InputJournal, recognise, recover
 from byway.storage.set_aside import SetAsideFiles, SetAsideInput
 
 log = logging.getLogger("byway.driver")

@@ -26,7 +26,7 @@ from byway.runtime.inspection import StatusReplies
 from byway.runtime.neighbour_links import NeighbourLinks
 from byway.runtime.settings import BrokerSettings
 from byway.runtime.waiting import Waiting
-from byway.storage.recovery import InputJournal
+from byway.storage.input_recovery import InputJournal
 from byway.transport.connection import Connection
 from byway.transport.intake import Intake
 from byway.wire import FRAME_BYTES_MAX

@@ -28,7 +28,7 @@ Progress = Callable[[int], None]
 """A function that is called now and then with the simulated time, in microseconds."""
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one run."""
 
     scenario: str
@@ -78,7 +78,7 @@ def run_scenario(
     trace_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     run: str | None = None,
-) -> Result:
+) -> RunResult:
     """Run a scenario with a seed (its own unless given) and check all that can be checked.
 
     The name of the run in the trace is `run`, or made of those of scenario and seed.
@@ -103,7 +103,7 @@ def run_scenario(
     unmet = list(unmet_expectations(scenario.expect, numbers_of(metrics, report), received))
     if not is_quiet:
         unmet.append(f"something is still under way {scenario.quiet_s:g} s after the end")
-    return Result(
+    return RunResult(
         scenario=scenario.name,
         seed=seed,
         brokers=len(world.topology),

@@ -21,12 +21,12 @@ from byway.core.inputs import LoadSampled, Started
 from byway.core.invariants import validate
 from byway.core.placeholders import sample_placeholders
 from byway.model.trace_schema import Queue, TableKind
-from byway.sim.engine.clock import Clock
 from byway.sim.engine.connections import Connections
 from byway.sim.engine.network import NetworkOptions, Transmitter
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import INSTANT, ServiceProfile
 from byway.sim.engine.sim_client import SimClient
+from byway.sim.engine.sim_clock import Clock
 from byway.sim.oracle.account import Account
 from byway.sim.oracle.checkers import leaks, table_faults, unanswered
 from byway.sim.oracle.violations import Report

@@ -60,7 +60,7 @@ class State(msgspec.Struct, array_like=True):
     broker: bytes
 
 
-class Owner(msgspec.Struct, array_like=True):
+class JournalOwner(msgspec.Struct, array_like=True):
     """The first record of a journal: its broker, its number, and what it continues."""
 
     id: str
@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 
 
 _decode_fields: Final = msgspec.msgpack.Decoder(list[Any])
-_decode_owner: Final = msgspec.msgpack.Decoder(Owner)
+_decode_owner: Final = msgspec.msgpack.Decoder(JournalOwner)
 
 
 # --- journals ----------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Journal:
         payload = next(iter(self.file), None)
         if payload is None:
             raise StorageError(path, "does not name its broker: its first record is missing")
-        self.owner: Owner = decode_as(path, _decode_owner, payload)
+        self.owner: JournalOwner = decode_as(path, _decode_owner, payload)
         if (self.owner.id, self.owner.number) != (id, number):
             raise StorageError(path, f"is journal {self.owner.number} of {self.owner.id!r}")
 

@@ -33,7 +33,7 @@ from byway.storage.state_files import (
     JOURNAL,
     STATE,
     WRITTEN,
-    Owner,
+    JournalOwner,
     State,
     journal_numbers,
     journal_path,
@@ -306,7 +306,7 @@ class Storage:
         """Begin a new journal, which appears atomically with its first record. It continues the
         journal before it, or (None) a state that is still to be installed."""
         assert self._broker is not None
-        owner = Owner(self._broker.name, self._number, previous_bytes)
+        owner = JournalOwner(self._broker.name, self._number, previous_bytes)
         head = title(JOURNAL) + record(_encode(owner))
         new = self.directory / f"{JOURNAL}.new"
         self._file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)

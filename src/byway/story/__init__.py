@@ -6,6 +6,6 @@ not disturbed. `subject` understands ids, `steps` is the vocabulary of the answe
 """
 
 from byway.story.reading import read_story
-from byway.story.steps import Source, Step, Story, StoryError
+from byway.story.steps import Source, Story, StoryError, StoryStep
 
-__all__ = ["Source", "Step", "Story", "StoryError", "read_story"]
+__all__ = ["Source", "Story", "StoryError", "StoryStep", "read_story"]

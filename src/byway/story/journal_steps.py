@@ -58,12 +58,12 @@ from byway.storage.set_aside import SetAsideFiles
 from byway.storage.state_files import (
     JOURNAL,
     STATE,
-    Owner,
+    JournalOwner,
     journal_numbers,
     journal_path,
     read_state,
 )
-from byway.story.steps import Source, Step
+from byway.story.steps import Source, StoryStep
 from byway.story.subject import PublicationId, Subject, entry_text
 
 ATTEMPTS: Final = 5
@@ -73,7 +73,7 @@ REGISTERING: Final = ("subscribe", "advertise")
 SESSION_TIMER: Final = "session"
 """Owner of the timer that ends the session of a client that stayed away."""
 
-_decode_owner: Final = msgspec.msgpack.Decoder(Owner)
+_decode_owner: Final = msgspec.msgpack.Decoder(JournalOwner)
 
 
 class _JournalReplacedError(Exception):
@@ -85,7 +85,7 @@ def is_data_directory(path: Path) -> bool:
     return path.is_dir() and ((path / STATE).is_file() or bool(journal_numbers(path)))
 
 
-def read_journal_steps(path: Path, subject: Subject) -> tuple[list[Step], Source]:
+def read_journal_steps(path: Path, subject: Subject) -> tuple[list[StoryStep], Source]:
     """What the data directory at `path` has of a subject. Raises `StorageError`."""
     for attempt in range(ATTEMPTS):
         try:
@@ -105,7 +105,7 @@ class _Reader:
         self.broker = ""
         self.inputs = 0
         self.notes: list[str] = []
-        self._steps: list[Step] = []
+        self._steps: list[StoryStep] = []
         self._incarnations: dict[str, int] = {}
         """By client, as far as it is known."""
         self._entry_origins: set[str] = set()
@@ -116,7 +116,7 @@ class _Reader:
         self._aside = ""
         """Why an input that is being read was set aside; empty for one in a journal."""
 
-    def read(self) -> tuple[list[Step], Source]:
+    def read(self) -> tuple[list[StoryStep], Source]:
         numbers = journal_numbers(self.directory)
         if (self.directory / STATE).is_file():
             self._read_state()
@@ -138,9 +138,9 @@ class _Reader:
         )
         return steps, source
 
-    def _step(self, what: str, id: str, at_us: int, origin: str, detail: str = "") -> Step:
+    def _step(self, what: str, id: str, at_us: int, origin: str, detail: str = "") -> StoryStep:
         """The step that stands for an input of a journal, or for one that was set aside."""
-        return Step(
+        return StoryStep(
             broker=self.broker,
             evidence="set-aside" if self._aside else "journal",
             what=what,
@@ -175,7 +175,7 @@ class _Reader:
                 if self.subject.is_entry(entry.id.client, entry.id.name):
                     link = entry.origin.link
                     origin = f"client {entry.origin.client}" if link is None else f"link {link}"
-                    step = Step(
+                    step = StoryStep(
                         broker=self.broker, evidence="snapshot", what=what,
                         id=entry_text(entry.id), origin=origin, detail=_held(entry),
                     )  # fmt: skip
@@ -194,7 +194,7 @@ class _Reader:
     def _add_kept(self, what: str, message: Publish, target: str) -> None:
         id = _publication(message)
         if self.subject.is_publication(id):
-            step = Step(
+            step = StoryStep(
                 broker=self.broker, evidence="snapshot", what=what, id=str(id), target=target
             )
             self._steps.append(step)

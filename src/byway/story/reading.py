@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from byway.story.journal_steps import is_data_directory, read_journal_steps
-from byway.story.steps import Source, Step, Story, StoryError
+from byway.story.steps import Source, Story, StoryError, StoryStep
 from byway.story.subject import parse_subject
 
 _NEITHER: Final = (
@@ -25,7 +25,7 @@ def read_story(id: str, paths: Iterable[str | os.PathLike[str]]) -> Story:
     `StorageError` for files that cannot be read.
     """
     subject = parse_subject(id)
-    steps: list[Step] = []
+    steps: list[StoryStep] = []
     sources: list[Source] = []
     for path in dict.fromkeys(Path(path) for path in paths):
         readers = []
@@ -52,17 +52,17 @@ def _has_traces(path: Path) -> bool:
     return path.is_file() and path.suffix == ".parquet"
 
 
-def _in_order(steps: list[Step]) -> list[Step]:
+def _in_order(steps: list[StoryStep]) -> list[StoryStep]:
     """The steps of each broker together, by time; brokers by hop, then by when they began.
 
     Runs are kept apart where traces name several; the steps of journals come first then.
     """
     several = len({step.run for step in steps if step.evidence == "trace"}) > 1
 
-    def group(step: Step) -> tuple[str, str]:
+    def group(step: StoryStep) -> tuple[str, str]:
         return step.run if several else "", step.broker
 
-    def at_us(step: Step) -> int:
+    def at_us(step: StoryStep) -> int:
         return -1 if step.at_us is None else step.at_us
 
     groups = [

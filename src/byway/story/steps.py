@@ -21,7 +21,7 @@ class StoryError(BywayError, ValueError):
         super().__init__(f"{subject}: {reason}")
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class StoryStep(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened, at one broker, to what the story is about."""
 
     broker: str
@@ -65,5 +65,5 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     in the order of time."""
 
     id: str
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
     sources: tuple[Source, ...]

@@ -18,17 +18,17 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from byway.model.errors import TraceError
-from byway.model.trace_schema import Event
-from byway.story.steps import Source, Step
+from byway.model.trace_schema import TraceEvent
+from byway.story.steps import Source, StoryStep
 from byway.story.subject import PublicationId, Subject
 from byway.trace.files import SUFFIX, check_trace_file
 
 _OF_PUBLICATIONS: Final = (
-    Event.PUBLISHED,
-    Event.RECEIVED,
-    Event.FORWARDED,
-    Event.DELIVERED,
-    Event.DROPPED,
+    TraceEvent.PUBLISHED,
+    TraceEvent.RECEIVED,
+    TraceEvent.FORWARDED,
+    TraceEvent.DELIVERED,
+    TraceEvent.DROPPED,
 )
 _COLUMNS: Final = (
     "run broker event t_us publisher incarnation sequence hop link client matches copies "
@@ -49,7 +49,7 @@ def trace_files(path: Path) -> list[Path]:
     )
 
 
-def read_trace_steps(path: Path, subject: Subject) -> tuple[list[Step], Source]:
+def read_trace_steps(path: Path, subject: Subject) -> tuple[list[StoryStep], Source]:
     """What the trace at `path` has of a publication. Raises `TraceError`."""
     files = trace_files(path)
     rows = 0
@@ -66,7 +66,7 @@ def read_trace_steps(path: Path, subject: Subject) -> tuple[list[Step], Source]:
     return [step for file in files for step in _steps(file, subject)], source
 
 
-def _steps(file: Path, subject: Subject) -> Iterator[Step]:
+def _steps(file: Path, subject: Subject) -> Iterator[StoryStep]:
     if not subject.publications:
         return
     try:
@@ -95,30 +95,32 @@ def _filter(publication: PublicationId) -> Any:
     return chosen if incarnation is None else chosen & (ds.field("incarnation") == incarnation)
 
 
-def _step(row: dict[str, Any]) -> Step:
-    event = Event(row["event"])
+def _step(row: dict[str, Any]) -> StoryStep:
+    event = TraceEvent(row["event"])
     link = "" if row["link"] is None else f"link {row['link']}"
     client = "" if row["client"] is None else f"client {row['client']}"
     publisher = row["publisher"]
     id = PublicationId(publisher, row["incarnation"], row["sequence"])
-    return Step(
+    return StoryStep(
         broker=row["broker"],
         evidence="trace",
         what=event.name.lower(),
         id=str(id),
         at_us=row["t_us"],
-        origin={Event.PUBLISHED: f"client {publisher}", Event.RECEIVED: link}.get(event, ""),
-        target="" if event in (Event.PUBLISHED, Event.RECEIVED) else client or link,
-        hop=row["hop"] - (event is Event.FORWARDED),  # that row has the hop of the copy
+        origin={TraceEvent.PUBLISHED: f"client {publisher}", TraceEvent.RECEIVED: link}.get(
+            event, ""
+        ),
+        target="" if event in (TraceEvent.PUBLISHED, TraceEvent.RECEIVED) else client or link,
+        hop=row["hop"] - (event is TraceEvent.FORWARDED),  # that row has the hop of the copy
         run=row["run"],
         detail=_detail(event, row),
     )
 
 
-def _detail(event: Event, row: dict[str, Any]) -> str:
-    if event is Event.DROPPED:
+def _detail(event: TraceEvent, row: dict[str, Any]) -> str:
+    if event is TraceEvent.DROPPED:
         return str(row["kind"])
-    if event in (Event.PUBLISHED, Event.RECEIVED):
+    if event in (TraceEvent.PUBLISHED, TraceEvent.RECEIVED):
         facts = f"matches {row['matches']:,}, copies {row['copies']:,}"
         return f"{facts}, {row['size_bytes']:,} bytes"
     return ""

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from byway.model.trace_schema import COLUMNS, FILLED, Event, TraceColumnType
+from byway.model.trace_schema import COLUMNS, FILLED, TraceColumnType, TraceEvent
 
 CAPACITY_ROWS: Final = 65_536
 
@@ -33,7 +33,7 @@ ROW_DTYPE: Final = np.dtype([(c.name, _CODES[c.type][1]) for c in _PACKED])
 ROW_BYTES: Final = ROW_DTYPE.itemsize
 
 
-def _packer(event: Event) -> struct.Struct:
+def _packer(event: TraceEvent) -> struct.Struct:
     """A struct that packs the columns that `event` fills, in schema order, and pads the others."""
     filled = {"event", "t_us", *FILLED[event].required, *FILLED[event].optional}
     codes = [
@@ -42,22 +42,22 @@ def _packer(event: Event) -> struct.Struct:
     return struct.Struct("<" + "".join(codes))
 
 
-_PUBLISHED: Final = int(Event.PUBLISHED)
-_RECEIVED: Final = int(Event.RECEIVED)
-_FORWARDED: Final = int(Event.FORWARDED)
-_DELIVERED: Final = int(Event.DELIVERED)
-_DROPPED: Final = int(Event.DROPPED)
-_pack_published = _packer(Event.PUBLISHED).pack
-_pack_received = _packer(Event.RECEIVED).pack
-_pack_forwarded = _packer(Event.FORWARDED).pack
-_pack_delivered = _packer(Event.DELIVERED).pack
-_pack_dropped = _packer(Event.DROPPED).pack
-_pack_queue = _packer(Event.QUEUE_SAMPLED).pack
-_pack_table = _packer(Event.TABLE_SAMPLED).pack
-_pack_control = _packer(Event.CONTROL_SENT).pack
-_pack_link = _packer(Event.LINK_CHANGED).pack
-_pack_reconfigured = _packer(Event.RECONFIGURED).pack
-_pack_lost = _packer(Event.TRACE_LOST).pack
+_PUBLISHED: Final = int(TraceEvent.PUBLISHED)
+_RECEIVED: Final = int(TraceEvent.RECEIVED)
+_FORWARDED: Final = int(TraceEvent.FORWARDED)
+_DELIVERED: Final = int(TraceEvent.DELIVERED)
+_DROPPED: Final = int(TraceEvent.DROPPED)
+_pack_published = _packer(TraceEvent.PUBLISHED).pack
+_pack_received = _packer(TraceEvent.RECEIVED).pack
+_pack_forwarded = _packer(TraceEvent.FORWARDED).pack
+_pack_delivered = _packer(TraceEvent.DELIVERED).pack
+_pack_dropped = _packer(TraceEvent.DROPPED).pack
+_pack_queue = _packer(TraceEvent.QUEUE_SAMPLED).pack
+_pack_table = _packer(TraceEvent.TABLE_SAMPLED).pack
+_pack_control = _packer(TraceEvent.CONTROL_SENT).pack
+_pack_link = _packer(TraceEvent.LINK_CHANGED).pack
+_pack_reconfigured = _packer(TraceEvent.RECONFIGURED).pack
+_pack_lost = _packer(TraceEvent.TRACE_LOST).pack
 
 
 class _Names(dict[str | None, int]):
@@ -133,7 +133,7 @@ class TraceBuffer:
     def drain(self) -> RowBatch:
         """All rows in the order they were appended; the buffer is empty afterwards."""
         if self._lost:
-            self._data += _pack_lost(Event.TRACE_LOST, self._lost_since_us, self._lost)
+            self._data += _pack_lost(TraceEvent.TRACE_LOST, self._lost_since_us, self._lost)
         names = {
             "publisher": self._publishers.list(),
             "link": self._links.list(),
@@ -314,7 +314,7 @@ class TraceBuffer:
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_queue(
-            Event.QUEUE_SAMPLED, t_us, self._links[link], size_bytes, self._kinds[queue], count
+            TraceEvent.QUEUE_SAMPLED, t_us, self._links[link], size_bytes, self._kinds[queue], count
         )
 
     def table_sampled(self, t_us: int, table: str, count: int, link: str | None = None) -> None:
@@ -322,7 +322,7 @@ class TraceBuffer:
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_table(
-            Event.TABLE_SAMPLED, t_us, self._links[link], self._kinds[table], count
+            TraceEvent.TABLE_SAMPLED, t_us, self._links[link], self._kinds[table], count
         )
 
     def control_sent(
@@ -332,7 +332,7 @@ class TraceBuffer:
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_control(
-            Event.CONTROL_SENT, t_us, self._links[link], size_bytes, self._kinds[kind], count
+            TraceEvent.CONTROL_SENT, t_us, self._links[link], size_bytes, self._kinds[kind], count
         )
 
     def link_changed(self, t_us: int, link: str, change: str, span: int = 1) -> None:
@@ -340,7 +340,7 @@ class TraceBuffer:
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_link(
-            Event.LINK_CHANGED, t_us, self._links[link], span, self._kinds[change]
+            TraceEvent.LINK_CHANGED, t_us, self._links[link], span, self._kinds[change]
         )
 
     def reconfigured(
@@ -356,7 +356,7 @@ class TraceBuffer:
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_reconfigured(
-            Event.RECONFIGURED,
+            TraceEvent.RECONFIGURED,
             t_us,
             self._publishers[publisher],
             self._links[link],

@@ -24,9 +24,9 @@ from byway.model.trace_schema import (
     COLUMNS,
     FILLED,
     SCHEMA_VERSION,
-    Event,
     TraceColumn,
     TraceColumnType,
+    TraceEvent,
 )
 from byway.trace.buffer import RowBatch
 from byway.trace.parquet_footer import read_footer, version_key
@@ -261,7 +261,7 @@ def _read_file(path: Path) -> Any:
 
 
 def _metadata(run: str) -> dict[bytes, bytes]:
-    events = ",".join(f"{int(event)}={event.name.lower()}" for event in Event)
+    events = ",".join(f"{int(event)}={event.name.lower()}" for event in TraceEvent)
     return {
         VERSION_KEY: str(SCHEMA_VERSION).encode(),
         RUN_KEY: run.encode(),
@@ -299,7 +299,7 @@ def _dictionary(indices: Any, is_null: Any, names: Any) -> Any:
 
 def _filled_by(column: TraceColumn) -> Any:
     """An array by event number: whether the event fills `column`."""
-    filled = np.zeros(max(Event) + 1, np.bool_)
+    filled = np.zeros(max(TraceEvent) + 1, np.bool_)
     for event, columns in FILLED.items():
         filled[event] = column.name in columns.required + columns.optional
     return filled

@@ -57,7 +57,7 @@ CLOSE_S: Final = 2.0
 """How long written frames may take to be sent when a connection is closed."""
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """Receives the frames and events of a connection."""
 
     def greeted(self, connection: Connection, peer: Preamble) -> None:
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, owner: Owner, own: Preamble, dialled: bool, intake: Intake | None = None
+        self, owner: ConnectionOwner, own: Preamble, dialled: bool, intake: Intake | None = None
     ) -> None:
         self.owner = owner
         self.own = own

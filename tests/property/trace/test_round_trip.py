@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byway.model.trace_schema import COLUMNS, Event
+from byway.model.trace_schema import COLUMNS, TraceEvent
 from byway.trace import TraceBuffer, TraceWriter, read_trace
 
 NAMES = st.sampled_from(["A", "B", "é", ""]) | st.text(
@@ -44,7 +44,7 @@ CALLS = st.sampled_from(sorted(METHODS)).flatmap(
 
 def expected_rows(method, arguments):
     row = dict.fromkeys(column.name for column in COLUMNS)
-    row |= {"run": "r", "broker": "A", "event": Event[method.upper()]}
+    row |= {"run": "r", "broker": "A", "event": TraceEvent[method.upper()]}
     if method == "published":
         row |= {"hop": 0, "distance": 0}
     row |= {"kind" if k in KINDS else k: v for k, v in arguments.items() if k not in MANY}

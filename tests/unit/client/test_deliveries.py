@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from byway.client.client_options import WhenFull
 from byway.client.deliveries import Deliveries
 from byway.client.events import Event
-from byway.client.options import WhenFull
 from byway.client.publishing import encode_body
 from byway.client.registrations import Registration, Registrations
 from byway.client.subscription import UNDER_WAY_BYTES, Subscription

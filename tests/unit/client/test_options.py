@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import byway
-from byway.client.options import BrokerUrl
+from byway.client.client_options import BrokerUrl
 from byway.client.session import new_incarnation
 from byway.model.errors import ConfigError
 

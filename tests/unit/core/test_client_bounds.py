@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from byway.core.actions import SendReply, Timer
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.core.deliveries import DELIVERY_BYTES
 from byway.core.inputs import ClientDetached, Started, TimerFired
+from byway.core.session_deliveries import DELIVERY_BYTES
 from byway.model import ANY, TRUE, parse
 from byway.model.messages import (
     SESSION,

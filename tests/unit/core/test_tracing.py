@@ -21,7 +21,7 @@ from byway.model.messages import (
     UnadvertiseRequest,
     Unsubscribe,
 )
-from byway.model.trace_schema import COLUMNS, FILLED, Event
+from byway.model.trace_schema import COLUMNS, FILLED, TraceEvent
 from byway.trace import TraceBuffer
 from tests.lone_broker import (
     NAMES,
@@ -44,7 +44,7 @@ def rows(trace: TraceBuffer) -> list[dict]:
     batch = trace.drain()
     found = []
     for packed in batch.rows:
-        event = Event(int(packed["event"]))
+        event = TraceEvent(int(packed["event"]))
         row = {"event": event, "t_us": int(packed["t_us"])}
         for name in (*FILLED[event].required, *FILLED[event].optional):
             number = int(packed[name])
@@ -73,7 +73,7 @@ def header(sequence=1, publisher="far", hop=1, distance=1, t_pub_us=7) -> dict:
     }  # fmt: skip
 
 
-def row(event: Event, t_us: int = 50, **columns) -> dict:
+def row(event: TraceEvent, t_us: int = 50, **columns) -> dict:
     return {"event": event, "t_us": t_us, **columns}
 
 
@@ -88,9 +88,9 @@ def test_a_publication_from_a_neighbour():
     lone, trace = traced()
     lone.receive("A", FAR)
     assert rows(trace) == [
-        row(Event.RECEIVED, **header(), link="A", span=1, matches=1, copies=1),
-        row(Event.FORWARDED, **header(hop=2, distance=1), link="C", span=1),
-        row(Event.DELIVERED, **header(), client="c"),
+        row(TraceEvent.RECEIVED, **header(), link="A", span=1, matches=1, copies=1),
+        row(TraceEvent.FORWARDED, **header(hop=2, distance=1), link="C", span=1),
+        row(TraceEvent.DELIVERED, **header(), client="c"),
     ]
 
 
@@ -102,10 +102,10 @@ def test_a_publication_of_a_client():
     own = header(publisher="c", hop=0, distance=0, t_pub_us=50)
     onward = header(publisher="c", hop=1, distance=1, t_pub_us=50)
     assert rows(trace) == [
-        row(Event.PUBLISHED, **own, matches=1, copies=2),
-        row(Event.FORWARDED, **onward, link="A", span=1),
-        row(Event.FORWARDED, **onward, link="C", span=1),
-        row(Event.DELIVERED, **own, client="c"),
+        row(TraceEvent.PUBLISHED, **own, matches=1, copies=2),
+        row(TraceEvent.FORWARDED, **onward, link="A", span=1),
+        row(TraceEvent.FORWARDED, **onward, link="C", span=1),
+        row(TraceEvent.DELIVERED, **own, client="c"),
     ]
 
 
@@ -114,7 +114,7 @@ def test_matches_are_local_clients_not_their_subscriptions():
     lone.ask("c", SubscribeRequest("second", TRUE))
     lone.receive("A", FAR)
     assert [(r["event"], r["matches"]) for r in rows(trace) if "matches" in r] == [
-        (Event.RECEIVED, 1)
+        (TraceEvent.RECEIVED, 1)
     ]
 
 
@@ -126,14 +126,16 @@ def test_duplicates_are_dropped():
     lone.receive("A", FAR)
     rows(trace)
     lone.receive("A", FAR)
-    assert rows(trace) == [row(Event.DROPPED, **header(), kind="duplicate", link="A", client=None)]
+    assert rows(trace) == [
+        row(TraceEvent.DROPPED, **header(), kind="duplicate", link="A", client=None)
+    ]
 
 
 def test_what_went_too_far_is_dropped():
     lone, trace = traced(hops_max=3)
     lone.receive("A", publication(1, hop=4, published_us=7, p=1))
     assert rows(trace) == [
-        row(Event.DROPPED, **header(hop=4), kind="hop_limit", link="A", client=None)
+        row(TraceEvent.DROPPED, **header(hop=4), kind="hop_limit", link="A", client=None)
     ]
 
 
@@ -143,7 +145,9 @@ def test_what_conforms_to_nothing_is_dropped():
     rows(trace)
     lone.ask("c", publish(1, p=1))
     own = header(publisher="c", hop=0, distance=0, t_pub_us=50)
-    assert rows(trace) == [row(Event.DROPPED, **own, kind="nonconforming", link=None, client=None)]
+    assert rows(trace) == [
+        row(TraceEvent.DROPPED, **own, kind="nonconforming", link=None, client=None)
+    ]
 
 
 def test_what_finds_no_room_in_a_session_is_dropped():
@@ -151,8 +155,10 @@ def test_what_finds_no_room_in_a_session_is_dropped():
     lone.handle(ClientDetached("c"))
     second = publication(2, published_us=7, p=1)
     lone.receive("A", FAR, second)
-    dropped = [r for r in rows(trace) if r["event"] is Event.DROPPED]
-    assert dropped == [row(Event.DROPPED, **header(), kind="queue_full", link=None, client="c")]
+    dropped = [r for r in rows(trace) if r["event"] is TraceEvent.DROPPED]
+    assert dropped == [
+        row(TraceEvent.DROPPED, **header(), kind="queue_full", link=None, client="c")
+    ]
 
 
 def test_what_was_kept_for_a_client_that_does_not_come_back_is_dropped():
@@ -161,8 +167,10 @@ def test_what_was_kept_for_a_client_that_does_not_come_back_is_dropped():
     lone.receive("A", FAR)
     rows(trace)
     lone.handle(TimerFired(Timer("session", "c")))
-    dropped = [r for r in rows(trace) if r["event"] is Event.DROPPED]
-    assert dropped == [row(Event.DROPPED, **header(), kind="client_gone", link=None, client="c")]
+    dropped = [r for r in rows(trace) if r["event"] is TraceEvent.DROPPED]
+    assert dropped == [
+        row(TraceEvent.DROPPED, **header(), kind="client_gone", link=None, client="c")
+    ]
 
 
 def test_what_a_client_has_in_hand_is_not_dropped_when_it_says_goodbye():
@@ -170,7 +178,7 @@ def test_what_a_client_has_in_hand_is_not_dropped_when_it_says_goodbye():
     lone.receive("A", FAR)
     rows(trace)
     lone.handle(ClientDetached("c", for_good=True))
-    assert [r for r in rows(trace) if r["event"] is Event.DROPPED] == []
+    assert [r for r in rows(trace) if r["event"] is TraceEvent.DROPPED] == []
 
 
 def test_copies_for_a_neighbour_that_is_removed_are_dropped():
@@ -179,10 +187,10 @@ def test_copies_for_a_neighbour_that_is_removed_are_dropped():
     rows(trace)
     lone.handle(NeighbourRemoved("C"))
     onward = header(hop=2)
-    found = [r for r in rows(trace) if r["event"] is not Event.CONTROL_SENT]
+    found = [r for r in rows(trace) if r["event"] is not TraceEvent.CONTROL_SENT]
     assert found == [
-        row(Event.DROPPED, **onward, kind="link_lost", link="C", client=None),
-        row(Event.LINK_CHANGED, kind="closed", link="C", span=1),
+        row(TraceEvent.DROPPED, **onward, kind="link_lost", link="C", client=None),
+        row(TraceEvent.LINK_CHANGED, kind="closed", link="C", span=1),
     ]
 
 
@@ -197,7 +205,7 @@ def test_links():
     lone.handle(LinkDown("A"))
     lone.meet("A", incarnation=2)
     lone.receive("A", NOTHING, NOTHING)
-    changes = [(r["link"], r["kind"]) for r in rows(trace) if r["event"] is Event.LINK_CHANGED]
+    changes = [(r["link"], r["kind"]) for r in rows(trace) if r["event"] is TraceEvent.LINK_CHANGED]
     assert changes == [
         ("A", "lost"), ("A", "resumed"), ("A", "lost"), ("A", "opened"), ("A", "closed"),
     ]  # fmt: skip
@@ -217,7 +225,7 @@ def test_control_messages_with_their_sizes_and_entries():
         ("A", "adv-ok", 1, AdvertisementSettled(entry("x"))),
     ]
     assert rows(trace) == [
-        row(Event.CONTROL_SENT, link=link, kind=kind, count=count, size_bytes=size(message))
+        row(TraceEvent.CONTROL_SENT, link=link, kind=kind, count=count, size_bytes=size(message))
         for link, kind, count, message in sent
     ]
 
@@ -227,7 +235,7 @@ def test_the_end_of_an_advertisement_is_a_control_message_on_the_data_lane():
     lone.receive("A", advertise("x"))
     rows(trace)
     lone.receive("A", unadvertise("x"))
-    ended = row(Event.CONTROL_SENT, kind="unadv", link="C", count=1)
+    ended = row(TraceEvent.CONTROL_SENT, kind="unadv", link="C", count=1)
     found = [r for r in rows(trace) if r["kind"] == "unadv"]
     assert found == [{**ended, "size_bytes": size(unadvertise("x"))}]
 
@@ -244,7 +252,7 @@ def test_without_a_trace_the_same_is_done():
     assert (trace.rows, silent.broker.context.trace.rows) == (3, 0)
 
 
-@pytest.mark.parametrize("event", [e for e in Event if e <= Event.DROPPED])
+@pytest.mark.parametrize("event", [e for e in TraceEvent if e <= TraceEvent.DROPPED])
 def test_rows_fill_what_the_schema_says(event):
     """Every column that an event fills is there, and it is one that exists."""
     names = {column.name for column in COLUMNS}
@@ -267,7 +275,7 @@ def test_copies_for_a_neighbour_that_does_not_want_them_are_dropped():
     lone.receive("N", NOTHING, NAMES, subscribe("s", "p = 2"), AdvertisementsSynced())
     trace.drain()
     lone.receive("N", SubscriptionsSynced())
-    dropped = [row for row in rows(trace) if row["event"] is Event.DROPPED]
+    dropped = [row for row in rows(trace) if row["event"] is TraceEvent.DROPPED]
     assert [(row["kind"], row["link"], row["sequence"]) for row in dropped] == [
         ("unwanted", "N", 1)
     ]
@@ -280,7 +288,7 @@ def test_copies_for_a_missing_neighbour_that_is_forgotten_are_dropped():
     lone.receive("A", publication(1, p=1), publication(2, p=2))
     trace.drain()
     lone.handle(NeighbourRemoved("N"))
-    dropped = [row for row in rows(trace) if row["event"] is Event.DROPPED]
+    dropped = [row for row in rows(trace) if row["event"] is TraceEvent.DROPPED]
     assert [(row["kind"], row["link"], row["sequence"]) for row in dropped] == [
         ("link_lost", "N", 1),
         ("link_lost", "N", 2),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from byway.sim.engine.clock import Clock
+from byway.sim.engine.sim_clock import Clock
 
 
 def test_ties_go_by_order_of_scheduling():

@@ -12,7 +12,6 @@ from byway.model.messages import (
     Subscribe,
     SubscriptionsSettled,
 )
-from byway.sim.engine.clock import Clock
 from byway.sim.engine.network import (
     Channel,
     ChannelOptions,
@@ -21,6 +20,7 @@ from byway.sim.engine.network import (
     UplinkOptions,
     frame_bytes,
 )
+from byway.sim.engine.sim_clock import Clock
 
 ID = EntryId("c", "s", 1)
 CONTROL = Batch(Lane.CONTROL, 1, (SubscriptionsSettled((ID,)),))

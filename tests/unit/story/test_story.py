@@ -55,7 +55,7 @@ from byway.sim.scenario import read_scenario
 from byway.storage.set_aside import set_aside
 from byway.storage.state_files import JOURNAL, STATE
 from byway.storage.storage import Storage
-from byway.story import Step, StoryError, read_story
+from byway.story import StoryError, StoryStep, read_story
 from byway.story.subject import PublicationId, parse_subject
 from byway.trace import TraceBuffer, TraceWriter
 
@@ -100,7 +100,7 @@ def control(link: str, *messages: Message) -> FrameReceived:
     return FrameReceived(link, Batch(CONTROL, 1, messages))
 
 
-def told(steps: tuple[Step, ...]) -> list[tuple[int | None, str, str]]:
+def told(steps: tuple[StoryStep, ...]) -> list[tuple[int | None, str, str]]:
     return [(step.at_us, step.what, step.origin) for step in steps]
 
 

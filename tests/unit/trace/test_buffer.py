@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from byway.model.trace_schema import DropReason, Event
+from byway.model.trace_schema import DropReason, TraceEvent
 from byway.trace import NullTrace, TraceBuffer
 from byway.trace.files import record_batch
 
@@ -31,9 +31,9 @@ def test_a_row_a_link_and_a_row_a_client():
     }
     common = {"t_us": 9, "size_bytes": 100, **publication}
     assert rows(buffer) == [
-        {"event": Event.FORWARDED, "link": "C", "span": 4, **common},
-        {"event": Event.FORWARDED, "link": "B", "span": 4, **common},
-        {"event": Event.DELIVERED, "client": "x", **common},
+        {"event": TraceEvent.FORWARDED, "link": "C", "span": 4, **common},
+        {"event": TraceEvent.FORWARDED, "link": "B", "span": 4, **common},
+        {"event": TraceEvent.DELIVERED, "client": "x", **common},
     ]
 
 
@@ -41,7 +41,7 @@ def test_zero_is_a_value_and_not_a_null():
     buffer = TraceBuffer("A")
     buffer.table_sampled(0, "subscriptions", 0)
     assert rows(buffer) == [
-        {"event": Event.TABLE_SAMPLED, "t_us": 0, "kind": "subscriptions", "count": 0}
+        {"event": TraceEvent.TABLE_SAMPLED, "t_us": 0, "kind": "subscriptions", "count": 0}
     ]
 
 
@@ -85,10 +85,10 @@ def test_rows_beyond_the_bound_are_counted_and_told():
     buffer.table_sampled(14, "subscriptions", 5)
     assert (buffer.rows, buffer.lost) == (4, 6)
     assert repr(buffer) == "TraceBuffer(4 rows of broker 'A', 6 lost)"
-    assert rows(buffer)[-1] == {"event": Event.TRACE_LOST, "t_us": 12, "count": 6}
+    assert rows(buffer)[-1] == {"event": TraceEvent.TRACE_LOST, "t_us": 12, "count": 6}
     buffer.published(15, "p", 1, 3, 15, 0, 0, 50)
     assert (buffer.rows, buffer.lost) == (1, 0)
-    assert [row["event"] for row in rows(buffer)] == [Event.PUBLISHED]
+    assert [row["event"] for row in rows(buffer)] == [TraceEvent.PUBLISHED]
 
 
 def test_a_number_that_does_not_fit_is_our_mistake():

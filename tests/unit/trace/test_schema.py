@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from byway.model import trace_schema as trace
-from byway.model.trace_schema import COLUMNS, FILLED, SCHEMA_VERSION, Event, TraceColumnType
+from byway.model.trace_schema import COLUMNS, FILLED, SCHEMA_VERSION, TraceColumnType, TraceEvent
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/trace.md").read_text()
 
@@ -25,14 +25,14 @@ TYPES = (
 
 def test_version_1_is_what_it_was():
     assert SCHEMA_VERSION == 1
-    assert ", ".join(f"{event.value} {event.name}" for event in Event) == EVENTS
+    assert ", ".join(f"{event.value} {event.name}" for event in TraceEvent) == EVENTS
     assert ", ".join(f"{column.name} {column.type}" for column in COLUMNS) == TYPES
 
 
 def test_every_event_fills_nullable_columns_only():
     nullable = {column.name for column in COLUMNS if column.nullable}
     strings = {column.name for column in COLUMNS if column.type is TraceColumnType.STRING}
-    assert set(FILLED) == set(Event)
+    assert set(FILLED) == set(TraceEvent)
     for required, optional in FILLED.values():
         assert set(required) <= nullable
         assert set(optional) <= nullable & strings
@@ -54,7 +54,7 @@ def test_the_page_has_every_event_with_what_it_fills():
     documented = re.findall(r"^\| (\d+) \| `(\w+)` \| .+ \| (.+) \|$", PAGE, re.M)
     order = [column.name for column in COLUMNS]
     expected = []
-    for event in Event:
+    for event in TraceEvent:
         required, optional = FILLED[event]
         names = sorted(required + optional, key=order.index)
         cells = [f"[`{name}`]" if name in optional else f"`{name}`" for name in names]

@@ -70,7 +70,7 @@ class Score(msgspec.Struct, array_like=True):
         self.unwanted += unwanted
 
 
-class Part(msgspec.Struct, frozen=True, eq=False):
+class MergedPart(msgspec.Struct, frozen=True, eq=False):
     """A filter that may be merged: an entry's, or one that is not sent yet."""
 
     filter: Filter
@@ -260,9 +260,9 @@ class Merging(MergedLeftovers):
         else:
             self._partners.add(entry.id, entry.filter, link)
 
-    def _part(self, entry: Entry) -> Part:
+    def _part(self, entry: Entry) -> MergedPart:
         weight, unwanted = self._parts.get(entry.id, 1), self._unwanted.get(entry.id, 0.0)
-        return Part(entry.filter, weight, unwanted, (entry,))
+        return MergedPart(entry.filter, weight, unwanted, (entry,))
 
     def _weight_of(self, id: EntryId, link: str) -> int | None:
         entry = self._policy.ops.entry(id)
@@ -273,11 +273,11 @@ class Merging(MergedLeftovers):
         return None if entry is None else entry.filter
 
     def _best(
-        self, part: Part, others: Iterable[Part], link: str, most: int, budget: Budget
-    ) -> tuple[Part, Part] | None:
+        self, part: MergedPart, others: Iterable[MergedPart], link: str, most: int, budget: Budget
+    ) -> tuple[MergedPart, MergedPart] | None:
         """Which of the others to merge a part with, and the part they become: one with which it
         matches no more than before, else the one that adds the smallest unwanted share."""
-        best: tuple[float, Part, Part] | None = None
+        best: tuple[float, MergedPart, MergedPart] | None = None
         budget.examined -= len(part.filter.conjunctions)
         for other in islice(others, TRIES_MAX):
             budget.examined -= len(part.filter.conjunctions)
@@ -288,7 +288,9 @@ class Merging(MergedLeftovers):
                     break
         return None if best is None else best[1:]
 
-    def _joined(self, a: Part, b: Part, link: str, most: int) -> tuple[float, Part] | None:
+    def _joined(
+        self, a: MergedPart, b: MergedPart, link: str, most: int
+    ) -> tuple[float, MergedPart] | None:
         """The part that two become, and the unwanted share that it adds; None: they may not be
         merged, or one of them covers the other."""
         if a.weight + b.weight > most:
@@ -312,11 +314,11 @@ class Merging(MergedLeftovers):
         unwanted = found.volume + (1.0 - found.volume) * before
         if unwanted > self._unwanted_max or (unwanted and found.filter in self._refused):
             return None
-        return found.volume, Part(
+        return found.volume, MergedPart(
             found.filter, a.weight + b.weight, unwanted, a.entries + b.entries
         )
 
-    def _replace(self, part: Part, link: str) -> Entry:
+    def _replace(self, part: MergedPart, link: str) -> Entry:
         """Forward a new placeholder, and withdraw what it covers."""
         self._made += 1
         broker, incarnation = self._policy.ops.broker
@@ -327,7 +329,7 @@ class Merging(MergedLeftovers):
         self._policy.replace_covered(merged, [link])
         return merged
 
-    def _note(self, id: EntryId, part: Part) -> None:
+    def _note(self, id: EntryId, part: MergedPart) -> None:
         """Remember what a placeholder was merged from; what it matches is counted anew."""
         self._forget(id)
         self._parts[id] = part.weight
@@ -368,18 +370,18 @@ class Merging(MergedLeftovers):
             else:
                 policy.on_withdrawn([entry], link, {})
 
-    def _merged_all(self, entries: Sequence[Entry], link: str, budget: Budget) -> Part | None:
+    def _merged_all(self, entries: Sequence[Entry], link: str, budget: Budget) -> MergedPart | None:
         """One part in place of all entries, if that may be. Whatever merges is merged; in the end
         one must cover the rest."""
         if not 1 < len(entries) <= REMERGED_MAX:
             return None
-        merged: dict[int, Part] = {}
+        merged: dict[int, MergedPart] = {}
         partners: Partners[int] = Partners(
             lambda number, _: merged[number].weight if number in merged else None,
             REMERGED_MAX,
             exact=not self._unwanted_max,
         )
-        waiting = [Part(e.filter, entries=(e,)) for e in reversed(entries)]
+        waiting = [MergedPart(e.filter, entries=(e,)) for e in reversed(entries)]
         for number in count():
             if not waiting:
                 break
@@ -448,18 +450,18 @@ def _retire(entry: Entry) -> None:
     entry.placeholder = Placeholder(PlaceholderState.MERGED_RETIRING)
 
 
-def _is_one(*parts: Part) -> bool:
+def _is_one(*parts: MergedPart) -> bool:
     """Whether all parts are filters without OR."""
     return all(len(part.filter.conjunctions) == 1 for part in parts)
 
 
-def _may_replace(filter: Filter, *parts: Part) -> bool:
+def _may_replace(filter: Filter, *parts: MergedPart) -> bool:
     """Whether a filter may be sent in place of parts: it covers each, as far as can be told, and
     fits in a frame with many others."""
     return len(_encode(filter)) <= BYTES_MAX and all(covers(filter, p.filter) for p in parts)
 
 
-def _covering_all(parts: Sequence[Part]) -> Part | None:
+def _covering_all(parts: Sequence[MergedPart]) -> MergedPart | None:
     """The part that covers all others, if there is one."""
     for part in parts:
         if all(covers(part.filter, other.filter) for other in parts):

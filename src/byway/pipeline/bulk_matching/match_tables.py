@@ -25,8 +25,14 @@ from byway.pipeline.bulk_matching.match_task import (
     match_piece,
     sum_up,
 )
-from byway.pipeline.bulk_matching.parts import BuildPiece, BuildResult, Part, build_parts, part_rows
-from byway.pipeline.bulk_matching.rows import Groups, grouped
+from byway.pipeline.bulk_matching.parts import (
+    BuildPiece,
+    BuildResult,
+    IndexPart,
+    build_parts,
+    part_rows,
+)
+from byway.pipeline.bulk_matching.rows import RowGroups, grouped
 from byway.pipeline.jobs import run_job
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import TableSchema
@@ -110,11 +116,11 @@ def match_tables(
 def _build(
     spark: SparkSession,
     subscriptions: Sequence[Path],
-    publications: list[Groups],
+    publications: list[RowGroups],
     work: Path,
     memory_bytes: int,
     progress: Progress | None,
-) -> list[Part]:
+) -> list[IndexPart]:
     groups = grouped(subscriptions, 1)
     limit = part_rows(sum(group.rows for group in groups))
     sample = publications[0] if publications else None
@@ -130,9 +136,9 @@ def _build(
     return [part for result in built for part in result.parts]
 
 
-def _shares(groups: list[Groups], rows_max: int) -> list[list[Groups]]:
+def _shares(groups: list[RowGroups], rows_max: int) -> list[list[RowGroups]]:
     """Consecutive groups with at most `rows_max` rows together, unless a single group has more."""
-    shares: list[list[Groups]] = []
+    shares: list[list[RowGroups]] = []
     rows = 0
     for group in groups:
         if not shares or rows + group.rows > rows_max:
@@ -146,8 +152,8 @@ def _shares(groups: list[Groups], rows_max: int) -> list[list[Groups]]:
 def _match(
     spark: SparkSession,
     places: MatchPlaces,
-    parts: list[Part],
-    groups: list[Groups],
+    parts: list[IndexPart],
+    groups: list[RowGroups],
     progress: Progress | None,
 ) -> list[MatchResult]:
     pieces = [
@@ -162,8 +168,8 @@ def _match(
 def _sum_up(
     spark: SparkSession,
     places: MatchPlaces,
-    parts: list[Part],
-    groups: list[Groups],
+    parts: list[IndexPart],
+    groups: list[RowGroups],
     targets: dict[TableSchema, Path],
     progress: Progress | None,
 ) -> list[SumResult]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from byway.pipeline.bulk_matching.parts import Part
-from byway.pipeline.bulk_matching.rows import Groups, batches_of, encoded
+from byway.pipeline.bulk_matching.parts import IndexPart
+from byway.pipeline.bulk_matching.rows import RowGroups, batches_of, encoded
 from byway.pipeline.table_files import SUFFIX, ParquetFile, write_file
 from byway.pipeline.workload_schemas import PAIRS, PUBLICATION_MATCHES, SUBSCRIPTION_MATCHES
 
@@ -46,9 +46,9 @@ class MatchPiece(msgspec.Struct, frozen=True):
     """A task: the publications of some row groups, and one part."""
 
     part_number: int
-    part: Part
+    part: IndexPart
     number: int
-    groups: Groups
+    groups: RowGroups
 
 
 class MatchResult(msgspec.Struct, frozen=True):
@@ -64,8 +64,8 @@ class SumPiece(msgspec.Struct, frozen=True):
     number: int
     count: int
     """Number of files to add up."""
-    groups: Groups | None = None
-    part: Part | None = None
+    groups: RowGroups | None = None
+    part: IndexPart | None = None
 
 
 class SumResult(msgspec.Struct, frozen=True):

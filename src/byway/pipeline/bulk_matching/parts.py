@@ -16,7 +16,7 @@ import numpy as np
 
 from byway.model import BywayError
 from byway.pipeline.bulk_matching.filter_texts import FilterTexts
-from byway.pipeline.bulk_matching.rows import Groups, batches_of, publications
+from byway.pipeline.bulk_matching.rows import RowGroups, batches_of, publications
 from byway.pipeline.pipeline_errors import TableError
 
 PART_ROWS_MIN: Final = 250_000
@@ -39,13 +39,13 @@ _FULL: Final = 0.8
 class BuildPiece(msgspec.Struct, frozen=True):
     """A task: subscriptions for one or more parts, publications to adapt to, a path for parts."""
 
-    groups: list[Groups]
-    sample: Groups | None
+    groups: list[RowGroups]
+    sample: RowGroups | None
     path: str
     memory_bytes: int
 
 
-class Part(msgspec.Struct, frozen=True):
+class IndexPart(msgspec.Struct, frozen=True):
     """The file of an index, and beside it the file of the ids of its subscriptions by key."""
 
     path: str
@@ -67,7 +67,7 @@ class Part(msgspec.Struct, frozen=True):
 class BuildResult(msgspec.Struct, frozen=True):
     """The parts that a task built, or why it could not."""
 
-    parts: list[Part]
+    parts: list[IndexPart]
     fault: tuple[str, str] | None = None
     """The file that cannot be used, and the reason."""
 
@@ -86,7 +86,7 @@ def build_parts(piece: BuildPiece) -> BuildResult:
         return BuildResult([], (error.path, error.reason))
 
 
-def _parts(piece: BuildPiece) -> Iterator[Part]:
+def _parts(piece: BuildPiece) -> Iterator[IndexPart]:
     sample = [] if piece.sample is None else _sample(piece.sample)
     texts = FilterTexts()
     full_bytes = int(_FULL * piece.memory_bytes)
@@ -104,7 +104,7 @@ def _parts(piece: BuildPiece) -> Iterator[Part]:
         yield builder.store(f"{piece.path}-{number:04}")
 
 
-def _sample(groups: Groups) -> list[Any]:
+def _sample(groups: RowGroups) -> list[Any]:
     columns = ["integers", "numbers", "strings", "booleans"]
     return publications(next(batches_of(groups, columns, SAMPLE_ROWS)))
 
@@ -156,10 +156,10 @@ class _Builder:
             self._unchecked = 0
             self.is_full = self._index.memory_bytes > self._full_bytes
 
-    def store(self, path: str) -> Part:
+    def store(self, path: str) -> IndexPart:
         """Let the index adapt to the sample, and write the part."""
         self._index.learn(self._sample)
-        part = Part(path, len(self))
+        part = IndexPart(path, len(self))
         np.save(part.ids, np.concatenate(self._ids))
         self._index.store(part.index)
         return msgspec.structs.replace(part, size_bytes=part.index.stat().st_size)

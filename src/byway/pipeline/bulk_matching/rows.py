@@ -26,7 +26,7 @@ _MAPS: Final = {
 }
 
 
-class Groups(msgspec.Struct, frozen=True):
+class RowGroups(msgspec.Struct, frozen=True):
     """Consecutive row groups of a file."""
 
     file: str
@@ -36,24 +36,24 @@ class Groups(msgspec.Struct, frozen=True):
     rows: int
 
 
-def grouped(files: Iterable[Path], rows_max: int) -> list[Groups]:
+def grouped(files: Iterable[Path], rows_max: int) -> list[RowGroups]:
     """All row groups of all files, in order, joined up to `rows_max` rows."""
-    found: list[Groups] = []
+    found: list[RowGroups] = []
     for file in files:
         metadata = pq.read_metadata(file)
         first, rows = 0, 0
         for number in range(metadata.num_row_groups):
             more = metadata.row_group(number).num_rows
             if rows and rows + more > rows_max:
-                found.append(Groups(str(file), first, number, rows))
+                found.append(RowGroups(str(file), first, number, rows))
                 first, rows = number, 0
             rows += more
         if rows:
-            found.append(Groups(str(file), first, metadata.num_row_groups, rows))
+            found.append(RowGroups(str(file), first, metadata.num_row_groups, rows))
     return found
 
 
-def batches_of(groups: Groups, columns: list[str], rows: int) -> Iterator[Any]:
+def batches_of(groups: RowGroups, columns: list[str], rows: int) -> Iterator[Any]:
     """The rows of the groups, in batches of at most `rows`."""
     with pq.ParquetFile(groups.file, memory_map=True) as file:
         numbers = list(range(groups.first, groups.last))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from byway.pipeline.claims.reproduction import Row
+from byway.pipeline.claims.reproduction import ClaimRow
 from byway.pipeline.drawing import figure
 
 _OURS: Final = "#0b7285"
@@ -13,7 +13,7 @@ _PAPER: Final = "#e8590c"
 _LINES: Final = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c")
 
 
-def plot(rows: Sequence[Row], axis: str = "") -> str:
+def plot(rows: Sequence[ClaimRow], axis: str = "") -> str:
     """One measure as SVG: a bar for each contender, or a line if there are several points."""
     with figure() as (axes, svg):
         if len({row.at for row in rows}) > 1:
@@ -27,7 +27,7 @@ def plot(rows: Sequence[Row], axis: str = "") -> str:
     return svg.text
 
 
-def _bars(axes: Any, rows: Sequence[Row]) -> None:
+def _bars(axes: Any, rows: Sequence[ClaimRow]) -> None:
     ours = [(i, row) for i, row in enumerate(rows) if row.mean is not None]
     axes.bar(
         [i for i, _ in ours],
@@ -47,7 +47,7 @@ def _bars(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_xticks(range(len(rows)), [row.contender for row in rows])
 
 
-def _lines(axes: Any, rows: Sequence[Row]) -> None:
+def _lines(axes: Any, rows: Sequence[ClaimRow]) -> None:
     points = list(dict.fromkeys(row.at for row in rows))
     for number, contender in enumerate(dict.fromkeys(row.contender for row in rows)):
         own = [row for row in rows if row.contender == contender and row.mean is not None]
@@ -65,13 +65,13 @@ def _lines(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_xticks(range(len(points)), points)
 
 
-def _errors(rows: Sequence[Row]) -> list[list[float]]:
+def _errors(rows: Sequence[ClaimRow]) -> list[list[float]]:
     below = [max(0.0, (row.mean or 0) - (row.low or 0)) for row in rows]
     above = [max(0.0, (row.high or 0) - (row.mean or 0)) for row in rows]
     return [below, above]
 
 
-def _scale(axes: Any, rows: Sequence[Row]) -> None:
+def _scale(axes: Any, rows: Sequence[ClaimRow]) -> None:
     """Make the axis logarithmic where the smallest value would not be visible; it still has a
     zero."""
     values = [value for row in rows for value in (row.mean, row.printed) if value is not None]

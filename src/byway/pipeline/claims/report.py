@@ -19,7 +19,7 @@ from byway._version import __version__
 from byway.pipeline.claims.catalogue import CLAIMS
 from byway.pipeline.claims.claim_plots import plot
 from byway.pipeline.claims.judging import number_text
-from byway.pipeline.claims.reproduction import Reproduction, Result, Row
+from byway.pipeline.claims.reproduction import ClaimResult, ClaimRow, Reproduction
 from byway.pipeline.pages import render
 from byway.pipeline.table_files import write_text
 
@@ -49,10 +49,10 @@ def facts(found: Reproduction) -> dict[str, Any]:
     }
 
 
-def _csv(results: Iterable[Result]) -> str:
+def _csv(results: Iterable[ClaimResult]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["claim", *Row.__struct_fields__])
+    writer.writerow(["claim", *ClaimRow.__struct_fields__])
     for result in results:
         for row in result.rows:
             writer.writerow([result.id, *(_cell(value) for value in msgspec.structs.astuple(row))])
@@ -75,7 +75,7 @@ def _page(found: Reproduction, command: str) -> str:
     )
 
 
-def _section(result: Result, found: Reproduction) -> dict[str, Any]:
+def _section(result: ClaimResult, found: Reproduction) -> dict[str, Any]:
     claim = CLAIMS[result.id]
     measures = [
         {"name": name, "rows": rows, "plot": plot(rows, claim.axis)}
@@ -90,7 +90,7 @@ def _section(result: Result, found: Reproduction) -> dict[str, Any]:
     }
 
 
-def _by_measure(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+def _by_measure(rows: Sequence[ClaimRow]) -> list[tuple[str, list[ClaimRow]]]:
     return [(name, list(group)) for name, group in groupby(rows, key=lambda row: row.measure)]
 
 
@@ -98,7 +98,7 @@ def _figure(value: float | None) -> str:
     return "–" if value is None else number_text(value)
 
 
-def _interval(row: Row) -> str:
+def _interval(row: ClaimRow) -> str:
     if row.low is None or row.high is None:
         return "–"
     return f"{number_text(max(row.low, 0.0))} … {number_text(row.high)}"

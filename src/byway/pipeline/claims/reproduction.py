@@ -31,7 +31,7 @@ _INSTALLED: Final = Path(__file__).with_name("scenarios")
 _CHECKED_OUT: Final = Path(__file__).parents[4] / "examples/scenarios"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimRow(msgspec.Struct, frozen=True, kw_only=True):
     """One number of a claim: the paper's value (`printed`) beside the measured one."""
 
     measure: str
@@ -46,13 +46,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on one claim, and its numbers."""
 
     id: str
     title: str
     verdict: Verdict
-    rows: tuple[Row, ...]
+    rows: tuple[ClaimRow, ...]
 
     def facts(self) -> dict[str, Any]:
         """The result as plain data, as `results.json` has it."""
@@ -77,7 +77,7 @@ class Planned(NamedTuple):
 class Reproduction(NamedTuple):
     """The results of some claims, and of the sweep that was run for them."""
 
-    results: tuple[Result, ...]
+    results: tuple[ClaimResult, ...]
     outcome: SweepOutcome
     is_full: bool
     seeds: dict[str, int]
@@ -154,7 +154,7 @@ def reproduce(
         for id, fault in _unmeasured(claims, found, sizes):
             faults.setdefault(id, []).append(fault)
     results = tuple(
-        Result(
+        ClaimResult(
             id=claim.id,
             title=claim.title,
             verdict=judge(claim, found[claim.id], faults.get(claim.id, ())),
@@ -198,7 +198,7 @@ def _unmeasured(
                 yield claim.id, f"{measure} of {where}: only {runs} have it"
 
 
-def _rows(claim: Claim, found: dict[Key, Estimate]) -> Iterator[Row]:
+def _rows(claim: Claim, found: dict[Key, Estimate]) -> Iterator[ClaimRow]:
     reported = {(v.measure, v.at, v.contender): v for v in claim.paper_values}
     for measure in claim.measures:
         for point in claim.points:
@@ -207,8 +207,8 @@ def _rows(claim: Claim, found: dict[Key, Estimate]) -> Iterator[Row]:
                 yield _row(key, measure.unit, reported.get(key), found.get(key))
 
 
-def _row(key: Key, unit: str, reported: PaperValue | None, ours: Estimate | None) -> Row:
-    return Row(
+def _row(key: Key, unit: str, reported: PaperValue | None, ours: Estimate | None) -> ClaimRow:
+    return ClaimRow(
         measure=key[0],
         unit=unit,
         at=key[1],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.pipeline.traces.tallies import is_event
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def begin_of(trace: DataFrame) -> DataFrame:
     """The time of the first publication of each run, as `begin_us`."""
     from pyspark.sql import functions as f
 
-    published = trace.where(is_event(Event.PUBLISHED))
+    published = trace.where(is_event(TraceEvent.PUBLISHED))
     return published.groupBy("run").agg(f.min("t_us").alias("begin_us"))
 
 
@@ -27,7 +27,9 @@ def control_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> Dat
     """Subscriptions and unsubscriptions per second that brokers sent one another."""
     from pyspark.sql import functions as f
 
-    sent = trace.where(is_event(Event.CONTROL_SENT) & f.col("kind").isin("sub", "subs", "unsub"))
+    sent = trace.where(
+        is_event(TraceEvent.CONTROL_SENT) & f.col("kind").isin("sub", "subs", "unsub")
+    )
     return (
         sent.join(begin, "run")
         .where("t_us >= begin_us")
@@ -41,7 +43,7 @@ def delays_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> Data
     from pyspark.sql import functions as f
 
     return (
-        trace.where(is_event(Event.DELIVERED))
+        trace.where(is_event(TraceEvent.DELIVERED))
         .join(begin, "run")
         .groupBy("run", _interval("t_pub_us", every_s).alias("t_s"))
         .agg((f.avg(f.col("t_us") - f.col("t_pub_us")) / 1000).alias("value"))
@@ -56,7 +58,7 @@ def tables_over_time(trace: DataFrame, begin: DataFrame, every_s: float) -> Data
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    samples = trace.where(is_event(Event.TABLE_SAMPLED) & (f.col("kind") == "subscriptions"))
+    samples = trace.where(is_event(TraceEvent.TABLE_SAMPLED) & (f.col("kind") == "subscriptions"))
     of_broker = Window.partitionBy("run", "broker").orderBy("t_us")
     of_run = Window.partitionBy("run").orderBy("t_us")
     grown = f.col("count") - f.coalesce(f.lag("count").over(of_broker), f.lit(0))

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.pipeline.schemas import BROKERS, CONTROL, LINKS
 from byway.pipeline.traces.tallies import (
     SENT,
@@ -34,7 +34,7 @@ def spans(tallies: DataFrame) -> DataFrame:
 
 def sent() -> dict[str, Column]:
     """The messages sent to brokers, as sums over tallies."""
-    publications, control = is_event(Event.FORWARDED), is_event(Event.CONTROL_SENT)
+    publications, control = is_event(TraceEvent.FORWARDED), is_event(TraceEvent.CONTROL_SENT)
     return {
         "publications_sent": total("rows", publications),
         "publication_bytes": total("bytes", publications),
@@ -74,14 +74,14 @@ def broker_load(tallies: DataFrame) -> DataFrame:
 
 def _work(tallies: DataFrame) -> DataFrame:
     counted = {
-        "published": is_event(Event.PUBLISHED),
-        "received": is_event(Event.RECEIVED),
+        "published": is_event(TraceEvent.PUBLISHED),
+        "received": is_event(TraceEvent.RECEIVED),
         "matched_brokers": is_matched(),
         "pure_forwarders": is_pure_forwarder(),
         "false_positives": is_false_positive(),
         "duplicates": is_duplicate(),
-        "delivered": is_event(Event.DELIVERED),
-        "dropped": is_event(Event.DROPPED),
+        "delivered": is_event(TraceEvent.DELIVERED),
+        "dropped": is_event(TraceEvent.DROPPED),
     }
     sums = {name: total("rows", where) for name, where in counted.items()}
     return tallies.groupBy("run", "broker").agg(*_named(sums))
@@ -114,7 +114,7 @@ def _traffic(tallies: DataFrame) -> DataFrame:
 def control_overhead(tallies: DataFrame) -> DataFrame:
     """Messages between brokers that are not publications, by kind."""
     return (
-        tallies.where(is_event(Event.CONTROL_SENT))
+        tallies.where(is_event(TraceEvent.CONTROL_SENT))
         .groupBy("run", "kind")
         .agg(
             F.sum("rows").alias("messages"),

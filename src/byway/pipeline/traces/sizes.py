@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.pipeline.schemas import SIZES
 from byway.pipeline.traces.tallies import is_event
 
@@ -24,8 +24,8 @@ _KEYS: Final = ("run", "interval", "what", "kind")
 def sizes_over_time(trace: DataFrame, every_s: float = EVERY_S) -> DataFrame:
     """Queues and tables of all brokers, in intervals of `every_s` seconds."""
     every_us = round(every_s * 1_000_000)
-    what = F.when(is_event(Event.QUEUE_SAMPLED), F.lit("queue")).otherwise(F.lit("table"))
-    samples = trace.where(is_event(Event.QUEUE_SAMPLED, Event.TABLE_SAMPLED)).select(
+    what = F.when(is_event(TraceEvent.QUEUE_SAMPLED), F.lit("queue")).otherwise(F.lit("table"))
+    samples = trace.where(is_event(TraceEvent.QUEUE_SAMPLED, TraceEvent.TABLE_SAMPLED)).select(
         *("run", "broker", "kind", "link", "t_us", "count", "size_bytes"),
         F.floor(F.col("t_us") / every_us).alias("interval"),
         what.alias("what"),

@@ -12,11 +12,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace_schema import DropReason, Event
+from byway.model.trace_schema import DropReason, TraceEvent
 
 KEYS: Final = ("run", "broker", "event", "link", "kind", "hop", "is_matched", "is_passed_on")
 
-_SAMPLES: Final = (int(Event.QUEUE_SAMPLED), int(Event.TABLE_SAMPLED))
+_SAMPLES: Final = (int(TraceEvent.QUEUE_SAMPLED), int(TraceEvent.TABLE_SAMPLED))
 
 
 def tallies(trace: DataFrame) -> DataFrame:
@@ -42,14 +42,14 @@ def tallies(trace: DataFrame) -> DataFrame:
 # --- what rows mean ---------------------------------------------------------------------------
 
 
-def is_event(*events: Event) -> Column:
+def is_event(*events: TraceEvent) -> Column:
     """Whether a row is one of these events."""
     return F.col("event").isin(*map(int, events))
 
 
-HANDLED: Final = (Event.PUBLISHED, Event.RECEIVED)
+HANDLED: Final = (TraceEvent.PUBLISHED, TraceEvent.RECEIVED)
 """Events at which a broker matched a publication."""
-SENT: Final = (Event.FORWARDED, Event.CONTROL_SENT)
+SENT: Final = (TraceEvent.FORWARDED, TraceEvent.CONTROL_SENT)
 """Events at which a broker sent a message to another."""
 
 
@@ -61,17 +61,17 @@ def is_matched() -> Column:
 def is_pure_forwarder() -> Column:
     """Whether a publication came from a neighbour and matched no local client. A home broker is no
     pure forwarder: it has the publication anyway."""
-    return is_event(Event.RECEIVED) & ~F.col("is_matched")
+    return is_event(TraceEvent.RECEIVED) & ~F.col("is_matched")
 
 
 def is_false_positive() -> Column:
     """Whether a publication came from a neighbour, and nobody wants it here or beyond."""
-    return is_event(Event.RECEIVED) & ~F.col("is_matched") & ~F.col("is_passed_on")
+    return is_event(TraceEvent.RECEIVED) & ~F.col("is_matched") & ~F.col("is_passed_on")
 
 
 def is_duplicate() -> Column:
     """Whether a publication was refused because the broker had it already."""
-    return is_event(Event.DROPPED) & (F.col("kind") == DropReason.DUPLICATE.value)
+    return is_event(TraceEvent.DROPPED) & (F.col("kind") == DropReason.DUPLICATE.value)
 
 
 def total(of: str, where: Column) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.pipeline.schemas import SUMMARY, ColumnType
 from byway.pipeline.traces.broker_load import sent
 from byway.pipeline.traces.delivery_paths import delay_summary
@@ -39,31 +39,31 @@ def summary(tallies: DataFrame, delays: DataFrame) -> DataFrame:
 
 
 def _totals(tallies: DataFrame) -> DataFrame:
-    delivered = is_event(Event.DELIVERED)
+    delivered = is_event(TraceEvent.DELIVERED)
     hops = F.col("hop") * F.col("rows")
     columns = {
         "brokers": F.count_distinct("broker"),
         "span_s": (F.max("t_us_max") - F.min("t_us_min")) / 1_000_000,
-        "publications": total("rows", is_event(Event.PUBLISHED)),
-        "publication_hops": total("rows", is_event(Event.RECEIVED)),
+        "publications": total("rows", is_event(TraceEvent.PUBLISHED)),
+        "publication_hops": total("rows", is_event(TraceEvent.RECEIVED)),
         "deliveries": total("rows", delivered),
         "matched_brokers": total("rows", is_matched()),
         "pure_forwarders": total("rows", is_pure_forwarder()),
         "false_positives": total("rows", is_false_positive()),
         "duplicates": total("rows", is_duplicate()),
-        "dropped": total("rows", is_event(Event.DROPPED)),
+        "dropped": total("rows", is_event(TraceEvent.DROPPED)),
         "mean_hops": F.try_divide(F.sum(F.when(delivered, hops)), total("rows", delivered)),
         "hops_max": F.max(F.when(delivered, F.col("hop"))),
         **sent(),
         "rows": F.sum("rows"),
-        "rows_lost": total("entries", is_event(Event.TRACE_LOST)),
+        "rows_lost": total("entries", is_event(TraceEvent.TRACE_LOST)),
     }
     return tallies.groupBy("run").agg(*(column.alias(name) for name, column in columns.items()))
 
 
 def _by_kind(tallies: DataFrame) -> DataFrame:
     """Messages between brokers by kind, as the simulator names them: a copy is a `pub`."""
-    kind = F.when(is_event(Event.FORWARDED), F.lit("pub")).otherwise(F.col("kind"))
+    kind = F.when(is_event(TraceEvent.FORWARDED), F.lit("pub")).otherwise(F.col("kind"))
     counted = (
         tallies.where(is_event(*SENT))
         .groupBy("run", kind.alias("kind"))

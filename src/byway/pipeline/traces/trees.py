@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace_schema import Event
+from byway.model.trace_schema import TraceEvent
 from byway.pipeline.schemas import EDGES, TREES
 from byway.pipeline.traces.tallies import (
     HANDLED,
@@ -23,7 +23,7 @@ from byway.pipeline.traces.tallies import (
 
 PUBLICATION: Final = ("run", "publisher", "incarnation", "sequence")
 
-_OF_PUBLICATIONS: Final = (*HANDLED, Event.DELIVERED, Event.DROPPED)
+_OF_PUBLICATIONS: Final = (*HANDLED, TraceEvent.DELIVERED, TraceEvent.DROPPED)
 
 
 def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
@@ -33,7 +33,7 @@ def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
     their names come from the tallies, which have all brokers.
     """
     delay_us = F.col("t_us") - F.col("t_pub_us")
-    homes = tallies.where(is_event(Event.PUBLISHED)).select(
+    homes = tallies.where(is_event(TraceEvent.PUBLISHED)).select(
         "run", F.col("broker").alias("home"), F.xxhash64("broker").alias("home_hash")
     )
     return (
@@ -41,7 +41,7 @@ def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
         .withColumns({"is_matched": F.col("matches") > 0, "is_passed_on": F.col("copies") > 0})
         .groupBy(*PUBLICATION)
         .agg(
-            F.max(F.when(is_event(Event.PUBLISHED), F.xxhash64("broker"))).alias("home_hash"),
+            F.max(F.when(is_event(TraceEvent.PUBLISHED), F.xxhash64("broker"))).alias("home_hash"),
             F.min("t_pub_us").alias("t_pub_us"),
             F.count_if(is_event(*HANDLED)).alias("brokers"),
             F.max(F.when(is_event(*HANDLED), F.col("hop"))).alias("depth"),
@@ -50,8 +50,8 @@ def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
             F.count_if(is_false_positive()).alias("false_positives"),
             F.count_if(is_duplicate()).alias("duplicates"),
             F.coalesce(F.sum(F.col("span") - 1), F.lit(0)).alias("bypassed"),
-            F.count_if(is_event(Event.DELIVERED)).alias("deliveries"),
-            F.max(F.when(is_event(Event.DELIVERED), delay_us)).alias("delay_us_max"),
+            F.count_if(is_event(TraceEvent.DELIVERED)).alias("deliveries"),
+            F.max(F.when(is_event(TraceEvent.DELIVERED), delay_us)).alias("delay_us_max"),
             F.coalesce(F.sum("copies"), F.lit(0)).alias("copies"),
         )
         .where("brokers > 0")
@@ -62,5 +62,5 @@ def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
 
 def edges(trace: DataFrame) -> DataFrame:
     """The links that publications crossed, from parent to child."""
-    received = trace.where(is_event(Event.RECEIVED))
+    received = trace.where(is_event(TraceEvent.RECEIVED))
     return received.withColumn("parent", F.col("link")).select(*EDGES.names)

@@ -26,11 +26,11 @@ class QueuedPublication(msgspec.Struct, frozen=True):
     attributes: Mapping[str, Any]
 
 
-class Goodbye(msgspec.Struct, frozen=True):
+class Leaving(msgspec.Struct, frozen=True):
     """The client leaves for good."""
 
 
-Item = Request | QueuedPublication | Goodbye
+Item = Request | QueuedPublication | Leaving
 
 
 class ClientOutbox:
@@ -65,7 +65,7 @@ class ClientOutbox:
                 self._sequence += 1
                 self.unconfirmed[self._sequence] = item.attributes
                 home.request(client, PublishRequest(self._sequence, item.body))
-            elif type(item) is Goodbye:
+            elif type(item) is Leaving:
                 home.goodbye(client)
             else:
                 home.request(client, item)  # type: ignore[arg-type]
@@ -83,8 +83,8 @@ class ClientOutbox:
         What was received is reported when the client attaches again, so receipts are left out.
         `goodbye`: the client leaves, whether it has said so or not."""
         again: list[Item] = [item for item in unread if type(item) is not DeliveriesReceived]
-        rest = [item for item in self._items if type(item) is not Goodbye]
-        self._items = deque([*again, *rest, *([Goodbye()] if goodbye else [])])
+        rest = [item for item in self._items if type(item) is not Leaving]
+        self._items = deque([*again, *rest, *([Leaving()] if goodbye else [])])
 
     def start_anew(self, requests: Sequence[Request]) -> None:
         """Send these requests first, then the publications that were not read, with new numbers."""
@@ -92,7 +92,7 @@ class ClientOutbox:
         for item in self._items:
             if type(item) is PublishRequest:
                 items.append(QueuedPublication(item.body, self.unconfirmed[item.sequence]))
-            elif type(item) is QueuedPublication or type(item) is Goodbye:
+            elif type(item) is QueuedPublication or type(item) is Leaving:
                 items.append(item)
         self._items = deque(items)
         self.unconfirmed.clear()

@@ -21,7 +21,7 @@ from byway.model.messages import (
 from byway.sim.engine.observer import ClientObserver
 
 
-class Registration:
+class SimRegistration:
     """An advertisement or a subscription as its client knows it."""
 
     __slots__ = ("ambiguous", "filter", "name", "settled")
@@ -35,13 +35,13 @@ class Registration:
         """A reply said that it is settled everywhere."""
 
 
-class AdvertisementState(Registration):
+class AdvertisementState(SimRegistration):
     """An advertisement as its client knows it."""
 
     __slots__ = ()
 
 
-class SubscriptionState(Registration):
+class SubscriptionState(SimRegistration):
     """A subscription as its client knows it."""
 
     __slots__ = ()
@@ -58,14 +58,14 @@ class ClientRegistrations:
         """By name, those that the client wants."""
         self.subscriptions: dict[str, SubscriptionState] = {}
         """By name, those that the client wants."""
-        self.in_force: dict[str, Registration] = {}
+        self.in_force: dict[str, SimRegistration] = {}
         """By name, those that the broker holds."""
         self._client = client
         self._observer = observer
         self._names = 0
-        self._unread: deque[Registration] = deque()
+        self._unread: deque[SimRegistration] = deque()
         """Registrations whose requests the broker has not read."""
-        self._ending: deque[list[Registration]] = deque()
+        self._ending: deque[list[SimRegistration]] = deque()
         """By request that is being handled, the registrations that end with it."""
         self._ambiguous_names: set[str] = set()
         """Names with two registrations that a reply may be for."""
@@ -121,7 +121,7 @@ class ClientRegistrations:
         wanted = [(e.filter, e.name) for e in self.subscriptions.values()]
         return requests + [self.subscribe(filter, name) for filter, name in wanted]
 
-    def _named(self, name: str | None, letter: str, others: Mapping[str, Registration]) -> str:
+    def _named(self, name: str | None, letter: str, others: Mapping[str, SimRegistration]) -> str:
         if name is None:
             self._names += 1
             return f"{letter}{self._names}"
@@ -137,7 +137,7 @@ class ClientRegistrations:
         self._ambiguous_names.update(entry.name for entry in ending if not entry.settled)
         self._ending.append(ending)
 
-    def _put_in_force(self, request: Change) -> list[Registration]:
+    def _put_in_force(self, request: Change) -> list[SimRegistration]:
         """Change what is in force. Returns the registrations that end with a request."""
         in_force = self.in_force
         if isinstance(request, UnsubscribeRequest):

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded
-from byway.sim.engine.clock import Clock
 from byway.sim.engine.network import Channel, NetworkOptions
 from byway.sim.engine.nodes import Node
+from byway.sim.engine.sim_clock import Clock
 from byway.sim.topology.tree import LinkSpec, Topology
 
 
-class Link:
+class SimLink:
     """A link of the topology and its connection, if it is connected."""
 
     __slots__ = ("attempt", "causes", "channels", "ends", "extra_us", "latency_us")
@@ -48,10 +48,10 @@ class Connections:
         self._clock = clock
         self._options = options
         self._links = {
-            spec: Link(nodes[spec.a], nodes[spec.b], spec.latency_us) for spec in topology.links
+            spec: SimLink(nodes[spec.a], nodes[spec.b], spec.latency_us) for spec in topology.links
         }
 
-    def of(self, a: str, b: str) -> Link:
+    def of(self, a: str, b: str) -> SimLink:
         """The link between two neighbours."""
         return self._links[self._topology.link(a, b)]
 
@@ -82,17 +82,17 @@ class Connections:
         for neighbour in self._topology.neighbours(broker):
             self._attempt(self.of(broker, neighbour))
 
-    def _attempt(self, link: Link) -> None:
+    def _attempt(self, link: SimLink) -> None:
         link.attempt += 1
         at_us = self._clock.now_us + self._options.reconnect_us
         self._clock.at(at_us, self._make_attempted, (link, link.attempt))
 
-    def _make_attempted(self, what: tuple[Link, int]) -> None:
+    def _make_attempted(self, what: tuple[SimLink, int]) -> None:
         link, attempt = what
         if attempt == link.attempt:
             self._make(link)
 
-    def _make(self, link: Link) -> None:
+    def _make(self, link: SimLink) -> None:
         a, b = link.ends
         if link.channels is not None or link.causes or a.broker is None or b.broker is None:
             return
@@ -107,7 +107,7 @@ class Connections:
         if link.channels is not None:  # a may have closed it at once
             b.handle_now(LinkUp(a.name, hello_of_a))
 
-    def _channel(self, link: Link, sender: Node, receiver: Node) -> Channel:
+    def _channel(self, link: SimLink, sender: Node, receiver: Node) -> Channel:
         latency_us, bandwidth = self._options.channel(sender.name, receiver.name, link.latency_us)
         channel = Channel(
             self._clock, sender.name, receiver.receive, latency_us, bandwidth, sender.uplink
@@ -141,7 +141,7 @@ class Connections:
         self._break(link)
         self._attempt(link)
 
-    def _break(self, link: Link) -> None:
+    def _break(self, link: SimLink) -> None:
         if link.channels is None:
             return
         for channel in link.channels:

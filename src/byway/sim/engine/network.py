@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from byway.model.messages import DATA, Batch, Frame, Message, Publish
-from byway.sim.engine.clock import Clock
+from byway.sim.engine.sim_clock import Clock
 
 HEADER_BYTES: Final = 40
 """The size of a publication without its body."""

@@ -32,11 +32,11 @@ from byway.core.inputs import (
     TimerFired,
 )
 from byway.model.messages import Frame, Request
-from byway.sim.engine.clock import Clock
 from byway.sim.engine.inbox import Inbox
 from byway.sim.engine.network import Channel, Transmitter
 from byway.sim.engine.observer import Observer
 from byway.sim.engine.service import ServiceProfile, Work
+from byway.sim.engine.sim_clock import Clock
 from byway.trace import NullTrace, TraceBuffer
 
 if TYPE_CHECKING:

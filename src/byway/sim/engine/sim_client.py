@@ -29,15 +29,15 @@ from byway.model.messages import (
     Request,
     Settled,
 )
-from byway.sim.engine.client_outbox import ClientOutbox, Goodbye, Item, QueuedPublication
+from byway.sim.engine.client_outbox import ClientOutbox, Item, Leaving, QueuedPublication
 from byway.sim.engine.client_registrations import (
     AdvertisementState,
     ClientRegistrations,
     is_announced,
 )
-from byway.sim.engine.clock import Clock
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.observer import Observer
+from byway.sim.engine.sim_clock import Clock
 
 RECEIPT_EVERY: Final = 64
 RECEIPT_DELAY_US: Final = 50_000
@@ -181,7 +181,7 @@ class SimClient:
         self._check_not_left()
         self.has_left = True
         self.registrations.withdraw_all()
-        self._request(Goodbye())
+        self._request(Leaving())
 
     def _check_not_left(self) -> None:
         if self.has_left:

@@ -17,8 +17,8 @@ from typing import Any
 from byway.matching import MatchIndex
 from byway.model import Filter
 from byway.model.messages import Publish
-from byway.sim.engine.clock import Clock
 from byway.sim.engine.observer import ObservedClient
+from byway.sim.engine.sim_clock import Clock
 from byway.sim.oracle.account_records import (
     MAY,
     MUST,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from byway.model.messages import Body, Delivery, Publish
-from byway.sim.engine.clock import Clock
 from byway.sim.engine.observer import ObservedClient, ObservedSubscription
+from byway.sim.engine.sim_clock import Clock
 from byway.sim.oracle.account_records import (
     MUST,
     Identity,

@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from byway.core.broker_config import BrokerConfig
 from byway.model.options import Option, kind_of, option, options_of, unit_of, within
-from byway.sim.scenario.value_types import Count, Seconds, Table, microseconds
+from byway.sim.scenario.value_types import Count, ScenarioTable, Seconds, microseconds
 
 _MICROSECONDS: Final = re.compile(r"_us(_max)?\b")
 _AT_LEAST_ONE: Final = frozenset(
@@ -52,12 +52,12 @@ def _value_type(declared: Option, hint: Any) -> Any:
 _DECLARED: Final = options_of(BrokerConfig)
 _HINTS: Final = get_type_hints(BrokerConfig, include_extras=True)
 if TYPE_CHECKING:
-    _Derived = Table  # what its fields are is known at run time
+    _Derived = ScenarioTable  # what its fields are is known at run time
 else:
     _Derived = msgspec.defstruct(
         "_Derived",
         [_field(declared, _HINTS[declared.key]) for declared in _DECLARED],
-        bases=(Table,),
+        bases=(ScenarioTable,),
         module=__name__,
         frozen=True,
         kw_only=True,

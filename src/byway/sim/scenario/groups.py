@@ -18,7 +18,7 @@ from byway.workload import CoveringDegree
 Integers = npt.NDArray[np.int64]
 
 
-class Groups(NamedTuple):
+class SubscriptionGroups(NamedTuple):
     """For each row of a workload its group, and whether it is the root of its group."""
 
     of: Integers
@@ -30,18 +30,18 @@ class Groups(NamedTuple):
         return int(self.of.max(initial=-1)) + 1
 
 
-def groups_of(generator: CoveringDegree, rows: int) -> Groups:
+def groups_of(generator: CoveringDegree, rows: int) -> SubscriptionGroups:
     """The groups of the first rows of a generator."""
     chunks = range(-(-rows // generator.ROWS))
     of = np.concatenate([np.empty(0, np.int64), *map(generator.groups, chunks)])[:rows]
     is_root = np.zeros(rows, np.bool_)
     roots = generator.root_rows()
     is_root[roots[roots < rows]] = True
-    return Groups(of, is_root)
+    return SubscriptionGroups(of, is_root)
 
 
 def order_with_late_roots(
-    groups: Groups, late: npt.NDArray[np.bool_], after: float, rng: np.random.Generator
+    groups: SubscriptionGroups, late: npt.NDArray[np.bool_], after: float, rng: np.random.Generator
 ) -> list[int]:
     """The rows shuffled, but for roots: `late` roots are spread over what follows the share `after`
     of the rows, other roots come first."""
@@ -54,7 +54,7 @@ def order_with_late_roots(
 
 
 def order_by_groups(
-    groups: Groups, late: npt.NDArray[np.bool_], after: float, rng: np.random.Generator
+    groups: SubscriptionGroups, late: npt.NDArray[np.bool_], after: float, rng: np.random.Generator
 ) -> list[int]:
     """The groups one after another, each shuffled, but for its root: that comes after the share
     `after` of its group if it is `late`, else first."""
@@ -78,7 +78,10 @@ def clusters_of(kind: str, homes: Sequence[str], topology: Topology) -> list[lis
 
 
 def assigned_clients(
-    groups: Groups, clusters: Sequence[Sequence[int]], scattered: int, rng: np.random.Generator
+    groups: SubscriptionGroups,
+    clusters: Sequence[Sequence[int]],
+    scattered: int,
+    rng: np.random.Generator,
 ) -> list[int]:
     """The client of each row: one of the cluster of its group, or any client for the first
     `scattered` groups. Clusters are drawn by their size."""

@@ -28,9 +28,9 @@ from byway.sim.scenario.value_types import (
     Place,
     Quantity,
     Rate,
+    ScenarioTable,
     Seconds,
     Span,
-    Table,
 )
 
 _WARMUP_END = "the end of the warm-up"
@@ -66,7 +66,7 @@ class ScenarioError(BywayError, ValueError):
         return "\n".join(map(str, self.problems))
 
 
-class Network(Table, frozen=True, kw_only=True):
+class Network(ScenarioTable, frozen=True, kw_only=True):
     """What carries messages between brokers. A limit that is not given does not exist."""
 
     latency_ms: Annotated[
@@ -114,7 +114,7 @@ class Brokers(BrokerSpec, frozen=True, kw_only=True):
     ] = field(default_factory=dict)
 
 
-class Workload(Table, frozen=True, kw_only=True):
+class Workload(ScenarioTable, frozen=True, kw_only=True):
     """Generated clients: who subscribes to what, and who publishes what, where and when."""
 
     kind: Annotated[
@@ -219,7 +219,7 @@ class Workload(Table, frozen=True, kw_only=True):
     ] = 0
 
 
-class Churn(Table, frozen=True, kw_only=True):
+class Churn(ScenarioTable, frozen=True, kw_only=True):
     """Subscribers that subscribe, unsubscribe, or disconnect for a while, at random times."""
 
     from_s: Annotated[Seconds | None, option("When churn begins.", otherwise=_WARMUP_END)] = None
@@ -244,7 +244,7 @@ class Churn(Table, frozen=True, kw_only=True):
     ] = 2.0
 
 
-class UnsubscribeBurst(Table, frozen=True, kw_only=True):
+class UnsubscribeBurst(ScenarioTable, frozen=True, kw_only=True):
     """Many unsubscriptions in a row."""
 
     at_s: Annotated[Seconds, option("When the first unsubscription happens.")]
@@ -261,7 +261,7 @@ class UnsubscribeBurst(Table, frozen=True, kw_only=True):
     ] = "random"
 
 
-class SubscriptionMoves(Table, frozen=True, kw_only=True):
+class SubscriptionMoves(ScenarioTable, frozen=True, kw_only=True):
     """Subscriptions of the workload that end at one broker and begin at another."""
 
     per_s: Annotated[Rate, option("The subscriptions that move.")]
@@ -277,7 +277,7 @@ class SubscriptionMoves(Table, frozen=True, kw_only=True):
     ] = None
 
 
-class Monitor(Table, frozen=True, kw_only=True):
+class Monitor(ScenarioTable, frozen=True, kw_only=True):
     """A subscriber with a broad filter that leaves and comes again at another broker."""
 
     filter: Annotated[str, option("The filter of its subscription.")]
@@ -295,7 +295,7 @@ class Monitor(Table, frozen=True, kw_only=True):
     ] = 0.0
 
 
-class Probe(Table, frozen=True, kw_only=True):
+class Probe(ScenarioTable, frozen=True, kw_only=True):
     """Publications whose delays are measured apart, to one subscriber at each of some brokers."""
 
     at_s: Annotated[Seconds, option("When the first probe is published.")]
@@ -309,7 +309,7 @@ class Probe(Table, frozen=True, kw_only=True):
     ] = "all"
 
 
-class MeasureSpec(Table, frozen=True, kw_only=True):
+class MeasureSpec(ScenarioTable, frozen=True, kw_only=True):
     """What is measured in a part of the run, for groups of brokers."""
 
     from_s: Annotated[
@@ -333,7 +333,7 @@ class MeasureSpec(Table, frozen=True, kw_only=True):
     ] = ()
 
 
-class Crash(Table, frozen=True, kw_only=True, tag_field="kind", tag="crash"):
+class Crash(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="crash"):
     """A broker stops, and starts again."""
 
     at_s: Annotated[Seconds, option("When the broker stops.")]
@@ -342,7 +342,7 @@ class Crash(Table, frozen=True, kw_only=True, tag_field="kind", tag="crash"):
     stored: Annotated[bool, option("Whether it starts again with the state that it had.")] = False
 
 
-class Cut(Table, frozen=True, kw_only=True, tag_field="kind", tag="cut"):
+class Cut(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="cut"):
     """The connection between two neighbours breaks."""
 
     at_s: Annotated[Seconds, option("When the connection breaks.")]
@@ -350,7 +350,7 @@ class Cut(Table, frozen=True, kw_only=True, tag_field="kind", tag="cut"):
     link: Annotated[tuple[Name, Name], option("The two neighbours.")]
 
 
-class Partition(Table, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
+class Partition(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="partition"):
     """Some brokers lose their connections to all others."""
 
     at_s: Annotated[Seconds, option("When the connections break.")]
@@ -358,7 +358,7 @@ class Partition(Table, frozen=True, kw_only=True, tag_field="kind", tag="partiti
     brokers: Annotated[Names, option("The brokers on one side.")]
 
 
-class Delay(Table, frozen=True, kw_only=True, tag_field="kind", tag="delay"):
+class Delay(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="delay"):
     """A link is slower than it was, in both directions."""
 
     at_s: Annotated[Seconds, option("When the link becomes slower.")]
@@ -367,7 +367,7 @@ class Delay(Table, frozen=True, kw_only=True, tag_field="kind", tag="delay"):
     extra_ms: Annotated[Milliseconds, option("The additional latency.")] = 100.0
 
 
-class Slow(Table, frozen=True, kw_only=True, tag_field="kind", tag="slow"):
+class Slow(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="slow"):
     """A broker works more slowly."""
 
     at_s: Annotated[Seconds, option("When the broker becomes slower.")]
@@ -379,7 +379,7 @@ class Slow(Table, frozen=True, kw_only=True, tag_field="kind", tag="slow"):
 Fault = Crash | Cut | Partition | Delay | Slow
 
 
-class RandomFaults(Table, frozen=True, kw_only=True):
+class RandomFaults(ScenarioTable, frozen=True, kw_only=True):
     """How many faults of each kind are drawn from the seed, and how they are."""
 
     crashes: Annotated[Count, option("The number of crashes.")] = 0
@@ -408,7 +408,7 @@ class RandomFaults(Table, frozen=True, kw_only=True):
     ] = 10.0
 
 
-class ClientSpec(Table, frozen=True, kw_only=True):
+class ClientSpec(ScenarioTable, frozen=True, kw_only=True):
     """A client that the scenario names, for its steps."""
 
     name: Annotated[Name, option("The name of the client.")]
@@ -418,7 +418,7 @@ class ClientSpec(Table, frozen=True, kw_only=True):
     ] = 0.0
 
 
-class Step(Table, frozen=True, kw_only=True, rename={"come_back": "return"}):
+class Step(ScenarioTable, frozen=True, kw_only=True, rename={"come_back": "return"}):
     """One thing that a client of the scenario does."""
 
     at_s: Annotated[Seconds, option("When the step is taken.")]
@@ -453,7 +453,7 @@ class Step(Table, frozen=True, kw_only=True, rename={"come_back": "return"}):
     ] = None
 
 
-class Expect(Table, frozen=True, kw_only=True, rename={"yield_": "yield"}):
+class Expect(ScenarioTable, frozen=True, kw_only=True, rename={"yield_": "yield"}):
     """What must hold at the end, besides what is always checked."""
 
     publications: Annotated[Expected | None, option("Publications accepted by home brokers.")] = (
@@ -499,7 +499,7 @@ class Expect(Table, frozen=True, kw_only=True, rename={"yield_": "yield"}):
     )
 
 
-class Scenario(Table, frozen=True, kw_only=True):
+class Scenario(ScenarioTable, frozen=True, kw_only=True):
     """A whole scenario file."""
 
     name: Annotated[Name, option("The name of the run, together with the seed.")]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from byway.matching import MatchIndex, Vocabulary
 from byway.model import Filter
 from byway.sim.scenario.groups import (
-    Groups,
+    SubscriptionGroups,
     assigned_clients,
     clusters_of,
     groups_of,
@@ -106,7 +106,7 @@ class Subscribers:
         for burst in self._context.scenario.unsubscribe:
             self._context.world.at(microseconds(burst.at_s), partial(self._start_burst, burst))
 
-    def _assigned(self, groups: Groups | None) -> list[int] | None:
+    def _assigned(self, groups: SubscriptionGroups | None) -> list[int] | None:
         """By row the number of its client; None: that does not depend on groups."""
         workload, topology = self._workload, self._context.topology
         if groups is None or (workload.clusters == "none" and workload.roots_at is None):
@@ -124,7 +124,7 @@ class Subscribers:
                 assigned[row] = near[int(rng.integers(len(near)))]
         return assigned
 
-    def _arrivals_of_roots(self, groups: Groups) -> list[int]:
+    def _arrivals_of_roots(self, groups: SubscriptionGroups) -> list[int]:
         """The numbers of the subscriptions that are roots, in the generator's order."""
         if self._order is None:
             return [int(row) for row in groups.is_root.nonzero()[0]]
@@ -274,7 +274,9 @@ def _clients_in(region: frozenset[str], homes: list[str]) -> list[int]:
     return [client for client, home in enumerate(homes) if home in region]
 
 
-def _order(context: RunContext, workload: Workload, groups: Groups | None) -> list[int] | None:
+def _order(
+    context: RunContext, workload: Workload, groups: SubscriptionGroups | None
+) -> list[int] | None:
     """The rows in the order in which they arrive; None: as the generator gives them."""
     if workload.order == "given":
         return None
@@ -288,7 +290,7 @@ def _order(context: RunContext, workload: Workload, groups: Groups | None) -> li
     return order
 
 
-def _scattered(groups: Groups, workload: Workload) -> npt.NDArray[np.bool_]:
+def _scattered(groups: SubscriptionGroups, workload: Workload) -> npt.NDArray[np.bool_]:
     """For each row whether its group is in no cluster."""
     if workload.clusters == "none":
         return np.ones(len(groups.of), np.bool_)

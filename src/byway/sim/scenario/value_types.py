@@ -29,7 +29,7 @@ Expected = float | Annotated[tuple[float, float], in_order("rising")]
 """A number, or the least and the most that it may be."""
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScenarioTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of a scenario file: plain data that cannot change."""
 
 

@@ -138,7 +138,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     def path(self, a: str, b: str) -> tuple[str, ...]:
         """The brokers from `a` to `b`, both included."""
         for end in (a, b):
-            self._links_of(end)  # raises on a stranger
+            self._links_of(end)  # raises on an unknown broker
         left, right = [a], [b]
         while left[-1] != right[-1]:
             climber = left if self._depth[left[-1]] >= self._depth[right[-1]] else right

@@ -20,7 +20,7 @@ DELIVERY_BYTES: Final = 256
 """What keeping a delivery takes, its publication apart."""
 
 
-class Deliveries:
+class SessionDeliveries:
     """What the sessions of one broker keep."""
 
     def __init__(self, context: Context) -> None:
