@@ -113,7 +113,7 @@ SCENARIO_TABLES = {
     "workload": s.Workload,
     "churn": s.Churn,
     "unsubscribe": s.UnsubscribeBurst,
-    "moves": s.MovesSpec,
+    "moves": s.SubscriptionMoves,
     "monitor": s.Monitor,
     "probe": s.Probe,
     "measure": s.MeasureSpec,

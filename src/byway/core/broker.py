@@ -9,9 +9,9 @@ The path of a publication. From a neighbour: `_on_frame` and `_take_data` here, 
 `Publications.on_request`. Both come together in `Publications._route`, which asks the index of the
 subscription table (`matching`) for the links and local subscriptions that match; `_forward` puts a
 copy for each link into `Outgoing`, `_deliver` gives it to `SessionDeliveries`. `_flush` here makes
-frames of the copies, numbered and kept by each `LinkEnd`. When a neighbour confirms a copy, `_on_frame`
-calls `Publications.confirmed`; with the last copy `Context.finish` confirms the publication to
-where it came from, and `_flush` says so.
+frames of the copies, numbered and kept by each `LinkEnd`. When a neighbour confirms a copy,
+`_on_frame` calls `Publications.confirmed`; with the last copy `Context.finish` confirms the
+publication to where it came from, and `_flush` says so.
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart),
 `advertisements`, `subscriptions` (with a policy of `covering`), `takeover`, `clients` and

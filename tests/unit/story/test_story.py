@@ -52,7 +52,7 @@ from byway.model.messages import (
 )
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario
-from byway.storage.set_aside import set_aside
+from byway.storage.set_aside import raised_input
 from byway.storage.state_files import JOURNAL, STATE
 from byway.storage.storage import Storage
 from byway.story import StoryError, StoryStep, read_story
@@ -226,7 +226,7 @@ def test_what_an_operator_gave_up_is_told(kept: Kept) -> None:
 
 def test_what_was_set_aside_is_told_with_its_error(kept: Kept) -> None:
     event = control("B2", Subscribe(ID, FILTER))
-    kept.storage.aside.put(set_aside(9, event, ValueError("no way")))
+    kept.storage.set_aside.put(raised_input(9, event, ValueError("no way")))
     (step,) = read_story("ann/wide", [kept.directory]).steps
     assert (step.evidence, step.at_us, step.what) == ("set-aside", 9, "subscribe")
     assert step.detail.startswith("set aside ")
