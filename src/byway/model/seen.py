@@ -13,12 +13,15 @@ Publisher = tuple[str, int]
 
 
 class SeenPublications(Generations[Publisher, int]):
-    """Last sequences of at least half and at most all of so many publishers.
+    """Last sequences of at least half and at most all of `publishers_max` publishers.
 
     A publisher that has not been heard of for a whole generation is forgotten.
     """
 
     __slots__ = ()
+
+    def __init__(self, publishers_max: int) -> None:
+        super().__init__(publishers_max)
 
     def is_new(self, publisher: str, incarnation: int, sequence: int) -> bool:
         """Whether this is a later publication than any seen of the publisher; it is seen now."""
