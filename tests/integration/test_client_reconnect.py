@@ -209,7 +209,9 @@ async def test_publications_wait_until_their_advertisement_is_settled_again() ->
         receipt = publisher.publish_nowait({"x": 1})
         await net.restart("B1")
         await until(lambda: publisher.status.sessions == 2)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(10):
+            while not (await publisher.broker_status()).unsettled:
+                pass  # the advertisement is not there yet
         assert not advertisement.is_settled
         assert not receipt.is_accepted
         await net.restart("B3")
@@ -260,7 +262,7 @@ async def test_a_broker_that_kept_everything_goes_on() -> None:
     ):
         publishing = asyncio.create_task(publisher.publish_all({"x": x} for x in range(5_000)))
         for broker in ("B1", "B2", "B1"):
-            await asyncio.sleep(0.03)
+            await progress(publisher, publishing)
             await net.kill(broker)
             await net.restart(broker, keeps_state=True)
             await until(lambda: publisher.is_attached and subscriber.is_attached)
@@ -270,6 +272,12 @@ async def test_a_broker_that_kept_everything_goes_on() -> None:
         received = await values(subscription, subscriber.status.received)
         assert received == sorted(set(received))
         assert publisher.status.sessions == subscriber.status.sessions == 1
+
+
+async def progress(publisher: byway.Client, publishing: asyncio.Task[int]) -> None:
+    """Wait until more is confirmed, or everything is published."""
+    before = publisher.status.confirmed
+    await until(lambda: publisher.status.confirmed > before or publishing.done())
 
 
 @in_loop
@@ -283,7 +291,7 @@ async def test_an_inner_broker_may_die_and_come_back() -> None:
     ):
         publishing = asyncio.create_task(publisher.publish_all({"x": x} for x in range(3_000)))
         for keeps_state in (False, True):
-            await asyncio.sleep(0.03)
+            await progress(publisher, publishing)
             await net.kill("B2")
             await net.restart("B2", keeps_state=keeps_state)
             await net.linked()

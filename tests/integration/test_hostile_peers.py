@@ -209,7 +209,7 @@ def test_listed_brokers_only(tmp_path: Path) -> None:
         with RawPeer(first.port).greet("B8") as stranger:
             assert stranger.reason() == (
                 "broker B8 is not among the neighbours of B1, "
-                'which takes in no other (accept = "listed")'
+                'which accepts no other (accept = "listed")'
             )
         assert b"B8" not in kept(tmp_path / "B1")
         assert first.metric("byway_internal_errors_total") == 0

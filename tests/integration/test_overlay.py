@@ -117,11 +117,12 @@ async def test_it_leaves_nothing_behind() -> None:
 async def test_rows_that_wait_for_the_disk_are_written_when_a_broker_ends(tmp_path: Path) -> None:
     disk_is_free = threading.Event()
     async with LocalOverlay("chain:2", trace=str(tmp_path)) as net:
-        net._tracers["B1"]._thread.submit(disk_is_free.wait)
+        tracer = net._tracers["B1"]
+        tracer._thread.submit(disk_is_free.wait)
         async with net.connect("B1") as publisher:
             await publisher.advertise("ANY")
             await publisher.publish_all({"p": number} for number in range(3))
-        await asyncio.sleep(3 * DRAIN_S)  # they are taken from the buffer, and wait
+        await until(lambda: tracer._thread._work_queue.qsize() > 0)  # rows wait for the disk
         threading.Timer(3 * DRAIN_S, disk_is_free.set).start()
     published = [
         row for row in read_trace(tmp_path).to_pylist() if row["event"] == TraceEvent.PUBLISHED

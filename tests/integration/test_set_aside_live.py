@@ -153,4 +153,4 @@ def test_without_data_a_process_ends_at_what_raises() -> None:
         client = started.client(broker, "c")
         client.ask(AdvertiseRequest("a", ANY), PublishRequest(1, BODIES[1]))
         assert broker.wait() == 1
-        assert "broker B1 cannot go on: handling an input of client c failed with" in broker.log
+        assert "broker B1 cannot continue: handling an input of client c failed with" in broker.log

@@ -1,4 +1,4 @@
-"""Addresses of brokers, and neighbours as an operator lists them."""
+"""Addresses of brokers, and neighbours as the settings list them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, key: str) -> Address:
-        """From `host:port` or `[host]:port`. Raises `ConfigError` that names the key."""
+        """The address in `host:port` or `[host]:port`. Raises `ConfigError` that names the key."""
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
@@ -27,7 +27,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it, as far as the text tells."""
+        """Whether the host is `localhost` or a loopback address; other names are not resolved."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -38,14 +38,14 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Neighbour(msgspec.Struct, frozen=True):
-    """A broker to connect to. With its id known, a restart without storage waits for it."""
+    """A broker to connect to. If its id is known, a restart without storage waits for it."""
 
     address: Address
     id: str = ""
 
     @classmethod
     def parse(cls, text: str, key: str) -> Neighbour:
-        """From `host:port` or `id@host:port`."""
+        """The neighbour in `host:port` or `id@host:port`. Raises `ConfigError`."""
         id, at, address = text.rpartition("@")
         if at and not id:
             raise ConfigError(key, f"{text!r}: expected an id before the @")
@@ -56,7 +56,7 @@ class Neighbour(msgspec.Struct, frozen=True):
 
 
 def removed_neighbours(before: Iterable[Neighbour], after: Iterable[Neighbour]) -> list[str]:
-    """Ids of neighbours that were listed and are not any more, neither by id nor by address."""
+    """Ids of the neighbours in `before` that `after` names neither by id nor by address."""
     after = list(after)
     ids, addresses = {n.id for n in after}, {n.address for n in after}
     return [n.id for n in before if n.id and n.id not in ids and n.address not in addresses]

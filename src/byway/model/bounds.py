@@ -1,9 +1,9 @@
-"""How large everything that travels may be.
+"""The bounds on everything in a message.
 
-What is decoded is within these bounds, and what the core makes of it stays within them: names are
-passed on as they are, numbers leave room to count up, and lists are cut where they would be too
-long. So what one broker accepted, every broker accepts. `messages` says which bound a field has; a
-test walks all of them and fails for a field without one.
+Decoded messages are within these bounds, and so is what the core makes of them: names are forwarded
+unchanged, numbers leave room to count up, and long lists are split or cut. So what one broker
+accepts, every broker accepts. `messages` gives each field its bound; a test fails for a field
+without one.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from msgspec import Meta
 NAME_LENGTH_MAX: Final = 256
 """Characters in the name of a broker, client, subscription or advertisement."""
 OWNER_LENGTH_MAX: Final = NAME_LENGTH_MAX + 6
-"""The same for the owner of an entry: a merger's is `merge@` and the name of its broker."""
+"""Characters in the owner of an entry: a merger's is `merge@` and the name of its broker."""
 REASON_LENGTH_MAX: Final = 4_096
-"""Characters in a reason that is told; longer ones are cut."""
+"""Characters in a reason; longer ones are cut."""
 ROLE_LENGTH_MAX: Final = 16
 IDS_MAX: Final = 1_024
-"""Ids that brokers put into one message; more are told in several."""
+"""Ids that brokers put into one message; more are sent in several."""
 IDS_BYTES_MAX: Final = 524_288
-"""And their bytes, with the same effect: with the longest of names so many ids fit no frame."""
+"""Bytes of the ids in one message, with the same effect: `IDS_MAX` ids with the longest names fit
+no frame."""
 BUCKETS_MAX: Final = 64
-"""Digests in one message."""
+"""Buckets of a table, and digests in one message."""
 HINTS_MAX: Final = 256
-"""Publishers that one unsubscription tells about."""
+"""Publishers in the hints of one unsubscription."""
 SIMILARITIES_MAX: Final = 8
 PATH_MAX: Final = 1_024
-"""Brokers that a probe has passed; it goes no further."""
+"""Brokers that a probe may pass; it is forwarded no further."""
 NEIGHBOURS_MAX: Final = 1_024
 """Neighbours, or brokers out of reach, named in one message."""
 LOADS_MAX: Final = 4_097
-"""Brokers in one report of loads: the sender, and those behind it."""
+"""Brokers in one load report: the sender and those behind it."""
 LOADS_BYTES_MAX: Final = 1_048_576
-"""Their bytes; beyond, the farthest are left out."""
+"""Bytes of one load report; beyond, the farthest brokers are left out."""
 NAMES_MAX: Final = 65_536
 """Names in one request of a client."""
 DELIVERED_NAMES_MAX: Final = 512
@@ -45,9 +46,9 @@ several times, each time for others of them."""
 MESSAGES_MAX: Final = 65_536
 """Messages, requests or replies in one frame."""
 BODY_BYTES_MAX: Final = 1_048_576
-"""Of a publication."""
+"""Bytes in the body of a publication."""
 KEEPALIVE_MS_MAX: Final = 3_600_000
-"""A peer that wants to be silent for longer is taken for dead all the same."""
+"""The longest keep-alive interval that a peer may ask for; more counts as this."""
 
 INT64_MAX: Final = 2**63 - 1
 
@@ -55,7 +56,7 @@ Int64 = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 """Incarnations, sequences, numbers and times. What counts them up begins far below: at 0, or at the
 time in microseconds. For what begins where a peer says, see `LinkEnd.meet`."""
 Number = Annotated[int, Meta(ge=1, le=INT64_MAX)]
-"""The same where 0 stands for none."""
+"""As `Int64`, without 0."""
 Int31 = Annotated[int, Meta(ge=0, le=2**30)]
 """Hops and counts in headers. The core stops counting before they are full."""
 Integer = Annotated[int, Meta(ge=-(2**63), le=INT64_MAX)]

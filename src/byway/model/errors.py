@@ -44,7 +44,7 @@ class InvalidValueError(BywayError, ValueError):
 
 
 class DuplicateKeyError(BywayError, KeyError):
-    """A key is added that is present already."""
+    """A key that is added is in the index already."""
 
     def __init__(self, key: int) -> None:
         self.key = key
@@ -55,7 +55,7 @@ class DuplicateKeyError(BywayError, KeyError):
 
 
 class UnknownKeyError(BywayError, KeyError):
-    """A key is removed or looked up that is not there."""
+    """A key that is removed or looked up is not in the index."""
 
     def __init__(self, key: int) -> None:
         self.key = key
@@ -66,7 +66,7 @@ class UnknownKeyError(BywayError, KeyError):
 
 
 class TopologyError(BywayError, ValueError):
-    """An overlay that is no tree of brokers, or a description of one that cannot be followed."""
+    """An overlay that is not a tree of brokers, or an invalid description of one."""
 
     def __init__(self, subject: str, reason: str) -> None:
         self.subject = subject
@@ -84,7 +84,7 @@ class TraceError(BywayError):
 
 
 def shortened(text: str, length_max: int = 40) -> str:
-    """`text` if it is short, else its start: what a message quotes must not fill the screen."""
+    """`text`, cut to `length_max` characters, so that a quotation does not fill the screen."""
     return text if len(text) <= length_max else text[: length_max - 1] + "…"
 
 
@@ -92,7 +92,7 @@ _WINDOW = 60  # characters of text shown on each side of the caret
 
 
 def _pointing(text: str, position: int, expected: str, found: str | None) -> str:
-    """One message, the text around the place, and a caret below it."""
+    """The message, the text around the position, and a caret below it."""
     start = max(0, position - _WINDOW)
     end = min(len(text), position + _WINDOW)
     before = "…" if start else ""
@@ -105,7 +105,7 @@ def _pointing(text: str, position: int, expected: str, found: str | None) -> str
 
 
 class RemoteProtocolError(BywayError):
-    """A peer broke the protocol. It costs that link, and nothing else."""
+    """A peer broke the protocol. Its link is closed; nothing else is affected."""
 
     def __init__(self, peer: str, reason: str) -> None:
         self.peer = peer
@@ -131,17 +131,17 @@ class StorageError(BywayError):
 
 
 class BrokenError(BywayError):
-    """A broker cannot go on: handling an input failed, and there is nothing to go back to, or what
-    failed is an assertion about its own state."""
+    """A broker cannot continue: handling an input failed, and the broker cannot be rebuilt, or an
+    assertion about its own state failed."""
 
     def __init__(self, broker: str, reason: str) -> None:
         self.broker = broker
         self.reason = reason
-        super().__init__(f"broker {broker} cannot go on: {reason}")
+        super().__init__(f"broker {broker} cannot continue: {reason}")
 
 
 class FrameError(BywayError):
-    """Bytes on a connection that are no frame of byway's, or one that may not be."""
+    """Bytes on a connection that are not a valid frame, or a frame that is not allowed there."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -165,17 +165,18 @@ class ClientError(BywayError):
 
 
 class ConnectError(ClientError, ConnectionError):
-    """No broker took the client in. `attempts` tells each address tried last, and why not."""
+    """No broker attached the client. `attempts` has each address of the last round, and why it
+    failed."""
 
     def __init__(self, client: str, attempts: tuple[tuple[str, str], ...]) -> None:
         self.client = client
         self.attempts = attempts
-        told = "; ".join(f"{url}: {reason}" for url, reason in attempts)
-        super().__init__(f"client {client} reaches no broker ({told})")
+        failures = "; ".join(f"{url}: {reason}" for url, reason in attempts)
+        super().__init__(f"client {client} reaches no broker ({failures})")
 
 
 class ClosedError(ClientError, ConnectionError):
-    """A client or subscription is closed, and nothing comes of it any more."""
+    """A client or subscription is closed, and cannot be used any more."""
 
     def __init__(self, subject: str, reason: str) -> None:
         self.subject = subject
@@ -193,7 +194,7 @@ class RefusedError(ClientError):
 
 
 class CommandFailedError(ClientError):
-    """A broker did not do what an operator told it, or could not be told."""
+    """A broker refused an operator's command, failed at it, or could not be reached."""
 
     def __init__(self, address: object, reason: str) -> None:
         self.address = str(address)
@@ -202,7 +203,7 @@ class CommandFailedError(ClientError):
 
 
 class WindowFullError(ClientError):
-    """So many publications are not confirmed that the client takes no more for now."""
+    """The client accepts no more publications until some of the unconfirmed ones are confirmed."""
 
     def __init__(self, client: str, publications: int, bytes: int) -> None:
         self.client = client
@@ -215,7 +216,7 @@ class WindowFullError(ClientError):
 
 
 class NotInTimeError(ClientError, TimeoutError):
-    """Something has not happened in time; it still may. `state` tells how the client is."""
+    """Something has not happened in time; it still may. `state` is the client's state in words."""
 
     expected = "done"
 
@@ -227,8 +228,8 @@ class NotInTimeError(ClientError, TimeoutError):
 
 
 class NotSettledError(NotInTimeError):
-    """A subscription or advertisement is not known to be in force everywhere. `brokers` have not
-    answered, as far as the client's broker knows; empty if that could not be asked."""
+    """A subscription or advertisement is not settled in time. `brokers` have not answered for it,
+    as far as the client's broker knows; empty if that broker could not be asked."""
 
     expected = "settled"
 
@@ -244,18 +245,18 @@ class NotSettledError(NotInTimeError):
 
 
 class NotAcceptedError(NotInTimeError):
-    """The broker is not known to have a publication."""
+    """The broker has not accepted a publication in time."""
 
     expected = "accepted by the broker"
 
 
 class NotToldError(NotInTimeError):
-    """The broker has not answered a question."""
+    """The broker has not answered a request for its status in time."""
 
     expected = "told"
 
 
 class NotConfirmedError(NotInTimeError):
-    """Not every copy of a publication is known to have arrived."""
+    """A publication is not confirmed in time: a copy of it may not have arrived."""
 
     expected = "confirmed"

@@ -44,9 +44,9 @@ from byway.model.bounds import (
 from byway.model.filters import Filter
 
 PROTOCOL_VERSION: Final = 2
-"""Of what brokers say to each other."""
+"""Version of the protocol between brokers."""
 CLIENT_PROTOCOL_VERSION: Final = 1
-"""Of what a client and its broker say to each other."""
+"""Version of the protocol between a client and its broker."""
 
 _IDS_SURELY_SHORT: Final = 64
 
@@ -63,13 +63,13 @@ class Lane(IntEnum):
 
 CONTROL: Final = Lane.CONTROL
 DATA: Final = Lane.DATA
-"""The lanes by a name of their own: to ask the enumeration takes ten times as long (up to
-Python 3.11), and every frame asks several times."""
+"""The lanes as module constants: access through the enumeration takes ten times as long (up to
+Python 3.11), and every frame needs it several times."""
 
 
 class EntryId(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Names a subscription or advertisement. An id is never used again: a client that starts anew
-    has a higher incarnation, and its broker numbers what it asks for."""
+    """Identifies a subscription or advertisement. An id is never used again: a new session of a
+    client has a higher incarnation, and its broker numbers the registrations."""
 
     client: OwnerName
     name: Name
@@ -99,35 +99,36 @@ class Advertise(_Message, frozen=True, array_like=True, tag="adv"):
 
 
 class AdvertisementSettled(_Message, frozen=True, array_like=True, tag="adv-ok"):
-    """The flood beyond has been collected; the subscriptions it triggered came before this."""
+    """The advertisement has reached every broker beyond; the subscriptions that it triggered were
+    sent before this."""
 
     id: EntryId
 
 
 class Subscribe(_Message, frozen=True, array_like=True, tag="sub"):
-    """Send publications that match this filter."""
+    """Asks the receiver for publications that match this filter."""
 
     id: EntryId
     filter: Filter
 
 
 class SubscribeMany(_Message, frozen=True, array_like=True, tag="subs"):
-    """The same as each of these, one after the other."""
+    """Several `Subscribe` messages, in this order."""
 
     subscriptions: Annotated[tuple[Subscribe, ...], Meta(max_length=IDS_MAX)]
 
 
 class SubscriptionsSettled(_Message, frozen=True, array_like=True, tag="sub-ok"):
-    """These are in force at every broker beyond that they had to reach."""
+    """These subscriptions are in force at every broker beyond that needs them."""
 
     ids: Ids
 
 
 class Hint(msgspec.Struct, frozen=True, array_like=True):
-    """How far from the receiver a subscription's place is taken by others, for one publisher.
+    """For one publisher: at how many hops from the receiver other subscriptions match a given share
+    of the publisher's events that this subscription matches.
 
-    So many hops on, the share of what the publisher sends to it that others want too reaches one of
-    the similarities that are told with it: `distances` has one for each.
+    `distances` has one number of hops for each of the shares in `Unsubscribe.similarities`.
     """
 
     publisher: Name
@@ -138,99 +139,98 @@ Hints = Annotated[tuple[Hint, ...], Meta(max_length=HINTS_MAX)]
 
 
 class Unsubscribe(_Message, frozen=True, array_like=True, tag="unsub"):
-    """These end here. Where their owners took them back, and their homes know enough to say from
-    where on they may be preserved, there are hints, as many as ids."""
+    """These subscriptions end. Where their owners withdrew them, and their home brokers know from
+    which hop on they may be preserved, there are hints, one for each id."""
 
     ids: Ids
     similarities: Annotated[tuple[Share, ...], Meta(max_length=SIMILARITIES_MAX)] = ()
-    """What the distances of the hints stand for, ascending."""
+    """The similarities that the distances of the hints belong to, ascending."""
     hints: Annotated[tuple[Hints, ...], Meta(max_length=IDS_MAX)] = ()
 
 
 class Retire(_Message, frozen=True, array_like=True, tag="retire"):
-    """These end here too. Their owners took them back a while ago, and the sender preserved them
-    until now."""
+    """These subscriptions end. Their owners withdrew them a while ago, and the sender preserved
+    them until now."""
 
     ids: Ids
 
 
 class SyncDigest(_Message, frozen=True, array_like=True, tag="held"):
-    """Digests of what the sender holds from the receiver, by bucket; no buckets: it holds nothing.
+    """Digests of the entries that the sender holds from the receiver, by bucket; no buckets: none.
 
-    The first thing each end says over a link that starts anew. The receiver compares it with what
-    the sender should hold, and asks for the names in the buckets that differ.
+    The first message of each end over a link that starts anew. The receiver compares it with what
+    the sender should hold, and requests the names in the buckets that differ.
     """
 
     advertisements: Digests
     subscriptions: Digests
     neighbours: BrokerNames = ()
-    """The receiver's neighbours, as it last told the sender: a broker that lost its state learns
-    from this whom it has to wait for."""
+    """The receiver's neighbours, as it last named them: a broker that lost its state learns from
+    this whom to wait for."""
     restarting: bool = False
-    """The sender lost its state, or may have, and has not been told everything yet."""
+    """Whether the sender lost its state, or may have, and its tables are not complete yet."""
 
 
 class NeighbourNames(_Message, frozen=True, array_like=True, tag="near"):
-    """The sender's neighbours, the receiver among them. The receiver keeps the names and gives
-    them back in `SyncDigest`, should the sender forget them. Told again when they change.
+    """The sender's neighbours, the receiver among them. The receiver keeps the names and returns
+    them in `SyncDigest`, should the sender lose them. Sent again when they change.
 
-    It is the answer to `SyncDigest`, and says then that the sender takes data from now on: by what
-    the receiver held the sender knows all its neighbours, and those that have not told it
-    everything count as wanting everything.
+    As the answer to `SyncDigest` it also says that the sender accepts data from now on: it knows
+    all its neighbours, and forwards everything to those whose tables are missing.
     """
 
     names: BrokerNames
     restarting: bool = False
-    """The sender lost its state, or may have, and has not been told everything yet."""
+    """Whether the sender lost its state, or may have, and its tables are not complete yet."""
 
 
 class BrokersUnreachable(_Message, frozen=True, array_like=True, tag="away"):
-    """Brokers behind the sender that cannot be reached now. Replaces what was said before."""
+    """Brokers behind the sender that cannot be reached now. Replaces the previous such message."""
 
     brokers: BrokerNames
 
 
 class SyncRequest(_Message, frozen=True, array_like=True, tag="ask"):
-    """Asks for the names in these buckets, because their digests differ."""
+    """Requests the names in these buckets, whose digests differ."""
 
     advertisements: Buckets
     subscriptions: Buckets
 
 
 class SyncNames(_Message, frozen=True, array_like=True, tag="names"):
-    """What is held in the buckets asked for, each with whether it is settled beyond."""
+    """The entries in the requested buckets, each with whether it is settled beyond."""
 
     advertisements: NamedIds
     subscriptions: NamedIds
     partial: bool = False
-    """More names follow."""
+    """Whether more names follow."""
 
 
 class AdvertisementsSynced(_Message, frozen=True, array_like=True, tag="advs-told"):
-    """The receiver now knows all advertisements of the sender; these, which it held, have ended."""
+    """The receiver now has all advertisements of the sender; these, which it held, have ended."""
 
     ended: Ids = ()
     partial: bool = False
-    """More that ended follow."""
+    """Whether more that ended follow."""
     provisional: bool = False
-    """The sender has not been told everything itself, and waits no longer: should it turn out that
-    it was here before, it takes this back, and tells again when it knows all."""
+    """Whether the sender's own tables are incomplete and it waits no longer: should it turn out
+    that it ran before, it revokes this, and sends it again when its tables are complete."""
 
 
 class SubscriptionsSynced(_Message, frozen=True, array_like=True, tag="subs-told"):
-    """The receiver now knows all subscriptions of the sender; these, which it held, have ended. It
-    need not count the sender as wanting everything any more."""
+    """The receiver now has all subscriptions of the sender; these, which it held, have ended. It
+    need not forward everything to the sender any more."""
 
     ended: Ids = ()
     partial: bool = False
-    """More that ended follow."""
+    """Whether more that ended follow."""
     provisional: bool = False
     """As in `AdvertisementsSynced`."""
 
 
 class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
-    """Looks for a cycle: the brokers it has passed, from the one that sent it, with that one's
-    incarnation and its number there."""
+    """Searches for a cycle: the brokers that it has passed, beginning with the one that sent it,
+    and that broker's incarnation and number for it."""
 
     path: Annotated[tuple[Name, ...], Meta(max_length=PATH_MAX)]
     incarnation: Int64
@@ -238,17 +238,17 @@ class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
 
 
 class Disconnect(_Message, frozen=True, array_like=True, tag="part"):
-    """The sender is no neighbour any more, and has forgotten what the receiver told."""
+    """The sender is not a neighbour any more, and has dropped the receiver's entries."""
 
     reason: Reason
 
 
 class Load(msgspec.Struct, frozen=True, array_like=True):
-    """How busy a broker was over the last interval. Rates are per second."""
+    """The load of a broker over the last interval. Rates are per second."""
 
     broker: Name
     hops: Int31
-    """From the receiver of the report."""
+    """Distance from the receiver of the report."""
     at_us: Int64
     publications_in: Rate
     publications_out: Rate
@@ -256,11 +256,11 @@ class Load(msgspec.Struct, frozen=True, array_like=True):
     queued: Int64
     """Messages in its input queue."""
     uplink: Rate
-    """Share of its uplink in use; 1 is all of it."""
+    """Share of its uplink in use, from 0 to 1."""
 
 
 class LoadReport(_Message, frozen=True, array_like=True, tag="load"):
-    """What the sender knows of itself and of brokers behind it. Load exchange sends it."""
+    """The loads of the sender and of brokers behind it. Sent by load exchange."""
 
     loads: Annotated[tuple[Load, ...], Meta(max_length=LOADS_MAX)]
 
@@ -269,7 +269,7 @@ class LoadReport(_Message, frozen=True, array_like=True, tag="load"):
 
 
 class Publish(_Message, frozen=True, array_like=True, tag="pub"):
-    """A publication: a header that brokers change, and a body that they pass on as it is.
+    """A publication: a header that brokers update, and a body that they forward unchanged.
 
     (publisher, incarnation, sequence) identifies it. `distance` and `count` are the statistics that
     pruning uses (docs/reference/papers.md).
@@ -286,8 +286,8 @@ class Publish(_Message, frozen=True, array_like=True, tag="pub"):
 
 
 class Unadvertise(_Message, frozen=True, array_like=True, tag="unadv"):
-    """This ends here, after the publications sent before. The filter is named so that it can be
-    told to a neighbour that lost it, for as long as publications are still under way."""
+    """This advertisement ends, after the publications sent before. It carries the filter so that a
+    neighbour that lost the advertisement can be sent it while publications are under way."""
 
     id: EntryId
     filter: Filter
@@ -317,8 +317,8 @@ Message = (
 
 
 def in_parts(items: Sequence[T]) -> list[tuple[T, ...]]:
-    """Ids, or ids with something more, in as many messages as they need; in one, if there are
-    none."""
+    """Ids, or tuples with ids, split into the parts that fit one message each; one empty part if
+    there are none."""
     starts = range(0, max(len(items), 1), IDS_MAX)
     parts = (tuple(items[start : start + IDS_MAX]) for start in starts)
     return [short for part in parts for short in _short_enough(part)]
@@ -332,7 +332,7 @@ def _short_enough(part: tuple[T, ...]) -> list[tuple[T, ...]]:
 
 
 def entries_of(message: Message) -> int:
-    """How many entries a message is about; 1 for those that are about one thing, whatever it is."""
+    """The number of entries that a message is about; 1 for a message about anything else."""
     match message:
         case Unsubscribe() | Retire() | SubscriptionsSettled():
             return len(message.ids)
@@ -373,34 +373,34 @@ LANE_OF: Final[dict[type, Lane]] = {
 
 
 class Body(msgspec.Struct, frozen=True, array_like=True):
-    """What a publication says. Brokers on the way decode it to match, and pass the bytes on."""
+    """The content of a publication. Brokers decode it to match, and forward the bytes."""
 
     attributes: dict[str, bool | Integer | float | str]
     data: bytes = b""
 
 
 class AdvertiseRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-adv"):
-    """The client may publish what the filter admits."""
+    """The client will publish only what the filter admits."""
 
     name: Name
     filter: Filter
 
 
 class UnadvertiseRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-unadv"):
-    """The client no longer publishes under this name."""
+    """The client withdraws the advertisement of this name."""
 
     name: Name
 
 
 class SubscribeRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-sub"):
-    """The client wants what matches the filter."""
+    """The client subscribes to publications that match the filter."""
 
     name: Name
     filter: Filter
 
 
 class UnsubscribeRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-unsub"):
-    """The client no longer wants these."""
+    """The client withdraws the subscriptions of these names."""
 
     names: Annotated[tuple[Name, ...], Meta(max_length=NAMES_MAX)]
 
@@ -410,12 +410,12 @@ class PublishRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-pub"):
 
     sequence: Int64
     body: bytes
-    """As long as a frame may be: the home broker refuses what is too large, and says so."""
+    """Bounded by the frame only: the home broker refuses a body that is too large."""
 
 
 class DeliveriesReceived(msgspec.Struct, frozen=True, array_like=True, tag="c-got"):
-    """The client has its deliveries up to this number. Only a client that may come back says so:
-    its broker keeps them until then."""
+    """The client has received its deliveries up to this number. Sent by clients with a session,
+    whose broker keeps deliveries until then."""
 
     number: Int64
 
@@ -433,8 +433,8 @@ Request = (
 class Attached(msgspec.Struct, frozen=True, array_like=True, tag="c-here"):
     """The broker's answer to a client that attached.
 
-    `resumed`: its session was kept, and goes on. `published`: the last sequence the broker has of
-    it. `lost`: deliveries that found no room while it was away.
+    `resumed`: its session was kept and is resumed. `published`: the last sequence that the broker
+    has of it. `lost`: deliveries that could not be kept while it was away.
     """
 
     resumed: bool
@@ -443,7 +443,7 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, tag="c-here"):
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True, tag="c-ok"):
-    """The client's advertisement or subscription of this name is in force everywhere it must be."""
+    """The client's registration of this name is in force at every broker that needs it."""
 
     name: Name
 
@@ -453,15 +453,15 @@ SESSION: Final = "session"
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="c-no"):
-    """A request changed nothing. `subject` is its name, or its sequence as text, or `SESSION`."""
+    """A request was refused. `subject` is its name, or its sequence as text, or `SESSION`."""
 
     subject: Subject
     reason: Reason
 
 
 class PublicationsAccepted(msgspec.Struct, frozen=True, array_like=True, tag="c-has"):
-    """The broker has the client's publications up to this sequence, and keeps them if it has a
-    place to. A confirmation says so too."""
+    """The broker has accepted the client's publications up to this sequence, and keeps them if it
+    has storage. A confirmation implies it."""
 
     sequence: Int64
 
@@ -508,95 +508,96 @@ class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """What each end says first when a link comes up."""
+    """The first frame of each end when a link comes up."""
 
     broker: Name
     incarnation: Int64
     knows: Int64
-    """The peer's incarnation whose numbers it still holds; 0: none."""
+    """The peer's incarnation whose numbers the sender still holds; 0: none."""
     control: Int64
-    """Numbers received from that incarnation."""
+    """The last control number received from that incarnation."""
     data: Int64
     confirmed: Int64
     epoch: Int64 = 0
-    """Of the numbers: both ends count it up when they start anew, and resume if it is equal."""
+    """Epoch of the numbers: both ends count it up when they start anew, and resume if it is
+    equal."""
     version: Int31 = PROTOCOL_VERSION
 
 
 Frame = Batch | Acknowledge | Hello
-"""What travels between two brokers."""
+"""The frames between two brokers."""
 
 
 class Preamble(msgspec.Struct, frozen=True, array_like=True, tag="byway"):
-    """The very first thing either side of a connection says, whatever the version."""
+    """The very first frame of either side of a connection, in every version."""
 
     version: Int31
     """`PROTOCOL_VERSION` between brokers, `CLIENT_PROTOCOL_VERSION` where one side is a client."""
     role: Role
     """`broker` or `client`."""
     name: Name
-    """Of the broker or client."""
+    """Name of the broker or client."""
     incarnation: Int64
     frame_bytes_max: Int64
-    """Longer frames are not read here."""
+    """The longest frame that the sender reads."""
     keepalive_ms: Number
-    """A side that is silent for twice this time is taken for dead."""
+    """Interval of keep-alives; a peer that is silent for twice this time is given up."""
 
 
 class ClientHello(msgspec.Struct, frozen=True, array_like=True, tag="c-hello"):
-    """What a client wants to go on with, or to begin."""
+    """A client attaches, to resume a session or to start one."""
 
     session_ttl_us: Int64 = 0
     received: Int64 = 0
-    """The last delivery of its session that it has."""
+    """Number of the last delivery of the session that the client has received."""
     resumes: bool = False
-    """It had a session here before, or believes so: a broker that does not know it lost its
-    state."""
+    """Whether the client had a session with this broker: a broker that does not know it has lost
+    its state."""
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="c-welcome"):
-    """A broker takes a client in."""
+    """The broker accepts a client."""
 
     body_bytes_max: Int64
-    """A larger publication is refused."""
+    """The largest body of a publication that the broker accepts."""
 
 
 class Requests(msgspec.Struct, frozen=True, array_like=True, tag="c-ask"):
-    """What a client asks for, in this order."""
+    """Requests of a client, in this order."""
 
     requests: Annotated[tuple[Request, ...], Meta(max_length=MESSAGES_MAX)]
 
 
 class Replies(msgspec.Struct, frozen=True, array_like=True, tag="c-told"):
-    """What a client is told, in this order."""
+    """Replies to a client, in this order."""
 
     replies: Annotated[tuple[Reply, ...], Meta(max_length=MESSAGES_MAX)]
 
 
 class HoldDeliveries(msgspec.Struct, frozen=True, array_like=True, tag="c-hold"):
-    """A client wants no deliveries for now, or wants them again; answers always come."""
+    """A client asks its broker to hold deliveries, or to send them again; answers are not held."""
 
     hold: bool
 
 
 class StatusRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-how"):
-    """A client asks its broker how it is. One answer may be to several questions."""
+    """A client requests its broker's status. One answer may serve several requests."""
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="c-status"):
-    """How a broker is, and what it knows of its neighbourhood."""
+    """The status of a broker, see `byway.model.status`."""
 
     facts: bytes
-    """One JSON object, so that facts can be added."""
+    """One JSON object, so that keys can be added."""
 
 
 class KeepAlive(msgspec.Struct, frozen=True, array_like=True, tag="alive"):
-    """Says nothing but that its sender is there."""
+    """Shows that its sender is alive."""
 
 
 class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
-    """The sender closes the connection. `for_good`: a client will not come back, or a broker does
-    not want the peer back soon."""
+    """The sender closes the connection. `for_good`: a client will not reconnect, or a broker asks
+    its peer not to reconnect soon."""
 
     reason: Reason = ""
     for_good: bool = False
@@ -615,4 +616,4 @@ AnyFrame = (
     | KeepAlive
     | Goodbye
 )
-"""Everything that travels over any connection."""
+"""All frames of all connections."""

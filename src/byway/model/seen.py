@@ -1,7 +1,7 @@
-"""Which publications were seen: the last sequence of each publisher.
+"""Detects duplicates of publications by the last sequence of each publisher.
 
-Copies of one publisher's publications arrive in order, so one number a publisher tells a copy that
-is sent again from a new one. It cannot tell a gap: filtered streams skip numbers.
+Publications of one publisher arrive in order, so one number per publisher distinguishes a duplicate
+from a new publication. It cannot detect gaps: filtered streams skip numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class SeenPublications(Generations[Publisher, int]):
         super().__init__(publishers_max)
 
     def is_new(self, publisher: str, incarnation: int, sequence: int) -> bool:
-        """Whether this is a later publication than any seen of the publisher; it is seen now."""
+        """Whether this is later than every publication seen of the publisher; it counts as seen
+        afterwards."""
         key = (publisher, incarnation)
         last = self.young.get(key)
         if last is None:

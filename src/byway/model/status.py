@@ -1,8 +1,8 @@
-"""How a broker is and what it knows of its neighbourhood, as it tells whoever asks.
+"""The status of a broker and of its links, as clients can request it.
 
-It decides which facts there are, not how they are found. They travel as one JSON object, and a
-reader ignores those it does not know, so that brokers and clients of different ages understand each
-other.
+This module defines the keys, not how the values are found. A status travels as one JSON object, and
+a reader ignores keys it does not know, so that brokers and clients of different versions understand
+each other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from byway.model.errors import FrameError
 
 
 class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """What load exchange tells of a broker behind a link. Rates are per second."""
+    """The load of a broker behind a link, by load exchange. Rates are per second."""
 
     broker: str
     hops: int
@@ -24,51 +24,52 @@ class BrokerLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlaceholderStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that stands for others on some links though nobody has subscribed to it as it is."""
+    """An entry without a live subscription of its own that represents others on some links."""
 
     client: str
-    """Whose it was; of a merger, the broker that made it, behind `merge@`."""
+    """The client that owned it; for a merger, `merge@` and the broker that made it."""
     name: str
     state: str
-    """`preserved`; `postponed`: whether it is preserved is not decided yet; `merged`."""
+    """`preserved`, `postponed` (not decided yet whether it is preserved) or `merged`."""
     origin: str = ""
-    """The link it came from; empty: it was of a client here, or was made here."""
+    """The link that it was received over; empty: it was a local client's, or was made here."""
     links: list[str] = []
-    """Where it stands."""
+    """The links that it was forwarded over."""
     filter: str = ""
 
 
 class MissingTables(msgspec.Struct, frozen=True, kw_only=True):
-    """A neighbour that has not told everything since the broker began without its last state."""
+    """A neighbour that has not sent all its tables since the broker started without its last
+    state."""
 
     broker: str
     lacks: str
     """`everything`, or `subscriptions`: its advertisements are known."""
     since: str
-    """When that was noticed, in UTC."""
+    """When that was first observed, in UTC."""
 
 
 class UnsettledEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An advertisement or a subscription of a client here that is not settled."""
+    """An advertisement or a subscription of a local client that is not settled."""
 
     client: str
     name: str
     kind: str
     """`advertisement` or `subscription`."""
     brokers: list[str]
-    """Who has not answered: brokers that cannot be reached, else neighbours."""
+    """The brokers that have not settled it: those that cannot be reached, else neighbours."""
 
 
 class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A link to a neighbour."""
+    """The status of a link to a neighbour."""
 
     broker: str
     state: str
     """`up`, `agreeing` (connected, tables are being compared) or `down`."""
     address: str = ""
-    """Where the neighbour is connected from, or to."""
+    """The neighbour's address; empty while it is not connected."""
     missing: bool = False
-    """Whether the neighbour's tables are missing, so that it counts as wanting everything."""
+    """Whether the neighbour's tables are missing, so that everything is forwarded to it."""
     unreachable: list[str] = []
     """Brokers that cannot be reached in its direction, itself included, as far as is known."""
     unconfirmed: int = 0
@@ -77,37 +78,37 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that wait because the neighbour does not read."""
     waiting_bytes: int = 0
     advertisements: int = 0
-    """Advertisements that came over it."""
+    """Advertisements received over it."""
     subscriptions: int = 0
-    """Subscriptions that came over it."""
+    """Subscriptions received over it."""
     advertisements_sent: int = 0
-    """Advertisements that were sent over it."""
+    """Advertisements sent over it."""
     subscriptions_sent: int = 0
-    """Subscriptions that were sent over it."""
+    """Subscriptions sent over it."""
     preserved: int = 0
-    """Subscriptions that ended and still stand there for others."""
+    """Subscriptions that ended and are preserved on it for others."""
     mergers: int = 0
-    """Filters that were sent over it in place of several subscriptions."""
+    """Mergers sent over it in place of several subscriptions."""
     behind: list[BrokerLoad] = []
     """Brokers behind it, nearest first, if loads are exchanged."""
 
 
 class SetAsideStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An input that could not be handled and waits for an operator."""
+    """An input that raised, was set aside, and waits for an operator."""
 
     digest: str
-    """Its name, for `discard`."""
+    """The digest that `byway topology discard` takes."""
     origin: str
-    """Who sent it: `link B2`, `client c`, or the broker itself."""
+    """Its sender: `link B2`, `client c`, or `the broker itself`."""
     what: str
     error: str
     at_us: int
     barred: bool = False
-    """It came again; its sender stays out until it is given up."""
+    """Whether it came again, so that its sender is refused until it is discarded."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker."""
+    """The status of a broker."""
 
     broker: str
     version: str
@@ -116,47 +117,48 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     clients: int
     """Clients that are connected."""
     sessions_away: int
-    """Clients that are not, and whose session is kept."""
+    """Clients that are not connected and whose session is kept."""
     advertisements: int
     subscriptions: int
     queued: int
     """Messages that wait for the broker."""
     links: list[LinkStatus]
     covering: str = ""
-    """The policy."""
+    """The covering policy."""
     preserved: int = 0
-    """Subscriptions that ended and still stand for others on some link."""
+    """Subscriptions that ended and are preserved for others on some link."""
     mergers: int = 0
-    """Filters that stand for several subscriptions on some link."""
+    """Mergers in place of several subscriptions on some link."""
     statistics: int = 0
-    """Rows about what local subscriptions received."""
+    """Rows of statistics about what local subscriptions received."""
     restarting: bool = False
-    """Whether the broker was here before, began without its last state, and is not complete."""
+    """Whether the broker ran before, started without its last state, and its tables are not
+    complete."""
     missing: list[MissingTables] = []
     """Neighbours whose tables it waits for."""
     away: list[str] = []
     """Brokers that cannot be reached, as far as is known."""
     unsettled: int = 0
-    """Advertisements and subscriptions of clients here that are not settled."""
+    """Number of advertisements and subscriptions of local clients that are not settled."""
     unsettled_entries: list[UnsettledEntry] = []
-    """These; not all, if they are many."""
+    """The unsettled entries; not all, if they are many."""
     held: int = 0
-    """Deliveries without room that wait, unconfirmed, for clients to come back after a restart."""
+    """Deliveries beyond the bound that stay unconfirmed until clients reconnect after a restart."""
     placeholders: list[PlaceholderStatus] = msgspec.field(default_factory=list, name="stand_ins")
     """Preserved subscriptions and mergers, the oldest first; not all, if they are many."""
     set_aside: int = 0
-    """Inputs that could not be handled and wait for an operator."""
+    """Number of inputs that were set aside and wait for an operator."""
     inputs_set_aside: list[SetAsideStatus] = []
-    """They, the oldest first; not all, if they are many."""
+    """The inputs set aside, the oldest first; not all, if they are many."""
 
 
 def encode_status(status: BrokerStatus) -> bytes:
-    """As it travels."""
+    """The JSON object of a status."""
     return msgspec.json.encode(status)
 
 
 def decode_status(facts: bytes) -> BrokerStatus:
-    """What was told. Raises `FrameError`."""
+    """The status in a JSON object. Raises `FrameError`."""
     try:
         return msgspec.json.decode(facts, type=BrokerStatus)
     except msgspec.DecodeError as error:

@@ -57,7 +57,7 @@ def test_listed_ones_only() -> None:
     assert acceptance.refusal("B2", []) == ""
     assert acceptance.refusal("was-here", ["was-here"]) == ""
     assert acceptance.refusal("B3", []) == (
-        'broker B3 is not among the neighbours of B1, which takes in no other (accept = "listed")'
+        'broker B3 is not among the neighbours of B1, which accepts no other (accept = "listed")'
     )
     acceptance.learn(BY_ADDRESS, "B3")
     assert acceptance.refusal("B3", []) == ""

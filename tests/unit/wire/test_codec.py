@@ -91,10 +91,10 @@ def hinted(similarities: tuple, *hints: tuple) -> bytes:
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        (b"\xc1", "it cannot be read"),
+        (b"\xc1", "it cannot be decoded"),
         (raw(["nonsense", 1]), "it cannot be decoded: Invalid value 'nonsense'"),
         (raw({"a": 1}), "it cannot be decoded: Expected `array`, got `object`"),
-        (raw(["ack", 1, 2]), "it cannot be read"),
+        (raw(["ack", 1, 2]), "it cannot be decoded"),
         (raw(["ack", 1, 2, "three"]), "Expected `int`, got `str`"),
         (raw(["batch", 7, 1, []]), "Invalid enum value 7"),
         (raw(["batch", 1, 1, [["pub", "p", 1, 2**63, 0, 0, 0, 0, b""]]]), "Expected `int` <="),
@@ -113,7 +113,7 @@ def hinted(similarities: tuple, *hints: tuple) -> bytes:
             raw(Batch(Lane.CONTROL, 1, (Subscribe(EntryId("c" * 300, "s", 1), parse("TRUE")),))),
             "Expected `str` of length <= 262",
         ),
-        (b"\x91" * 5_000, "it cannot be read"),
+        (b"\x91" * 5_000, "it cannot be decoded"),
         (hinted((0.9,), (), ()), "2 hints for 1 ids"),
         (hinted((0.6, 0.9), ([("p", (1,))])), "1 distances for 2 similarities"),
         (hinted((0.9,), ([("p", (1, 2))])), "2 distances for 1 similarities"),
@@ -136,8 +136,8 @@ def hinted(similarities: tuple, *hints: tuple) -> bytes:
             raw(["batch", 0, 1, [["subs", [["sub", ["c", "s", 1, 1], BAD_FILTER]]]]]),
             "the constraint on 'x'",
         ),
-        (raw(["batch", 0, 1, [["subs", [["unsub", []]]]]]), "it cannot be read"),
-        (raw(["batch", 0, 1, [["retire", [["c"]]]]]), "it cannot be read"),
+        (raw(["batch", 0, 1, [["subs", [["unsub", []]]]]]), "it cannot be decoded"),
+        (raw(["batch", 0, 1, [["retire", [["c"]]]]]), "it cannot be decoded"),
     ],
     ids=range(32),
 )
