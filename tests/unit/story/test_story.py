@@ -270,7 +270,7 @@ def test_a_torn_end_and_a_damaged_journal_are_noted(kept: Kept) -> None:
     kept.journal().write_bytes(whole[:-1] + b"?" + longer[len(whole) :])
     damaged = read_story("ann/wide", [kept.directory])
     assert damaged.steps == ()
-    assert "does not fit" in damaged.sources[0].notes[0]
+    assert "does not match" in damaged.sources[0].notes[0]
 
 
 def test_a_journal_that_is_replaced_meanwhile_is_read_again(
