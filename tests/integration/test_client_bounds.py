@@ -81,7 +81,7 @@ def preamble(name: str) -> Preamble:
 class Turns:
     """A journal: what was handed to the broker together, in order."""
 
-    aside = None
+    set_aside = None
 
     def __init__(self) -> None:
         self.taken: list[list[Input]] = []

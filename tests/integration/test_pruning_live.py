@@ -111,7 +111,7 @@ async def kill_where_it_is_preserved(star: Star, keeps: bool) -> None:
     async with Scene(star).open() as scene:
         await scene.take_back_the_broad_one()
         await scene.until_preserved(1)
-        (stands,) = (await scene.status("M")).stand_ins
+        (stands,) = (await scene.status("M")).placeholders
         assert (stands.client, stands.state, stands.links) == ("broad", "preserved", ["B1"])
         assert star.brokers["M"].metric("byway_preserved_subscriptions", link="B1") == 1
         await scene.is_exact()

@@ -62,10 +62,11 @@ async def test_a_subscription_at_a_broker_that_forgot_names_whose_tables_are_mis
 async def test_a_broker_that_does_not_tell_changes_nothing_about_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(conversation, "UNANSWERING_S", 0.05)
+    monkeypatch.setattr(conversation, "STATUS_WAIT_S", 0.05)
     async with LocalOverlay("chain:2") as net, net.connect("B1") as client:
         await net.kill("B2")
-        monkeypatch.setattr(net.brokers["B1"], "_ask_status", lambda _: None)
+        clients = net.brokers["B1"].client_connections
+        monkeypatch.setattr(clients, "_on_status_request", lambda _: None)
         with pytest.raises(NotSettledError) as caught:
             await client.advertise("ANY", timeout=0.05)
         assert caught.value.brokers == ()
