@@ -42,6 +42,12 @@ def run(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
+def _takes_interrupts() -> None:
+    """Take SIGINT as from a terminal, also if this suite runs in the background, where shells have
+    their children ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Sub:
     """`byway sub`, settled."""
 
@@ -53,6 +59,7 @@ class Sub:
             stderr=subprocess.PIPE,
             text=True,
             env=environment(),
+            preexec_fn=_takes_interrupts,
         )
         self.lines: list[str] = []
         assert self.process.stderr is not None
