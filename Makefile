@@ -17,7 +17,7 @@ setup: $(VENV)/.ready ## make .venv and install byway with its pinned developmen
 
 # Spark uses all cores by itself, and is started once.
 test: $(VENV)/.ready ## run the default test suite, on all cores
-	$(BIN)/pytest -n auto --dist loadgroup -m "not slow and not pipeline"
+	$(BIN)/pytest -n auto -m "not slow and not pipeline"
 	$(BIN)/pytest -m "pipeline and not slow"
 
 slow: $(VENV)/.ready ## run the tests marked slow

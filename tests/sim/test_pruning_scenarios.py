@@ -76,7 +76,12 @@ def mean_table(result: RunResult, name: str = "core") -> float:
     return found
 
 
-@pytest.mark.parametrize("name", SMALL)
+LONGEST = {"003-workflow", "004-clustered", "004-mobile"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONGEST)) for n in SMALL]
+)
 def test_every_policy_delivers_the_same(name: str) -> None:
     """That it delivers what is due is checked in every run."""
     policies = ("active", "selective" if name.startswith("004") else "incremental")

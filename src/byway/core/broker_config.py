@@ -121,7 +121,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     preserved_max: Annotated[
         Count,
         option(
-            "With this many preserved subscriptions and mergers, every unsubscription is forwarded "
+            "With this many placeholders, preserved or merged, every unsubscription is forwarded "
             "and nothing is merged."
         ),
     ] = 10_000

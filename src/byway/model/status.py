@@ -145,7 +145,7 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 0
     """Deliveries beyond the bound that stay unconfirmed until clients reconnect after a restart."""
     placeholders: list[PlaceholderStatus] = msgspec.field(default_factory=list, name="stand_ins")
-    """Preserved subscriptions and mergers, the oldest first; not all, if they are many."""
+    """Placeholders, preserved and merged, the oldest first; not all, if they are many."""
     set_aside: int = 0
     """Number of inputs that were set aside and wait for an operator."""
     inputs_set_aside: list[SetAsideStatus] = []

@@ -74,7 +74,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
     """The present status of a broker process."""
     broker = server.broker
     statistics = broker.policy.statistics
-    preserved, mergers = placeholders(broker)
+    preserved, merged = placeholders(broker)
     files = server.driver.set_aside
     unsettled, entries = unsettled_entries(broker)
     facts = broker.status()
@@ -91,7 +91,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         links=_links(server, facts),
         covering=broker.policy.name,
         preserved=len(preserved),
-        mergers=len(mergers),
+        mergers=len(merged),
         statistics=0 if statistics is None else len(statistics),
         restarting=facts.restarting,
         missing=server.waiting.missing(),
@@ -140,7 +140,7 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
     broker = server.broker
     advertisements, advertisements_sent = _by_link(broker.advertisements)
     subscriptions, subscriptions_sent = _by_link(broker.subscriptions)
-    preserved, mergers = map(by_link, placeholders(broker))
+    preserved, merged = map(by_link, placeholders(broker))
     found = []
     for link in facts.links:
         name = link.neighbour
@@ -160,7 +160,7 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
                 advertisements_sent=advertisements_sent[name],
                 subscriptions_sent=subscriptions_sent[name],
                 preserved=preserved[name],
-                mergers=mergers[name],
+                mergers=merged[name],
                 behind=_behind(server, name),
             )
         )

@@ -112,11 +112,11 @@ class BrokerCollector(Collector):
     def _stand_ins(self) -> Iterator[Metric]:
         broker = self._server.broker
         counters, statistics = broker.counters, broker.policy.statistics
-        preserved, mergers = map(by_link, placeholders(broker))
+        preserved, merged = map(by_link, placeholders(broker))
         words = "Subscriptions that ended, and still stand for others."
         yield self._by_link("byway_preserved_subscriptions", words, preserved)
         words = "Filters that stand for several subscriptions."
-        yield self._by_link("byway_mergers", words, mergers)
+        yield self._by_link("byway_mergers", words, merged)
         words = "Subscriptions sent because one that covered them went."
         yield _counter("byway_subscriptions_triggered", words, counters.triggered)
         words = "Times that an unsubscription was not passed on over a link."
