@@ -56,10 +56,13 @@ def simulate(
     """
     given = settings or []
     try:
+        changes = [parse_setting(text) for text in given]
+    except ScenarioError as error:
+        refuse(error)
+    try:
         scenario = read_scenario(file, given)
         result = _run(scenario, seed, trace)
     except ScenarioError as error:
-        changes = [parse_setting(text) for text in given]
         refuse(blamed(error, str(file), changes))
     except (BywayError, OSError) as error:
         refuse(error)

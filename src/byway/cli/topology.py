@@ -63,7 +63,7 @@ def show(
 ) -> None:
     """Show a broker, its links, and what it knows of the brokers behind them.
 
-    Brokers behind its neighbours are known if loads are exchanged (core.load_interval_us).
+    Brokers behind its neighbours are known if loads are exchanged (core.load_interval).
     Subscriptions that ended are preserved if core.covering is incremental or selective; filters
     that stand for several are there with core.merging.
     """

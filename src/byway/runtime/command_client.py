@@ -40,7 +40,7 @@ def send_leave(http: str, timeout_s: float) -> Left:
 def _send(
     http: str, path: str, facts: dict[str, Any], kind: type[Report], timeout_s: float
 ) -> Report:
-    address = Address.parse(http, "--http")
+    address = Address.parse_operations(http, "--http")
     status, body = _post(address, path, msgspec.json.encode(facts), timeout_s)
     if status != HTTPStatus.OK:
         reason = shortened(body.decode(errors="replace").strip(), 1_000)

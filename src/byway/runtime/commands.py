@@ -200,7 +200,7 @@ class OperatorCommands:
         what = f"{count} publications are not confirmed by {neighbour}"
         if not count:
             what = "clients have not read what was sent to them"
-        within = f"within {limit_ms / 1e3:g} s (limits.drain_ms)"
+        within = f"within {limit_ms / 1e3:g} s (limits.drain)"
         reason = f"{what} {within}: nothing has changed, try again"
         raise CommandError(HTTPStatus.CONFLICT, reason)
 
