@@ -6,6 +6,8 @@ verb may import heavy packages at its top and `byway --help` stays quick.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -15,6 +17,7 @@ from typer.main import get_command
 
 from byway._version import __version__
 from byway.cli.app import new_app
+from byway.cli.usage_errors import USAGE_ERROR, show_usage_error
 
 VERBS = {
     "bench": "Measure a running broker.",
@@ -45,8 +48,29 @@ class Verbs(TyperGroup):
             command = get_command(import_module(f"byway.cli.{command.name}").app)
         return name, command, rest
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command, and end the process; wrong arguments are explained in our words."""
+        try:
+            done = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except USAGE_ERROR as error:
+            if not standalone_mode:
+                raise
+            show_usage_error(error)
+            done = 2
+        if standalone_mode:
+            sys.exit(done if isinstance(done, int) else 0)
+        return done
 
-app = new_app(cls=Verbs)
+
+app = new_app(cls=Verbs, add_completion=True)
 
 
 def _print_version(wanted: bool) -> None:

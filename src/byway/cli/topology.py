@@ -32,7 +32,6 @@ from byway.model.status import (
     SetAsideStatus,
     UnsettledEntry,
 )
-from byway.runtime.command_client import send_discard, send_forget, send_leave
 
 app = new_app(help="Look at the network, and change who is a neighbour.")
 
@@ -90,6 +89,8 @@ def forget(
     Publications that waited for it and entries that came from it are dropped, and their numbers
     printed. Do not forget a neighbour that is only away: what waits for it is lost.
     """
+    from byway.runtime.command_client import send_forget
+
     with explained():
         report = send_forget(http, neighbour, timeout)
     if as_json:
@@ -127,6 +128,8 @@ def discard(
     """
     if (digest is None) is not everything:
         refuse("expected the digest of what is to be discarded, or --all")
+    from byway.runtime.command_client import send_discard
+
     with explained():
         report = send_discard(http, "all" if digest is None else digest, timeout)
     if as_json:
@@ -148,6 +151,8 @@ def leave(
     Its neighbour forgets it at once, so that nothing waits for it. Sessions of its clients end. A
     broker that is only to be stopped for a while gets SIGTERM instead.
     """
+    from byway.runtime.command_client import send_leave
+
     with explained():
         report = send_leave(http, timeout)
     if as_json:

@@ -8,13 +8,11 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from byway.model.addresses import PORT, SCHEME, Address
+from byway.model.addresses import BROKER_VARIABLE, PORT, SCHEME, Address
 from byway.model.errors import ConfigError, shortened
 from byway.model.option_reading import check_bounds
 from byway.model.options import Bytes, Duration, PositiveDuration, Quantity, option, within
 
-BROKER_VARIABLE: Final = "BYWAY_BROKER"
-"""The variable of the environment with the address of the broker, where none is given."""
 NAME_LENGTH_MAX: Final = 200
 """Of clients, subscriptions and advertisements; the library adds numbers to the latter two."""
 

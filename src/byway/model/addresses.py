@@ -14,6 +14,8 @@ from byway.model.errors import ConfigError, shortened
 SCHEME: Final = "byway://"
 PORT: Final = 7001
 """Where a broker listens, and clients look for one, if nothing else is said."""
+BROKER_VARIABLE: Final = "BYWAY_BROKER"
+"""The variable with the address of the broker, for clients that are told none."""
 OPERATIONS_SCHEME: Final = "http://"
 OPERATIONS_PORT: Final = 9001
 """The port of operations, where an address does not name one."""

@@ -12,9 +12,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from byway.model.addresses import Address
+from byway.model.decoding_words import decoding_reason
 from byway.model.errors import CommandFailedError, shortened
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, Discarded, Forgotten, Left
 from byway.runtime.operations import COMMAND_HEADER, JSON
+from byway.transport.os_words import os_reason
 
 ANSWER_BYTES_MAX: Final = 4_194_304
 
@@ -50,7 +52,7 @@ def _send(
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        reason = f"{address} gives an invalid answer: {error}"
+        reason = f"{address} gives an invalid answer: {decoding_reason(error)}"
         raise CommandFailedError(address, reason) from error
 
 
@@ -65,8 +67,8 @@ def _post(address: Address, path: str, body: bytes, timeout_s: float) -> tuple[i
         reason = f"the operations port {address} has not answered within {timeout_s:g} s"
         raise CommandFailedError(address, f"{reason}; the command may still be done") from error
     except (OSError, HTTPException) as error:
-        words = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        hint = "is the broker running, with http set?"
+        words = os_reason(error) if isinstance(error, OSError) else "it does not speak HTTP"
+        hint = f"is the broker running, with --http {address}?"
         reason = f"the operations port {address} cannot be reached: {words} ({hint})"
         raise CommandFailedError(address, reason) from error
     finally:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from byway.model.addresses import BROKER_VARIABLE
 from byway.model.errors import ConfigError
 from byway.model.option_reading import OptionsError, Problem, from_text, read
 from byway.runtime.settings import SETTINGS, BrokerSettings
@@ -135,7 +136,7 @@ def _from_environment(environment: Mapping[str, str], notes: list[str]) -> dict[
         if name in names:
             key = names[name]
             given[key] = Given(_plain_data(key, environment[name]), name, key)
-        elif name.startswith(PREFIX):
+        elif name.startswith(PREFIX) and name != BROKER_VARIABLE:
             near = get_close_matches(name, names, n=1, cutoff=0.85)
             notes += [f"{name} is not known; did you mean {n}?" for n in near]
     return given

@@ -66,7 +66,9 @@ class NeighbourLinks:
         """A broker's preamble arrived: refuse it, or answer with a `Hello`."""
         name = peer.name
         if name == self._id:
-            connection.close(f"this broker is {name} itself")
+            connection.close(
+                f"this broker is called {name} too: give one of both another id (--id)"
+            )
             return
         if connection.expects not in ("", name):
             log.warning("%s is %s, not %s", connection.address, name, connection.expects)

@@ -22,6 +22,7 @@ import h11
 import msgspec
 
 from byway.model.addresses import Address
+from byway.model.decoding_words import decoding_reason
 
 log = logging.getLogger("byway.operations")
 
@@ -186,8 +187,10 @@ class Operations:
             return text_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         try:
             facts = msgspec.json.decode(await exchange.body(), type=Facts)
-        except msgspec.DecodeError as error:
-            return text_answer(HTTPStatus.BAD_REQUEST, f"not a JSON object: {error}")
+        except (msgspec.DecodeError, UnicodeError) as error:
+            return text_answer(
+                HTTPStatus.BAD_REQUEST, f"not a JSON object: {decoding_reason(error)}"
+            )
         return Command(path, facts)
 
     def _refusal(self, headers: dict[str, str]) -> str:
