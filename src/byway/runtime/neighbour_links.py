@@ -66,9 +66,9 @@ class NeighbourLinks:
         """A broker's preamble arrived: refuse it, or answer with a `Hello`."""
         name = peer.name
         if name == self._id:
-            connection.close(
-                f"this broker is called {name} too: give one of both another id (--id)"
-            )
+            reason = f"this broker is called {name} too: give one of both another id (--id)"
+            log.warning("broker %s at %s is refused: %s", name, connection.address, reason)
+            connection.close(reason)
             return
         if connection.expects not in ("", name):
             log.warning("%s is %s, not %s", connection.address, name, connection.expects)
