@@ -110,28 +110,15 @@ def test_a_second_broker_of_this_host_is_told_to_take_another_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "said"),
     [
-        (("sub", "TRUE", "--broker", "localhost:1"), 1, "byway://localhost:1: Connection refused"),
-        (("pub", "{}", "--broker", "nowhere.invalid"), 1, "byway://nowhere.invalid:7001: "),
-        (("client", "list", "--http", "localhost:1"), 1, "localhost:1 cannot be reached: "),
-        (("broker", "--listen", "192.0.2.1:0"), 1, "this machine does not have that address"),
-        (("broker", "--data", "/proc/nothing", "--listen", "127.0.0.1:0"), 1, "/proc/nothing"),
-        (("sub", "TRUE", "--count", "none"), 2, "--count: expected an integer\n"),
-        (("sub", "TRUE", "--timeout", "soon"), 2, "--timeout: expected a time such as 10s"),
-        (("sub", "--broker", ":7001", "TRUE"), 2, "':7001' is no address: expected host:port"),
-        (("filter", "match", "a = 1", "{"), 2, "not JSON: the text ends too early\n"),
-        (("bench", "--attributes", "x"), 2, "--attributes: expected one of"),
-        (("subs", "TRUE"), 2, "there is no command subs; did you mean 'sub'"),
-        (("config", "check", "/"), 2, "/: cannot be read: Is a directory\n"),
+        (("--listen", "192.0.2.1:0"), "this machine does not have that address"),
+        (("--data", "/proc/nothing", "--listen", "127.0.0.1:0"), "/proc/nothing"),
     ],
 )
-def test_errors_have_no_words_of_a_library(
-    arguments: tuple[str, ...], code: int, said: str
-) -> None:
-    done = byway(*arguments)
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+def test_a_broker_that_cannot_start_says_why(arguments: tuple[str, ...], said: str) -> None:
+    done = byway("broker", *arguments)
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert said in done.stderr
-    for words in ("Errno", "Traceback", "Connect call", "Input should", "Value error", "Expected `",
-                  "Error:", "Exception", "codec"):  # fmt: skip
+    for words in ("Errno", "Traceback", "Exception"):
         assert words not in done.stderr

@@ -35,6 +35,10 @@ HttpOption = Annotated[
         help="The operations port of the broker, which must be on this machine.",
     ),
 ]
+LimitOption = Annotated[
+    int, typer.Option(min=1, max=1_000, metavar="N", help="How many to list at most.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 HTTP = f"127.0.0.1:{OPERATIONS_PORT}"
 
 

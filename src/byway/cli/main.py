@@ -22,14 +22,16 @@ from byway.cli.usage_errors import USAGE_ERROR, show_usage_error
 VERBS = {
     "bench": "Measure a running broker.",
     "broker": "Run a broker.",
+    "client": "Look at the clients of a broker, and disconnect one.",
     "config": "Check a broker's settings.",
     "demo": "Show byway at work.",
     "filter": "Check, try and compare filters without a network.",
-    "pipeline": "Analyse traces, run sweeps, make and match workloads, on Spark.",
+    "pipeline": "Analyse traces, run sweeps and match workloads, on Spark.",
     "pub": "Publish lines of JSON.",
     "reproduce": "Repeat the measurements of the papers, on Spark.",
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
+    "subscription": "Look at the subscriptions at a broker.",
     "topology": "Look at the network, and change who is a neighbour.",
     "trace": "Follow one subscription or publication through brokers.",
 }

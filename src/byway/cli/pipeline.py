@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EVERY_S_MIN = 0.000001
 EVERY_S_MAX = 1_000_000_000.0
 
-app = new_app(help="Analyse traces, run sweeps, make and match workloads, on Spark.")
+app = new_app(help="Analyse traces, run sweeps and match workloads, on Spark.")
 
 
 # --- analyse ----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from byway.cli.connecting import (
     HTTP,
     BrokerOption,
     HttpOption,
+    JsonOption,
     TimeoutOption,
     explained,
 )
@@ -58,7 +59,7 @@ def show(
             "--preserved", help="List what stands for other subscriptions though nobody has it."
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a broker, its links, and what it knows of the brokers behind them.
 
@@ -72,9 +73,6 @@ def show(
         typer.echo(msgspec.json.encode(status))
     else:
         Console(highlight=False).print(_tree(status, preserved))
-
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()

@@ -181,6 +181,16 @@ class ClientConnections:
             connection.close(reason)
         self._driver.now(ClientDetached(name))
 
+    def disconnect(self, name: str, reason: str, for_good: bool) -> None:
+        """Close the connection of a client, if it has one. `for_good`: its session ends, and the
+        client is told not to come back."""
+        connection = self.connections.pop(name, None)
+        if connection is not None:
+            self.drained(name)
+            self._forget(name, connection)
+            connection.close(reason, for_good=for_good)
+        self._driver.now(ClientDetached(name, for_good))
+
     def _forget(self, name: str, connection: Connection) -> None:
         """Drop the requests that came over a connection that was lost."""
         self._driver.forget_client(name)

@@ -1,4 +1,4 @@
-"""Sends an operator's commands to the operations port of a broker on this machine.
+"""Sends an operator's commands and questions to the operations port of a broker on this machine.
 
 Each is one HTTP request with a time limit. `commands` says what they do.
 """
@@ -14,11 +14,21 @@ import msgspec
 from byway.model.addresses import Address
 from byway.model.decoding_words import decoding_reason
 from byway.model.errors import CommandFailedError, shortened
+from byway.runtime.client_reports import (
+    DISCONNECT_CLIENT,
+    LIST_CLIENTS,
+    LIST_SUBSCRIPTIONS,
+    SHOW_CLIENT,
+    ClientDetail,
+    ClientList,
+    Disconnected,
+    SubscriptionList,
+)
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, Discarded, Forgotten, Left
 from byway.runtime.operations import COMMAND_HEADER, JSON
 from byway.transport.os_words import os_reason
 
-ANSWER_BYTES_MAX: Final = 4_194_304
+ANSWER_BYTES_MAX: Final = 16_777_216
 
 Report = TypeVar("Report")
 
@@ -37,6 +47,33 @@ def send_discard(http: str, which: str, timeout_s: float) -> Discarded:
 def send_leave(http: str, timeout_s: float) -> Left:
     """Have a broker leave the network for good. Raises as `send_forget` does."""
     return _send(http, LEAVE, {}, Left, timeout_s)
+
+
+def send_list_clients(http: str, limit: int, timeout_s: float) -> ClientList:
+    """The clients of a broker. Raises as `send_forget` does."""
+    return _send(http, LIST_CLIENTS, {"limit": limit}, ClientList, timeout_s)
+
+
+def send_show_client(http: str, client: str, limit: int, timeout_s: float) -> ClientDetail:
+    """One client of a broker. Raises as `send_forget` does."""
+    return _send(http, SHOW_CLIENT, {"client": client, "limit": limit}, ClientDetail, timeout_s)
+
+
+def send_disconnect(http: str, client: str, end_session: bool, timeout_s: float) -> Disconnected:
+    """Have a broker disconnect a client. Raises as `send_forget` does."""
+    facts = {"client": client, "end_session": end_session}
+    return _send(http, DISCONNECT_CLIENT, facts, Disconnected, timeout_s)
+
+
+def send_list_subscriptions(
+    http: str, client: str | None, everything: bool, limit: int, timeout_s: float
+) -> SubscriptionList:
+    """The subscriptions of one client, of all clients of a broker, or also of its neighbours.
+    Raises as `send_forget` does."""
+    facts: dict[str, Any] = {"all": everything, "limit": limit}
+    if client is not None:
+        facts["client"] = client
+    return _send(http, LIST_SUBSCRIPTIONS, facts, SubscriptionList, timeout_s)
 
 
 def _send(

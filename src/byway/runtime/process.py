@@ -126,7 +126,9 @@ class BrokerProcess:
         await _try_listening("listen", settings.listen)  # before anything that takes long
         if settings.http is not None:
             commands = OperatorCommands(lambda: self._server, self._leave)
-            self._operations = Operations(settings.http, self._paths(), commands.table())
+            self._operations = Operations(
+                settings.http, self._paths(), commands.table(), commands.queries()
+            )
             await _listening("http", settings.http, self._operations.start)
             log.info("operations at http://%s", self._operations.address)
         trace = self._open_trace()
