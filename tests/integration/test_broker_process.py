@@ -174,6 +174,7 @@ def reloads(started: Brokers, broker: BrokerProcess, file: Path, text: str) -> N
         nobody.accept()[0].close()  # the new neighbour is dialled
     with pytest.raises(AssertionError, match="clients are connected, the most there may be"):
         started.client(broker, "another")
+    assert broker.metric("byway_connections_closed_total", bound="clients") == 1
     file.write_text(text.replace("clients = 10", "client = 10"))
     broker.signal(signal.SIGHUP)
     broker.logged(f"not reloaded: {file}: limits.client: unknown key; did you mean")

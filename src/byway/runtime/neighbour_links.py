@@ -46,6 +46,8 @@ class NeighbourLinks:
         """By connection that was dialled from here, the neighbour in the settings."""
         self.sent: dict[tuple[str, str], int] = {}
         """By neighbour and kind, the number of messages sent to it."""
+        self.refused = 0
+        """Brokers refused because they may not be neighbours, or there were too many."""
         self.forgotten: set[str] = set()
         """Neighbours that an operator had the broker forget and that have not connected since."""
         self.leaving: Connection | None = None
@@ -85,6 +87,7 @@ class NeighbourLinks:
             name, {*self.broker.neighbours, *self.connections}
         ):
             log.info("broker %s at %s is refused: %s", name, connection.address, refusal)
+            self.refused += 1
             connection.close(refusal)
             return
         old = self.connections.get(name)
