@@ -186,8 +186,9 @@ def reloads(started: Brokers, broker: BrokerProcess, file: Path, text: str) -> N
 def its_port_is_taken(broker: BrokerProcess) -> None:
     other = BrokerProcess("--id", "B2", "--listen", broker.address)
     assert other.wait() == 1
-    assert other.log.endswith(
-        f"critical listen: cannot listen on {broker.address}: Address already in use"
+    assert (
+        f"critical listen: cannot listen on {broker.address}: another process uses this port"
+        in other.log
     )
     assert other.rest_of_stdout() == ""
     other.kill()
@@ -282,7 +283,6 @@ def test_settings_that_cannot_be_used_are_told_at_once(tmp_path: Path) -> None:
         f"{file}: core.covering: expected one of active, incremental, lazy, none, packing, "
         "selective, found 'lots'",
         "--set limits.cliens=1: limits.cliens: unknown key; did you mean 'limits.clients'?",
-        f"{file}: id: missing; expected a string of 1 to 256 characters without spaces",
     ]
 
 
