@@ -15,6 +15,8 @@ from msgspec import inspect
 
 from byway.client.client_options import ClientOptions
 from byway.core.broker_config import BrokerConfig
+from byway.model.addresses import Address
+from byway.model.durations import MICROSECONDS, format_duration
 from byway.model.options import Option, OptionKind, kind_of, options_of, unit_of, words
 from byway.runtime.settings import SETTINGS
 from byway.sim.scenario import schema as s
@@ -46,7 +48,7 @@ def value(option: Option) -> str:
         return f"any number of tables, [below](#{option.key})"
     if isinstance(kind.type, inspect.LiteralType):
         return "one of " + ", ".join(f"`{choice}`" for choice in kind.type.values)
-    unit = unit_of(option.kind)
+    unit = "" if kind.facts.get("is_time") else unit_of(option.kind)
     return words(kind) + (f", in {unit}" if unit else "") + order_words(kind)
 
 
@@ -70,6 +72,10 @@ def default(option: Option) -> str:
     if facts.get("cleared_by_empty"):
         return '`""`'
     found = option.default
+    if facts.get("is_time"):
+        return f'`"{format_duration(found * MICROSECONDS[facts["unit"]])}"`'
+    if isinstance(found, Address):
+        return f'`"{found}"`'
     if is_table(option.kind.given) or found in (None, {}) or isinstance(found, msgspec.Struct):
         return ""
     if isinstance(found, tuple) and value(option).startswith("any number of tables"):

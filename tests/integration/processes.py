@@ -55,7 +55,7 @@ def environment() -> dict[str, str]:
 def impatient() -> dict[str, str]:
     """The environment of brokers that need not wait long for neighbours that are not listed, so
     that tests need not either."""
-    return environment() | {"BYWAY_CORE__UNLISTED_WAIT_US": "16000"}
+    return environment() | {"BYWAY_CORE__UNLISTED_WAIT": "16ms"}
 
 
 def eventually(happened: Callable[[], object], seconds: float = WAIT_S) -> None:

@@ -366,6 +366,7 @@ def test_answers_that_are_not_read_are_bounded(started: Brokers, broker: BrokerP
     assert mute.sent_bytes < 30 * MEBIBYTE
     broker.logged("client mute is disconnected: ")
     assert broker.metric("byway_sessions", state="away") == 1  # its session is kept
+    assert broker.metric("byway_connections_closed_total", bound="answers") >= 1
     is_served(started, broker, "after-mute")
 
 
@@ -410,6 +411,7 @@ def test_frames_that_are_not_complete_are_bounded(started: Brokers, broker: Brok
     eventually(lambda: broker.metric("byway_connections", kind="client") <= 3)
     assert rss_bytes(broker) - before < 40 * MEBIBYTE
     assert "of a frame that is not complete" in reason_of(peers[0])
+    assert broker.metric("byway_connections_closed_total", bound="partial_bytes") >= 1
     is_served(started, broker, "after-halves")
     for peer in peers:
         peer.close()
@@ -425,6 +427,7 @@ def test_whoever_has_not_said_who_it_is_sends_short_frames_only(
             reason_of(peer) == f"bad frame: a frame of {FRAME_BYTES_MAX} bytes: expected 1 to 4096"
         )
         peer.close()
+    assert broker.metric("byway_connections_closed_total", bound="frames") >= 2
     is_served(started, broker, "after-nobody")
 
 
@@ -434,5 +437,6 @@ def test_connections_of_nobody_are_bounded_and_others_still_come_in(
     silent = [connected(broker) for _ in range(40)]
     is_served(started, broker, "after-silent")
     assert reason_of(silent[0]) == "16 other connections have not said who they are"
+    assert broker.metric("byway_connections_closed_total", bound="unidentified") >= 24
     for peer in silent:
         peer.close()

@@ -181,6 +181,7 @@ def test_unlisted_neighbours_are_bounded_and_forgotten(tmp_path: Path) -> None:
                 peer.close()
             eventually(lambda n=5 * turn + 5: broker.log.count("is down") == n)
         assert b"late" not in kept(tmp_path)
+        assert broker.metric("byway_connections_closed_total", bound="neighbours") == 3
         assert broker.metric("byway_internal_errors_total") == 0
         broker.kill()
         started.again(broker).ready()

@@ -151,6 +151,7 @@ async def test_a_slow_client_is_disconnected(broker: OneBroker) -> None:
     async with slow_client(broker, "slow-1") as slow:
         async with flood(broker):
             await until(lambda: "client slow-1 is slow: disconnected" in broker.process.log)
+        assert broker.process.metric("byway_connections_closed_total", bound="deliveries") >= 1
         assert rss_bytes(broker.process) - before < 48 * MEBIBYTE
         got = [delivery.publication.sequence for delivery in slow.all_there_is()]
         assert got == list(range(1, len(got) + 1))

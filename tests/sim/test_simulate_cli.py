@@ -175,6 +175,10 @@ latency_ms = 400
             "did you mean 'network.latency_ms'?\n",
         ),
         (
+            [str(SMALL), "--set", "duration_s"],
+            "--set duration_s: expected key=value, such as network.latency_ms=5\n",
+        ),
+        (
             [str(SMALL), "--set", "topology.brokers=0"],
             "--set topology.brokers=0: topology.brokers: brokers = 0: expected 1 to 10000\n",
         ),

@@ -76,12 +76,19 @@ def test_match_answers(attributes: str, code: int, word: str) -> None:
 
 @pytest.mark.parametrize(
     "attributes",
-    ["{", "[1]", '{"a": null}', '{"a": [1]}', '{"a": 1e999}', '{"a": 18446744073709551616}'],
+    ["[1]", '{"a": null}', '{"a": [1]}', '{"a": 1e999}', '{"a": 18446744073709551616}'],
 )
 def test_match_refuses_what_no_publication_carries(attributes: str) -> None:
     result = run("filter", "match", "a > 3", attributes)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("not the attributes of a publication: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "nonsense", '{"a" 1}', '{"a": 1} x'])
+def test_match_refuses_what_is_no_json(text: str) -> None:
+    result = run("filter", "match", "a > 3", text)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("not JSON: ")
 
 
 def test_covers_answers() -> None:

@@ -37,7 +37,7 @@ def broker(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Any setting, such as limits.keepalive_ms=500; may be repeated.",
+            help="Any setting, such as limits.keepalive=500ms; may be repeated.",
         ),
     ] = None,
     **flags: str | list[str] | None,

@@ -9,17 +9,24 @@ from typing import Annotated
 
 import typer
 
-from byway.cli.app import fail, refuse
+from byway.cli.app import fail, refuse, time_option
 from byway.model import FilterError
-from byway.model.errors import ClientError, ConfigError
+from byway.model.addresses import BROKER_VARIABLE, OPERATIONS_PORT, PORT, SCHEME
+from byway.model.errors import ClientError, ConfigError, ConnectError
 
 BrokerOption = Annotated[
-    str, typer.Option(metavar="URL", help="The broker to connect to, as byway://host:port.")
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        envvar=BROKER_VARIABLE,
+        help="The broker to connect to, such as localhost:7001.",
+    ),
 ]
+BROKER = f"{SCHEME}127.0.0.1:{PORT}"
 TimeoutOption = Annotated[
-    float, typer.Option(metavar="SECONDS", help="How long to wait for an answer from the broker.")
+    float,
+    time_option("--timeout", help="How long to wait for an answer from the broker.", least=0.001),
 ]
-BROKER = "byway://127.0.0.1:7001"
 HttpOption = Annotated[
     str,
     typer.Option(
@@ -28,7 +35,11 @@ HttpOption = Annotated[
         help="The operations port of the broker, which must be on this machine.",
     ),
 ]
-HTTP = "127.0.0.1:9001"
+LimitOption = Annotated[
+    int, typer.Option(min=1, max=1_000, metavar="N", help="How many to list at most.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+HTTP = f"127.0.0.1:{OPERATIONS_PORT}"
 
 
 @contextmanager
@@ -38,6 +49,10 @@ def explained() -> Iterator[None]:
         yield
     except (ConfigError, FilterError) as error:
         refuse(error)
+    except ConnectError as error:
+        is_refused = any("refused" in reason for _, reason in error.attempts)
+        hint = "\nis a broker running there? byway broker starts one on this machine"
+        fail(f"{error}{hint if is_refused else ''}")
     except ClientError as error:
         fail(error)
 

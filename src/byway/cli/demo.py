@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -19,9 +19,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from byway.cli.app import fail, new_app
-from byway.local.showcase import SHAPE, Showcase, ShowcaseOutcome
-from byway.runtime.warmup import warm_up
+from byway.cli.app import fail, new_app, time_option
+
+if TYPE_CHECKING:  # brokers take long to import, and shells ask for options alone
+    from byway.local.showcase import Showcase, ShowcaseOutcome
 
 app = new_app(help="Show byway at work.", no_args_is_help=False)
 
@@ -36,7 +37,7 @@ Oslo B4   B5  B6   B7 Rome"""
 @app.command()
 def demo(
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=3_600, metavar="S", help="Seconds of publishing.")
+        float, time_option("--seconds", help="For how long it publishes.", least=0.1, most=3_600)
     ] = 5.0,
     rate: Annotated[
         float,
@@ -57,6 +58,9 @@ def demo(
     Then run a storm of unsubscriptions, live and simulated, under two covering policies, analyse
     it with Spark, and write a report.
     """
+    from byway.local.showcase import SHAPE, Showcase
+    from byway.runtime.warmup import warm_up
+
     console = Console(quiet=as_json, highlight=False)
     with console.status("Loading the matching kernels; the very first time compiles them…"):
         warm_up()

@@ -12,6 +12,7 @@ import typer
 
 from byway.cli.app import answer, new_app, refuse
 from byway.model import Attributes, BywayError, Filter, check_attributes, covers, parse
+from byway.model.decoding_words import decoding_reason
 
 app = new_app(help="Check, try and compare filters without a network.")
 
@@ -68,6 +69,10 @@ def _attributes(text: str) -> Attributes:
     try:
         attributes = msgspec.json.decode(text, type=dict[str, bool | int | float | str])
         check_attributes(attributes)
-    except (msgspec.MsgspecError, BywayError) as error:
+    except msgspec.ValidationError as error:
+        refuse(f"not the attributes of a publication: {decoding_reason(error)}")
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        refuse(f"not JSON: {decoding_reason(error)}")
+    except BywayError as error:
         refuse(f"not the attributes of a publication: {error}")
     return attributes

@@ -6,6 +6,8 @@ verb may import heavy packages at its top and `byway --help` stays quick.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -15,18 +17,21 @@ from typer.main import get_command
 
 from byway._version import __version__
 from byway.cli.app import new_app
+from byway.cli.usage_errors import USAGE_ERROR, show_usage_error
 
 VERBS = {
     "bench": "Measure a running broker.",
     "broker": "Run a broker.",
+    "client": "Look at the clients of a broker, and disconnect one.",
     "config": "Check a broker's settings.",
     "demo": "Show byway at work.",
     "filter": "Check, try and compare filters without a network.",
-    "pipeline": "Analyse traces, run sweeps, make and match workloads, on Spark.",
+    "pipeline": "Analyse traces, run sweeps and match workloads, on Spark.",
     "pub": "Publish lines of JSON.",
     "reproduce": "Repeat the measurements of the papers, on Spark.",
     "simulate": "Run a scenario file in the simulator.",
     "sub": "Subscribe, and print what comes.",
+    "subscription": "Look at the subscriptions at a broker.",
     "topology": "Look at the network, and change who is a neighbour.",
     "trace": "Follow one subscription or publication through brokers.",
 }
@@ -45,8 +50,29 @@ class Verbs(TyperGroup):
             command = get_command(import_module(f"byway.cli.{command.name}").app)
         return name, command, rest
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command, and end the process; wrong arguments are explained in our words."""
+        try:
+            done = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except USAGE_ERROR as error:
+            if not standalone_mode:
+                raise
+            show_usage_error(error)
+            done = 2
+        if standalone_mode:
+            sys.exit(done if isinstance(done, int) else 0)
+        return done
 
-app = new_app(cls=Verbs)
+
+app = new_app(cls=Verbs, add_completion=True)
 
 
 def _print_version(wanted: bool) -> None:

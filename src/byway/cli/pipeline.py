@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from byway.cli import pipeline_tables as tables
-from byway.cli.app import new_app, refuse
+from byway.cli.app import new_app, refuse, time_option
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
 from byway.pipeline.pipeline_errors import SweepError, TableError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EVERY_S_MIN = 0.000001
 EVERY_S_MAX = 1_000_000_000.0
 
-app = new_app(help="Analyse traces, run sweeps, make and match workloads, on Spark.")
+app = new_app(help="Analyse traces, run sweeps and match workloads, on Spark.")
 
 
 # --- analyse ----------------------------------------------------------------------------------
@@ -42,7 +42,12 @@ def analyse(
     ] = None,
     every_s: Annotated[
         float,
-        typer.Option("--every", metavar="S", help="Interval of queue and table sizes, in seconds."),
+        time_option(
+            "--every",
+            help="Interval of queue and table sizes.",
+            least=EVERY_S_MIN,
+            most=EVERY_S_MAX,
+        ),
     ] = 1.0,
     edges: Annotated[
         bool,
@@ -58,8 +63,6 @@ def analyse(
     from byway.pipeline.schemas import SUMMARY, TRACE
     from byway.pipeline.table_files import checked_files, read_files
 
-    if not EVERY_S_MIN <= every_s <= EVERY_S_MAX:
-        refuse(f"--every {every_s:g}: expected seconds from {EVERY_S_MIN:g} to {EVERY_S_MAX:g}")
     try:
         files = checked_files(TRACE, *traces)
     except TableError as error:

@@ -6,7 +6,7 @@ Exit codes: 0 all checks held, 1 a check or an expectation failed, 2 the input i
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -17,11 +17,10 @@ from rich.text import Text
 
 from byway.cli.app import new_app, refuse
 from byway.model import BywayError
-from byway.sim.run import RunResult, run_scenario
-from byway.sim.run_summary import rows_of
-from byway.sim.scenario import Scenario, ScenarioError, read_scenario
-from byway.sim.scenario.read import blamed, parse_setting
-from byway.sim.scenario.value_types import SEED_MAX
+
+if TYPE_CHECKING:  # the simulator takes long to import, and shells ask for options alone
+    from byway.sim.run import RunResult
+    from byway.sim.scenario import Scenario
 
 app = new_app(help="Run a scenario file in the simulator.")
 
@@ -31,7 +30,7 @@ def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The scenario.")],
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=SEED_MAX, help="Seed of the run; by default the one in the file."),
+        typer.Option(min=0, metavar="N", help="Seed of the run; by default the one in the file."),
     ] = None,
     trace: Annotated[
         Path | None,
@@ -54,12 +53,21 @@ def simulate(
     exit code is 0 if all of that held, and what the file expects came; 1 if not; 2 if the input
     cannot be understood. The same file and seed give the same run.
     """
+    from byway.sim.scenario import ScenarioError, read_scenario
+    from byway.sim.scenario.read import blamed, parse_setting
+    from byway.sim.scenario.value_types import SEED_MAX
+
+    if seed is not None and seed > SEED_MAX:
+        refuse(f"--seed: expected a number from 0 to {SEED_MAX}, found {seed}")
     given = settings or []
+    try:
+        changes = [parse_setting(text) for text in given]
+    except ScenarioError as error:
+        refuse(error)
     try:
         scenario = read_scenario(file, given)
         result = _run(scenario, seed, trace)
     except ScenarioError as error:
-        changes = [parse_setting(text) for text in given]
         refuse(blamed(error, str(file), changes))
     except (BywayError, OSError) as error:
         refuse(error)
@@ -72,6 +80,8 @@ def simulate(
 
 def _run(scenario: Scenario, seed: int | None, trace: Path | None) -> RunResult:
     """Run the scenario, with a progress bar on a terminal."""
+    from byway.sim.run import run_scenario
+
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
@@ -104,6 +114,8 @@ def show(result: RunResult, about: str) -> None:
 
 
 def _table(result: RunResult) -> Table:
+    from byway.sim.run_summary import rows_of
+
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column()
     table.add_column(justify="right")

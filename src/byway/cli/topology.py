@@ -19,6 +19,7 @@ from byway.cli.connecting import (
     HTTP,
     BrokerOption,
     HttpOption,
+    JsonOption,
     TimeoutOption,
     explained,
 )
@@ -32,7 +33,6 @@ from byway.model.status import (
     SetAsideStatus,
     UnsettledEntry,
 )
-from byway.runtime.command_client import send_discard, send_forget, send_leave
 
 app = new_app(help="Look at the network, and change who is a neighbour.")
 
@@ -59,11 +59,11 @@ def show(
             "--preserved", help="List what stands for other subscriptions though nobody has it."
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a broker, its links, and what it knows of the brokers behind them.
 
-    Brokers behind its neighbours are known if loads are exchanged (core.load_interval_us).
+    Brokers behind its neighbours are known if loads are exchanged (core.load_interval).
     Subscriptions that ended are preserved if core.covering is incremental or selective; filters
     that stand for several are there with core.merging.
     """
@@ -73,9 +73,6 @@ def show(
         typer.echo(msgspec.json.encode(status))
     else:
         Console(highlight=False).print(_tree(status, preserved))
-
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()
@@ -90,6 +87,8 @@ def forget(
     Publications that waited for it and entries that came from it are dropped, and their numbers
     printed. Do not forget a neighbour that is only away: what waits for it is lost.
     """
+    from byway.runtime.command_client import send_forget
+
     with explained():
         report = send_forget(http, neighbour, timeout)
     if as_json:
@@ -127,6 +126,8 @@ def discard(
     """
     if (digest is None) is not everything:
         refuse("expected the digest of what is to be discarded, or --all")
+    from byway.runtime.command_client import send_discard
+
     with explained():
         report = send_discard(http, "all" if digest is None else digest, timeout)
     if as_json:
@@ -148,6 +149,8 @@ def leave(
     Its neighbour forgets it at once, so that nothing waits for it. Sessions of its clients end. A
     broker that is only to be stopped for a while gets SIGTERM instead.
     """
+    from byway.runtime.command_client import send_leave
+
     with explained():
         report = send_leave(http, timeout)
     if as_json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -17,7 +17,9 @@ from rich.text import Text
 
 from byway.cli.app import new_app, refuse
 from byway.model import BywayError
-from byway.story import Source, Story, StoryStep, read_story
+
+if TYPE_CHECKING:  # reading takes long to import, and shells ask for options alone
+    from byway.story import Source, Story, StoryStep
 
 SIMULATED_US_MAX = 1_000_000_000_000_000
 """Times up to this, the year 2001, are of a simulation, which begins at 0."""
@@ -54,6 +56,8 @@ def story(
     advertisements and publications, as far as the journal since the last snapshot goes. They are
     only read: the brokers may run.
     """
+    from byway.story import read_story
+
     try:
         found = read_story(id, paths)
     except BywayError as error:

@@ -320,8 +320,8 @@ class Client:
         return Subscription(self._thread, self._thread.run(work()))
 
 
-def connect(url: str | Sequence[str], **options: Any) -> Client:
-    """A client of the broker at `byway://host:port`, connected; options are those of
+def connect(url: str | Sequence[str] | None = None, **options: Any) -> Client:
+    """A client of the broker at `byway://host:port`, connected; address and options are those of
     `byway.connect`. Use it in `with`, or call `close`."""
 
     async def work() -> clients.Client:

@@ -266,7 +266,7 @@ class Client:
 
 
 def connect(
-    url: str | Sequence[str],
+    url: str | Sequence[str] | None = None,
     *,
     name: str | None = None,
     session_ttl: float = 0.0,
@@ -286,6 +286,8 @@ def connect(
 ) -> Client:
     """A client of the broker at `byway://host:port`, or of the first of several that answers.
 
+    The scheme and port 7001 may be left out. Without an address the client takes the one in the
+    variable `BYWAY_BROKER`, else `byway://127.0.0.1:7001`.
     Use it in `async with`, or `await` it and call `close`. Times are in seconds; `ClientOptions`
     explains each setting. Raises `ConfigError`; opening it raises `ConnectError`.
     """

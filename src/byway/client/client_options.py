@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from byway.model.addresses import Address
+from byway.model.addresses import BROKER_VARIABLE, PORT, SCHEME, Address
 from byway.model.errors import ConfigError, shortened
 from byway.model.option_reading import check_bounds
 from byway.model.options import Bytes, Duration, PositiveDuration, Quantity, option, within
 
-SCHEME: Final = "byway://"
 NAME_LENGTH_MAX: Final = 200
 """Of clients, subscriptions and advertisements; the library adds numbers to the latter two."""
 
@@ -27,17 +27,9 @@ class BrokerUrl(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> BrokerUrl:
-        """From `byway://host:port`. Raises `ConfigError`."""
-        expected = f"{text!r} is no address of a broker: expected {SCHEME}host:port"
-        if not text.startswith(SCHEME):
-            raise ConfigError("url", expected)
-        try:
-            address = Address.parse(text.removeprefix(SCHEME).removesuffix("/"), "url")
-        except ConfigError:
-            raise ConfigError("url", expected) from None
-        if any(sign in address.host for sign in "/@?#"):
-            raise ConfigError("url", expected)
-        return cls(text, address)
+        """From `byway://host:port`, `host:port` or `host`. Raises `ConfigError`."""
+        address = Address.parse(text, "url")
+        return cls(text if text.startswith(SCHEME) else f"{SCHEME}{address}", address)
 
     def __str__(self) -> str:
         return self.text
@@ -139,8 +131,10 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
         check_when_full(self.when_full)
 
 
-def parse_urls(urls: str | Sequence[str]) -> tuple[BrokerUrl, ...]:
-    """One address or several."""
+def parse_urls(urls: str | Sequence[str] | None) -> tuple[BrokerUrl, ...]:
+    """One address or several; without one that of `BYWAY_BROKER`, or of this machine."""
+    if urls is None:
+        urls = os.environ.get(BROKER_VARIABLE) or f"{SCHEME}127.0.0.1:{PORT}"
     return tuple(BrokerUrl.parse(url) for url in ([urls] if isinstance(urls, str) else urls))
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from byway.client.events import Event
+from byway.model.decoding_words import decoding_reason
 from byway.model.errors import BywayError
 from byway.model.values import Value
 from byway.model.writing import name_text, value_text
@@ -79,13 +80,13 @@ def read_publication(text: bytes | str, line: int) -> tuple[dict[str, Value], by
     try:
         return _decode_plain(text), b""
     except msgspec.ValidationError as error:
-        plain_reason = str(error)
+        plain_reason = decoding_reason(error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise LineError(line, f"not JSON: {error}") from None
+        raise LineError(line, f"not JSON: {decoding_reason(error)}") from None
     try:
         event = _decode_event(text)
     except msgspec.ValidationError as error:
-        reason = str(error) if _is_event(text) else plain_reason
+        reason = decoding_reason(error) if _is_event(text) else plain_reason
         raise LineError(line, f"not the attributes of a publication: {reason}") from None
     if isinstance(event.data, str):
         if event.data_base64 is not UNSET:

@@ -30,6 +30,7 @@ from byway.model.messages import (
 )
 from byway.model.status import decode_status
 from byway.transport.connection import Connection
+from byway.transport.os_words import os_reason
 from byway.wire import FRAME_BYTES_MAX
 
 log = logging.getLogger("byway.client")
@@ -191,9 +192,9 @@ class Session:
                 connection.abort(reason)
                 return reason
             except OSError as error:
-                return error.strerror or str(error)
-            except ValueError as error:  # not a valid host name
-                return str(error)
+                return os_reason(error)
+            except ValueError:  # not a valid host name
+                return f"{host!r} cannot be the name of a host"
             except asyncio.CancelledError:
                 connection.abort("the client gave up")
                 raise

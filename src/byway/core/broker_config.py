@@ -66,7 +66,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Quantity,
         option(
             "`incremental` and `selective` judge a publisher only if the subscription received at "
-            "least this many of its publications within `statistics_window_us`."
+            "least this many of its publications within `statistics_window`."
         ),
     ] = 5
     statistics_max: Annotated[

@@ -6,7 +6,7 @@ and what is returned does not change with it, tables apart: these are to be read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import cast
 
@@ -27,7 +27,7 @@ from byway.core.subscriptions import Subscriptions
 from byway.core.sync_state import Missing, SyncPhase
 from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Table
-from byway.model.messages import CONTROL, DATA, Delivery, Hello, Load, Publish
+from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Hello, Load, Publish
 
 
 class LinkFacts(msgspec.Struct, frozen=True):
@@ -75,6 +75,8 @@ class SessionFacts(msgspec.Struct, frozen=True):
     kept: int
     """Deliveries kept until the client acknowledges them."""
     kept_bytes: int
+    subscriptions: int = 0
+    """Subscriptions among the entries."""
 
 
 class SessionTotals(msgspec.Struct, frozen=True):
@@ -305,6 +307,31 @@ class BrokerQueries:
         """All sessions by the name of the client."""
         return {name: _session(session) for name, session in self.clients.sessions.items()}
 
+    def each_session(self) -> Iterator[SessionFacts]:
+        """The sessions one by one, in the order in which they began."""
+        return map(_session, self.clients.sessions.values())
+
+    def advertisements_of(self, client: str) -> Iterator[Entry]:
+        """The advertisements of a client here, the oldest first; none if it is not known."""
+        session = self.clients.sessions.get(client)
+        return _known(self.advertisements, () if session is None else session.adverts.values())
+
+    def subscriptions_of(self, client: str) -> Iterator[Entry]:
+        """The subscriptions of a client here, the oldest first; none if it is not known."""
+        session = self.clients.sessions.get(client)
+        held = () if session is None else session.subscriptions.values()
+        return _known(self.subscriptions, held)
+
+    def each_local_subscription(self) -> Iterator[Entry]:
+        """The subscriptions of all clients here, client by client."""
+        for client in self.clients.sessions:
+            yield from self.subscriptions_of(client)
+
+    @property
+    def local_subscriptions(self) -> int:
+        """Number of subscriptions of clients here."""
+        return sum(len(session.subscriptions) for session in self.clients.sessions.values())
+
     def session_totals(self) -> SessionTotals:
         """What all sessions hold together, in one pass."""
         attached = kept = kept_bytes = 0
@@ -346,6 +373,10 @@ class BrokerQueries:
                         yield entry
 
 
+def _known(table: Table, ids: Iterable[EntryId]) -> Iterator[Entry]:
+    return (entry for id in ids if (entry := table.get(id)) is not None)
+
+
 def _session(session: ClientSession) -> SessionFacts:
     return SessionFacts(
         client=session.name,
@@ -356,4 +387,5 @@ def _session(session: ClientSession) -> SessionFacts:
         entries=session.entries,
         kept=len(session.kept),
         kept_bytes=session.kept_bytes,
+        subscriptions=len(session.subscriptions),
     )

@@ -15,11 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from byway.client.client import Client, connect
-from byway.client.client_options import SCHEME
 from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.model.addresses import Address, Neighbour
+from byway.model.addresses import SCHEME, Address, Neighbour
 from byway.model.errors import TopologyError
 from byway.model.tree_shapes import (
     balanced_parents,

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from ipaddress import ip_address
+from typing import Final
 
 import msgspec
 
-from byway.model.errors import ConfigError
+from byway.model.errors import ConfigError, shortened
+
+SCHEME: Final = "byway://"
+PORT: Final = 7001
+"""Where a broker listens, and clients look for one, if nothing else is said."""
+BROKER_VARIABLE: Final = "BYWAY_BROKER"
+"""The variable with the address of the broker, for clients that are told none."""
+OPERATIONS_SCHEME: Final = "http://"
+OPERATIONS_PORT: Final = 9001
+"""The port of operations, where an address does not name one."""
+_HOST_PORT = re.compile(
+    r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s:/@?#\[\]]+))(?::([0-9]{1,5}))?", re.ASCII
+)
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -17,13 +31,25 @@ class Address(msgspec.Struct, frozen=True):
     port: int
 
     @classmethod
-    def parse(cls, text: str, key: str) -> Address:
-        """The address in `host:port` or `[host]:port`. Raises `ConfigError` that names the key."""
-        host, colon, port = text.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
-            raise ConfigError(key, f"{text!r} is no address: expected host:port")
-        return cls(host, int(port))
+    def parse(cls, text: str, key: str, scheme: str = SCHEME, port: int = PORT) -> Address:
+        """The address in `host:port`, `[host]:port` or `host`, with or without the scheme. Raises
+        `ConfigError` that names the key; `port` is the one that need not be written."""
+        found = _HOST_PORT.fullmatch(text.removeprefix(scheme).removesuffix("/"))
+        if found is not None:
+            bracketed, host, digits = found.groups()
+            number = port if digits is None else int(digits)
+            is_port_alone = host is not None and host.isdecimal()
+            if number <= 65_535 and not is_port_alone:
+                return cls(bracketed or host, number)
+        example = f"such as localhost:{port} or [::1]:{port}"
+        raise ConfigError(
+            key, f"{shortened(repr(text))} is no address: expected host:port, {example}"
+        )
+
+    @classmethod
+    def parse_operations(cls, text: str, key: str) -> Address:
+        """The address of an operations port, which may be written as `http://host:port`."""
+        return cls.parse(text, key, OPERATIONS_SCHEME, OPERATIONS_PORT)
 
     @property
     def is_loopback(self) -> bool:
@@ -46,7 +72,7 @@ class Neighbour(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str, key: str) -> Neighbour:
         """The neighbour in `host:port` or `id@host:port`. Raises `ConfigError`."""
-        id, at, address = text.rpartition("@")
+        id, at, address = text.removeprefix(SCHEME).rpartition("@")
         if at and not id:
             raise ConfigError(key, f"{text!r}: expected an id before the @")
         return cls(Address.parse(address, key), id)

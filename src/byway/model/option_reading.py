@@ -17,12 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import inspect
 
-from byway.model.errors import BywayError, ConfigError, shortened
+from byway.model.durations import MICROSECONDS, parse_duration
+from byway.model.errors import BywayError, ConfigError, InvalidValueError, shortened
 from byway.model.options import (
     Facts,
     OptionKind,
     all_options_of,
     joined,
+    key_of,
     kind_of,
     options_of,
     struct_info,
@@ -30,6 +32,9 @@ from byway.model.options import (
 )
 
 T = TypeVar("T")
+_FLOAT = inspect.FloatType()
+_ROUNDING = 0.001
+"""How far a time may be from a whole number of its unit, so that floats may be inexact."""
 
 
 class Problem(NamedTuple):
@@ -161,18 +166,23 @@ class _Reader:
         if not isinstance(found, Mapping):
             self._refuse(path, OptionKind(info, Facts()), found)
             return None
-        fields = {field.encode_name: field for field in info.fields}
-        made = {}
+        fields = {key_of(field): field for field in info.fields}
+        names = {field.encode_name: key for key, field in fields.items()}
+        made: dict[str, Any] = {}
         for key, member in found.items():
-            if key in fields:
-                field = fields[key]
-                kind = kind_of(field.type)
-                made[field.name] = self.value(member, kind, joined(path, key), field.default)
+            field = fields.get(names.get(key) or key)
+            at = joined(path, key)
+            if field is None:
+                self._problem(at, unknown_key(path, key, fields, self._elsewhere(path)))
+            elif field.name in made:
+                self._problem(at, f"{joined(path, key_of(field))} is there too")
             else:
-                reason = unknown_key(path, key, fields, self._elsewhere(path))
-                self._problem(joined(path, key), reason)
+                kind = kind_of(field.type)
+                if key not in fields:
+                    kind = _in_its_unit(kind)
+                made[field.name] = self.value(member, kind, at, field.default)
         for key, field in fields.items():
-            if field.required and key not in found:
+            if field.required and field.name not in made:
                 self._problem(joined(path, key), f"missing; expected {words(kind_of(field.type))}")
         return made
 
@@ -207,11 +217,13 @@ class _Reader:
                 if isinstance(found, list | tuple) and _within(len(found), facts):
                     return self._array(found, [member] * len(found), path)
             case inspect.FloatType():
-                if _is_kind(found, type_) and _within(found, facts):
-                    return float(found)  # type: ignore[arg-type]
+                number = _number_of(found, kind)
+                if _is_kind(number, type_) and _within(number, facts):
+                    return float(number)  # type: ignore[arg-type]
             case inspect.IntType():
-                if _is_kind(found, type_) and _within(found, facts):
-                    return found
+                number = _number_of(found, kind)
+                if _is_kind(number, type_) and _within(number, facts):
+                    return number
             case inspect.StrType():
                 if isinstance(found, str) and _within(len(found), facts):
                     return found
@@ -289,6 +301,33 @@ class _Reader:
 
     def _problem(self, path: str, reason: str) -> None:
         self.problems.append(Problem(path, reason))
+
+
+def _in_its_unit(kind: OptionKind) -> OptionKind:
+    """The kind of a time under a key that has the unit: a bare number is in that unit there."""
+    kind = kind.given
+    return OptionKind(kind.type, Facts(**{**kind.facts, "is_time": False}))
+
+
+def _number_of(found: object, kind: OptionKind) -> object:
+    """The number that was found. A time such as `5s` becomes a number in the unit of its option; so
+    does a bare number of seconds, where times are written with their unit."""
+    type_, facts = kind
+    if facts.get("unit") not in MICROSECONDS:
+        return found
+    if isinstance(found, str):
+        try:
+            seconds = parse_duration(found)
+        except InvalidValueError:
+            return found
+    elif facts.get("is_time") and _is_kind(found, _FLOAT) and math.isfinite(found):  # type: ignore[arg-type]
+        seconds = float(found)  # type: ignore[arg-type]
+    else:
+        return found
+    count = seconds * (1_000_000 // MICROSECONDS[facts["unit"]])
+    whole = round(count)
+    is_whole = isinstance(type_, inspect.IntType) and abs(count - whole) < _ROUNDING
+    return whole if is_whole else count
 
 
 def _is_kind(value: object, type_: inspect.Type) -> bool:

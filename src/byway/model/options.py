@@ -18,6 +18,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
 from msgspec import NODEFAULT, Meta, inspect
 
+from byway.model.durations import MICROSECONDS, format_duration
+
 LARGEST: Final = 2**53
 """The largest integer of an option that has no bound of its own; every float is exact up to it."""
 
@@ -35,6 +37,8 @@ class Facts(TypedDict, total=False):
     """Bounds of a number, or of the length of a text or an array."""
     unit: str
     """In which a number is given; empty if it has none."""
+    is_time: bool
+    """Whether people write it as a time with its unit (`5s`), under a key without one."""
     order: Literal["rising", "falling"]
     """How the two numbers of a pair must follow each other; equal ones always may."""
     parse: Callable[[str, str], Any]
@@ -86,6 +90,15 @@ def above(bound: float, most: float = LARGEST, unit: str = "") -> Meta:
     return Meta(extra=dict(Facts(above=bound, most=most, unit=unit)))
 
 
+def time_within(least: int, most: int, unit: Literal["µs", "ms"]) -> Meta:
+    """A time that people write with its unit, such as `5s`, and that the struct has as an integer.
+
+    The field's name has the unit, as `retry_ms_max` has; the key of the option has not. The name of
+    the field is still read as a key: a bare number means its unit there, and seconds elsewhere.
+    """
+    return Meta(extra=dict(Facts(least=least, most=most, unit=unit, is_time=True)))
+
+
 def in_order(order: Literal["rising", "falling"]) -> Meta:
     """A pair of numbers that must not be in the opposite order."""
     return Meta(extra=dict(Facts(order=order)))
@@ -100,7 +113,7 @@ Count = Annotated[int, within(0)]
 Quantity = Annotated[int, within(1)]
 Bytes = Annotated[int, within(1, unit="bytes")]
 Share = Annotated[float, within(0, 1)]
-Microseconds = Annotated[int, within(0, unit="µs")]
+Microseconds = Annotated[int, time_within(0, LARGEST, "µs")]
 Duration = Annotated[float, within(0, inf, unit="s")]
 """Seconds that a client waits; infinity means for ever."""
 PositiveDuration = Annotated[float, above(0, inf, unit="s")]
@@ -147,6 +160,8 @@ class Option(NamedTuple):
     kind: OptionKind
     default: Any
     """`NODEFAULT` if it must be given."""
+    field: str
+    """The name of its field as it is encoded, after those of the tables; a time has its unit."""
 
     @property
     def required(self) -> bool:
@@ -185,7 +200,21 @@ def _options(info: inspect.StructType, defaults: Any, prefix: str) -> Iterator[O
         default = field.default if defaults is NODEFAULT else getattr(defaults, field.name)
         if default is NODEFAULT and field.default_factory is not NODEFAULT:
             default = field.default_factory()
-        yield Option(joined(prefix, field.encode_name), kind_of(field.type), default)
+        kind = kind_of(field.type)
+        yield Option(
+            joined(prefix, key_of(field)), kind, default, joined(prefix, field.encode_name)
+        )
+
+
+def key_of(field: inspect.Field) -> str:
+    """The key of a field: its name, without the unit of a time that is written with one."""
+    facts = kind_of(field.type).given.facts
+    return without_unit(field.encode_name) if facts.get("is_time") else field.encode_name
+
+
+def without_unit(name: str) -> str:
+    """The name of a time without its unit: `retry_max` of `retry_ms_max`."""
+    return "_".join(part for part in name.split("_") if part not in ("us", "ms"))
 
 
 def _leaves(options: list[Option]) -> Iterator[Option]:
@@ -210,6 +239,8 @@ def words(kind: OptionKind) -> str:
     type_, facts = kind
     if "form" in facts:
         return facts["form"]
+    if facts.get("is_time"):
+        return _time_words(facts)
     match type_:
         case inspect.BoolType():
             return "true or false"
@@ -248,6 +279,16 @@ def _range_words(facts: Facts) -> str:
         return f" of at least {_plain(least)}" if least is not None else f" above {over}"
     start = f"from {_plain(least)}" if least is not None else f"above {over}"
     return f" {start} to {_plain(most)}"
+
+
+def _time_words(facts: Facts) -> str:
+    least, most = (
+        format_duration(int(bound) * MICROSECONDS[facts["unit"]])
+        for bound in (facts["least"], facts["most"])
+    )
+    if facts["most"] == LARGEST:
+        return f"a time of at least {least}" if facts["least"] else "a time, such as 10s or 250ms"
+    return f"a time from {least} to {most}"
 
 
 def _array_words(facts: Facts, member: OptionKind) -> str:

@@ -35,6 +35,8 @@ class Backpressure:
         self.limits = limits
         self.unread_bytes = 0
         """Bytes that clients have not read, each as of the last reply to it."""
+        self.disconnected = 0
+        """Clients that were disconnected because they did not read their answers."""
         self._driver = driver
         self._clients = clients
         self._slow = slow
@@ -110,6 +112,7 @@ class Backpressure:
 
     def _disconnect(self, client: str, connection: Connection, reason: str) -> None:
         log.warning("client %s is disconnected: %s", client, reason)
+        self.disconnected += 1
         connection.abort(reason)
 
     def _shed(self) -> None:

@@ -46,6 +46,10 @@ class ClientConnections:
         """By client, its connection."""
         self.slow_drops: dict[str, int] = {}
         """By client, deliveries dropped because it read slowly."""
+        self.refused = 0
+        """Clients refused because there were too many."""
+        self.slow_disconnects = 0
+        """Clients disconnected because they did not read their deliveries."""
         self.backpressure = Backpressure(driver, self.connections, settings.limits, self._on_slow)
         self._driver = driver
         self._unidentified = unidentified
@@ -91,6 +95,7 @@ class ClientConnections:
             return
         if len(self.connections) >= self.settings.limits.clients:
             reason = f"{len(self.connections)} clients are connected, the most there may be"
+            self.refused += 1
             connection.close(reason)
             return
         old = self.connections.pop(name, None)
@@ -140,6 +145,7 @@ class ClientConnections:
         limits = self.settings.limits
         if limits.slow_client == "disconnect":
             log.warning("client %s is slow: disconnected", client)
+            self.slow_disconnects += 1
             connection.abort("it did not read what it was sent")
         elif limits.slow_client == "drop_oldest":
             if client not in self.slow_drops:
@@ -180,6 +186,16 @@ class ClientConnections:
             self.drained(name)
             connection.close(reason)
         self._driver.now(ClientDetached(name))
+
+    def disconnect(self, name: str, reason: str, for_good: bool) -> None:
+        """Close the connection of a client, if it has one. `for_good`: its session ends, and the
+        client is told not to come back."""
+        connection = self.connections.pop(name, None)
+        if connection is not None:
+            self.drained(name)
+            self._forget(name, connection)
+            connection.close(reason, for_good=for_good)
+        self._driver.now(ClientDetached(name, for_good))
 
     def _forget(self, name: str, connection: Connection) -> None:
         """Drop the requests that came over a connection that was lost."""

@@ -1,4 +1,4 @@
-"""Sends an operator's commands to the operations port of a broker on this machine.
+"""Sends an operator's commands and questions to the operations port of a broker on this machine.
 
 Each is one HTTP request with a time limit. `commands` says what they do.
 """
@@ -12,11 +12,23 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from byway.model.addresses import Address
+from byway.model.decoding_words import decoding_reason
 from byway.model.errors import CommandFailedError, shortened
+from byway.runtime.client_reports import (
+    DISCONNECT_CLIENT,
+    LIST_CLIENTS,
+    LIST_SUBSCRIPTIONS,
+    SHOW_CLIENT,
+    ClientDetail,
+    ClientList,
+    Disconnected,
+    SubscriptionList,
+)
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, Discarded, Forgotten, Left
 from byway.runtime.operations import COMMAND_HEADER, JSON
+from byway.transport.os_words import os_reason
 
-ANSWER_BYTES_MAX: Final = 4_194_304
+ANSWER_BYTES_MAX: Final = 16_777_216
 
 Report = TypeVar("Report")
 
@@ -37,10 +49,37 @@ def send_leave(http: str, timeout_s: float) -> Left:
     return _send(http, LEAVE, {}, Left, timeout_s)
 
 
+def send_list_clients(http: str, limit: int, timeout_s: float) -> ClientList:
+    """The clients of a broker. Raises as `send_forget` does."""
+    return _send(http, LIST_CLIENTS, {"limit": limit}, ClientList, timeout_s)
+
+
+def send_show_client(http: str, client: str, limit: int, timeout_s: float) -> ClientDetail:
+    """One client of a broker. Raises as `send_forget` does."""
+    return _send(http, SHOW_CLIENT, {"client": client, "limit": limit}, ClientDetail, timeout_s)
+
+
+def send_disconnect(http: str, client: str, end_session: bool, timeout_s: float) -> Disconnected:
+    """Have a broker disconnect a client. Raises as `send_forget` does."""
+    facts = {"client": client, "end_session": end_session}
+    return _send(http, DISCONNECT_CLIENT, facts, Disconnected, timeout_s)
+
+
+def send_list_subscriptions(
+    http: str, client: str | None, everything: bool, limit: int, timeout_s: float
+) -> SubscriptionList:
+    """The subscriptions of one client, of all clients of a broker, or also of its neighbours.
+    Raises as `send_forget` does."""
+    facts: dict[str, Any] = {"all": everything, "limit": limit}
+    if client is not None:
+        facts["client"] = client
+    return _send(http, LIST_SUBSCRIPTIONS, facts, SubscriptionList, timeout_s)
+
+
 def _send(
     http: str, path: str, facts: dict[str, Any], kind: type[Report], timeout_s: float
 ) -> Report:
-    address = Address.parse(http, "--http")
+    address = Address.parse_operations(http, "--http")
     status, body = _post(address, path, msgspec.json.encode(facts), timeout_s)
     if status != HTTPStatus.OK:
         reason = shortened(body.decode(errors="replace").strip(), 1_000)
@@ -50,7 +89,7 @@ def _send(
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        reason = f"{address} gives an invalid answer: {error}"
+        reason = f"{address} gives an invalid answer: {decoding_reason(error)}"
         raise CommandFailedError(address, reason) from error
 
 
@@ -65,8 +104,8 @@ def _post(address: Address, path: str, body: bytes, timeout_s: float) -> tuple[i
         reason = f"the operations port {address} has not answered within {timeout_s:g} s"
         raise CommandFailedError(address, f"{reason}; the command may still be done") from error
     except (OSError, HTTPException) as error:
-        words = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        hint = "is the broker running, with http set?"
+        words = os_reason(error) if isinstance(error, OSError) else "it does not speak HTTP"
+        hint = f"is the broker running, with --http {address}?"
         reason = f"the operations port {address} cannot be reached: {words} ({hint})"
         raise CommandFailedError(address, reason) from error
     finally:

@@ -16,6 +16,12 @@ from typing import Final
 import msgspec
 
 from byway.model.errors import BywayError, StorageError
+from byway.runtime.client_reports import (
+    DISCONNECT_CLIENT,
+    LIST_CLIENTS,
+    LIST_SUBSCRIPTIONS,
+    SHOW_CLIENT,
+)
 from byway.runtime.operations import Answer, Commands, Facts, json_answer, text_answer
 from byway.runtime.server import BrokerServer
 
@@ -98,10 +104,23 @@ class OperatorCommands:
 
     def table(self) -> Commands:
         """By path, the command that is performed."""
+        from byway.runtime import client_commands
+
         return {
             FORGET: self._answering(self.forget),
             DISCARD: self._answering(self.discard),
             LEAVE: self._answering(self.leave),
+            DISCONNECT_CLIENT: self._answering(client_commands.disconnect),
+        }
+
+    def queries(self) -> Commands:
+        """By path, what only reads: it needs not wait for a command that is under way."""
+        from byway.runtime import client_commands
+
+        return {
+            LIST_CLIENTS: self._answering(client_commands.list_clients),
+            SHOW_CLIENT: self._answering(client_commands.show_client),
+            LIST_SUBSCRIPTIONS: self._answering(client_commands.list_subscriptions),
         }
 
     def _answering(self, command: Command) -> Callable[[Facts], Awaitable[Answer]]:
@@ -122,7 +141,7 @@ class OperatorCommands:
 
     async def forget(self, server: BrokerServer, facts: Facts) -> Forgotten:
         """Forget a neighbour that is not connected, so that nothing waits for it."""
-        name = _text(facts, "neighbour")
+        name = text_of(facts, "neighbour")
         neighbours = server.broker.neighbours
         here = server.settings.id
         if name not in neighbours:
@@ -144,7 +163,7 @@ class OperatorCommands:
 
     async def discard(self, server: BrokerServer, facts: Facts) -> Discarded:
         """Discard inputs that were set aside."""
-        which = _text(facts, "which")
+        which = text_of(facts, "which")
         try:
             lost = server.driver.discard(which)
         except StorageError as error:
@@ -200,12 +219,13 @@ class OperatorCommands:
         what = f"{count} publications are not confirmed by {neighbour}"
         if not count:
             what = "clients have not read what was sent to them"
-        within = f"within {limit_ms / 1e3:g} s (limits.drain_ms)"
+        within = f"within {limit_ms / 1e3:g} s (limits.drain)"
         reason = f"{what} {within}: nothing has changed, try again"
         raise CommandError(HTTPStatus.CONFLICT, reason)
 
 
-def _text(facts: Facts, key: str) -> str:
+def text_of(facts: Facts, key: str) -> str:
+    """The text that a command has under a key. Raises `CommandError`."""
     value = facts.get(key)
     if not isinstance(value, str) or not value:
         raise CommandError(HTTPStatus.BAD_REQUEST, f"expected a text as {key!r}, found {value!r}")

@@ -7,13 +7,15 @@ from typing import Any
 import msgspec
 
 from byway.model.addresses import Address
+from byway.model.durations import MICROSECONDS, format_duration
+from byway.model.options import Option
 from byway.runtime.config_sources import Reading
 from byway.runtime.settings import SETTINGS, BrokerSettings
 
 
 def plain(settings: BrokerSettings) -> dict[str, Any]:
     """Every key and its value, as a TOML file could give it; None for what is not there."""
-    return {key: _plain(_value(settings, key)) for key in SETTINGS}
+    return {key: _plain(_value(settings, option), option) for key, option in SETTINGS.items()}
 
 
 def changed_keys(before: BrokerSettings, after: BrokerSettings) -> list[str]:
@@ -51,14 +53,17 @@ def _tables(settings: BrokerSettings) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _value(settings: BrokerSettings, key: str) -> Any:
+def _value(settings: BrokerSettings, option: Option) -> Any:
     value: Any = settings
-    for part in key.split("."):
+    for part in option.field.split("."):
         value = getattr(value, part)
     return value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, option: Option) -> Any:
+    facts = option.kind.given.facts
+    if facts.get("is_time"):
+        return format_duration(value * MICROSECONDS[facts["unit"]])
     if isinstance(value, Address):
         return str(value)
     if isinstance(value, tuple):

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from byway.model.addresses import BROKER_VARIABLE
 from byway.model.errors import ConfigError
 from byway.model.option_reading import OptionsError, Problem, from_text, read
 from byway.runtime.settings import SETTINGS, BrokerSettings
@@ -19,12 +20,14 @@ from byway.runtime.settings import SETTINGS, BrokerSettings
 PREFIX: Final = "BYWAY_"
 FILE_BYTES_MAX: Final = 1_048_576
 _TABLES: Final = frozenset(table for key in SETTINGS if (table := key.rpartition(".")[0]))
+_FIELDS: Final = {option.field: key for key, option in SETTINGS.items()}
+"""Keys by the names of their fields, which are read too: a time has its unit there."""
 _RENAMED: Final = {
-    f"{key.rpartition('.')[0]}.{was}": key
+    f"{key.rpartition('.')[0]}.{was}": option.field
     for key, option in SETTINGS.items()
     if (was := option.kind.facts.get("was"))
 }
-"""Keys of earlier versions, and their names now."""
+"""Keys of earlier versions, and the fields that have another name now."""
 _GONE: Final = {
     "core.strangers_wait_us": "neighbours name each other's neighbours, so nobody waits for it"
 }
@@ -44,10 +47,11 @@ class SettingsError(ConfigError):
 
 
 class Given(NamedTuple):
-    """A value, as plain data, and its source."""
+    """A value, as plain data, its source, and the key that it has there."""
 
     value: Any
     source: str
+    key: str
 
 
 class Reading(NamedTuple):
@@ -72,7 +76,9 @@ def read_settings(
     notes: list[str] = []
     given = {} if file is None else _up_to_date(_from_file(file), notes)
     given |= _up_to_date(_from_environment(environment, notes), notes)
-    given |= {key: Given(_plain_data(key, value), flag_of(key)) for key, value in flags.items()}
+    given |= {
+        key: Given(_plain_data(key, value), flag_of(key), key) for key, value in flags.items()
+    }
     given |= _up_to_date(_from_assignments(assignments, problems), notes)
     settings = None
     try:
@@ -110,7 +116,7 @@ def _from_file(file: str) -> dict[str, Given]:
         raise SettingsError([problem]) from error
     except ValueError as error:
         raise SettingsError([Problem("", f"is not TOML: {error}", file)]) from error
-    return {key: Given(value, file) for key, value in _flat(document)}
+    return {key: Given(value, file, key) for key, value in _flat(document)}
 
 
 def _flat(document: dict[str, Any]) -> Iterable[tuple[str, Any]]:
@@ -125,12 +131,12 @@ def _from_environment(environment: Mapping[str, str], notes: list[str]) -> dict[
     """Variables may be others' business too, so an unknown one is worth a note only if it looks
     like a slip."""
     given = {}
-    names = {variable_of(key): key for key in (*SETTINGS, *_OLD)}
+    names = {variable_of(key): key for key in (*_FIELDS, *_OLD, *SETTINGS)}
     for name in sorted(environment):
         if name in names:
             key = names[name]
-            given[key] = Given(_plain_data(key, environment[name]), name)
-        elif name.startswith(PREFIX):
+            given[key] = Given(_plain_data(key, environment[name]), name, key)
+        elif name.startswith(PREFIX) and name != BROKER_VARIABLE:
             near = get_close_matches(name, names, n=1, cutoff=0.85)
             notes += [f"{name} is not known; did you mean {n}?" for n in near]
     return given
@@ -141,7 +147,7 @@ def _from_assignments(texts: Iterable[str], problems: list[Problem]) -> dict[str
     for text in texts:
         key, equals, value = (part.strip() for part in text.partition("="))
         if equals:
-            given[key] = Given(_plain_data(key, value), f"--set {text}")
+            given[key] = Given(_plain_data(key, value), f"--set {text}", key)
         else:
             problems.append(Problem("", "expected key=value", f"--set {text}"))
     return given
@@ -149,24 +155,34 @@ def _from_assignments(texts: Iterable[str], problems: list[Problem]) -> dict[str
 
 def _plain_data(key: str, value: Any) -> Any:
     """What a text means for its key; other values are plain data already."""
-    option = SETTINGS.get(_RENAMED.get(key, key))
+    option = SETTINGS.get(_current(key))
     return from_text(value, option.kind) if option and isinstance(value, str) else value
 
 
+def _current(key: str) -> str:
+    """The name that a key has now, if it is an old one, or the name of a field."""
+    field = _RENAMED.get(key, key)
+    return _FIELDS.get(field, field)
+
+
 def _up_to_date(given: dict[str, Given], notes: list[str]) -> dict[str, Given]:
-    """What one source gave, without keys of earlier versions. A renamed key counts under its new
-    name, unless the source has that one too."""
-    for old in [key for key in given if key in _OLD]:
-        found = given.pop(old)
-        new = _RENAMED.get(old)
-        if new is None:
-            notes.append(f"{found.source}: {old} is not needed any more and ignored: {_GONE[old]}")
-        elif new in given:
-            notes.append(f"{found.source}: {old} is ignored: {new}, its new name, is there too")
+    """What one source gave, by the names that keys have now. An old key counts, unless the source
+    has the new one too."""
+    found: dict[str, Given] = {}
+    for key, value in given.items():
+        current = _current(key)
+        if key in _GONE:
+            notes.append(f"{value.source}: {key} is not needed any more and ignored: {_GONE[key]}")
+        elif current != key and current in given:
+            notes.append(f"{value.source}: {key} is ignored: {current}, its new name, is there too")
         else:
-            notes.append(f"{found.source}: {old} is called {new} now")
-            given[new] = found
-    return given
+            if key in _RENAMED:
+                value = value._replace(key=_RENAMED[key])
+                is_time = SETTINGS[current].kind.facts.get("is_time")
+                form = ', a time such as "30s"' if is_time else ""
+                notes.append(f"{value.source}: {key} is called {current} now{form}")
+            found[current] = value
+    return found
 
 
 # --- what they give together -------------------------------------------------------------------
@@ -175,14 +191,14 @@ def _up_to_date(given: dict[str, Given], notes: list[str]) -> dict[str, Given]:
 def _nested(given: Mapping[str, Given]) -> dict[str, Any]:
     """The values as one document with tables. A value in the place of a table stays there."""
     document: dict[str, Any] = {}
-    for key, found in given.items():
-        table, _, name = key.partition(".")
+    for found in given.values():
+        table, _, name = found.key.partition(".")
         if name and table in _TABLES:
             members = document.setdefault(table, {})
             if isinstance(members, dict):
                 members[name] = found.value
         else:
-            document[key] = found.value
+            document[found.key] = found.value
     return document
 
 
@@ -190,7 +206,7 @@ def _blamed(problem: Problem, given: Mapping[str, Given], file: str) -> Problem:
     """A problem with the source of the value that it is about; what is missing lacks in `file`."""
     if problem.source:
         return problem
-    key = problem.key
+    key = _current(problem.key)
     while key and key not in given:
         key = key.rpartition(".")[0]
     return problem._replace(source=given[key].source if key else file)

@@ -16,6 +16,7 @@ from byway.runtime.acceptance import Acceptance
 from byway.runtime.neighbour_links import NeighbourLinks
 from byway.runtime.settings import Limits
 from byway.transport.connection import Connection
+from byway.transport.os_words import os_reason
 
 log = logging.getLogger("byway.broker")
 
@@ -65,7 +66,7 @@ class Dialler:
                 error = await self._connect(connection, neighbour)
                 if error is not None:
                     level = logging.DEBUG if reported else logging.INFO
-                    log.log(level, "cannot reach %s, trying on: %s", neighbour, error)
+                    log.log(level, "cannot reach %s, trying on: %s", neighbour, os_reason(error))
                     reported = True
                 elif connection.was_up and not connection.was_cut:
                     delay_s, reported = limits.retry_ms / 1e3, False

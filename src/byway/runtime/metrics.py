@@ -178,6 +178,7 @@ class BrokerCollector(Collector):
         connections.add_metric(["client"], len(server.clients))
         connections.add_metric(["unknown"], len(server.unidentified))
         yield connections
+        yield self._closed()
         sessions = server.broker.session_totals()
         states = GaugeMetricFamily(
             "byway_sessions", "Clients whose state is kept, by whether they are here.",
@@ -190,6 +191,26 @@ class BrokerCollector(Collector):
         yield _gauge("byway_session_messages", kept, sessions.kept)
         yield _gauge("byway_session_bytes", "Their bytes.", sessions.kept_bytes)
         yield from self._slow_clients()
+
+    def _closed(self) -> Metric:
+        server = self._server
+        clients = server.client_connections
+        closed = CounterMetricFamily(
+            "byway_connections_closed",
+            "Connections refused or closed because of a bound.",
+            labels=["bound"],
+        )
+        for bound, count in (
+            ("clients", clients.refused),
+            ("neighbours", server.neighbour_links.refused),
+            ("unidentified", server.unidentified_closed),
+            ("partial_bytes", server.intake.closed_for_partial),
+            ("frames", server.intake.closed_for_frames),
+            ("answers", clients.backpressure.disconnected),
+            ("deliveries", clients.slow_disconnects),
+        ):
+            closed.add_metric([bound], count)
+        return closed
 
     def _slow_clients(self) -> Iterator[Metric]:
         slow = [(name, c) for name, c in self._server.clients.items() if c.waiting]

@@ -46,6 +46,8 @@ class NeighbourLinks:
         """By connection that was dialled from here, the neighbour in the settings."""
         self.sent: dict[tuple[str, str], int] = {}
         """By neighbour and kind, the number of messages sent to it."""
+        self.refused = 0
+        """Brokers refused because they may not be neighbours, or there were too many."""
         self.forgotten: set[str] = set()
         """Neighbours that an operator had the broker forget and that have not connected since."""
         self.leaving: Connection | None = None
@@ -66,7 +68,9 @@ class NeighbourLinks:
         """A broker's preamble arrived: refuse it, or answer with a `Hello`."""
         name = peer.name
         if name == self._id:
-            connection.close(f"this broker is {name} itself")
+            reason = f"this broker is called {name} too: give one of both another id (--id)"
+            log.warning("broker %s at %s is refused: %s", name, connection.address, reason)
+            connection.close(reason)
             return
         if connection.expects not in ("", name):
             log.warning("%s is %s, not %s", connection.address, name, connection.expects)
@@ -83,6 +87,7 @@ class NeighbourLinks:
             name, {*self.broker.neighbours, *self.connections}
         ):
             log.info("broker %s at %s is refused: %s", name, connection.address, refusal)
+            self.refused += 1
             connection.close(refusal)
             return
         old = self.connections.get(name)

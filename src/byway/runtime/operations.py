@@ -2,10 +2,10 @@
 
 One request a connection: GET and HEAD of a few paths, POST of a few others; the number of
 connections, their bytes and their time are bounded. h11 parses and writes the messages. This port
-has no authentication; bind it to a private interface. Commands change something, so they are
-accepted only where the port listens on loopback alone, and not from a browser that a foreign page
-directs: they need a header that such a page cannot send, and a Host that is this machine. What a
-path answers, and what a command does, is handed in.
+has no authentication; bind it to a private interface. Commands change something, or name clients
+and what they subscribe to. So they are accepted only where the port listens on loopback alone, and
+not from a browser that a foreign page directs: they need a header that such a page cannot send, and
+a Host that is this machine. What a path answers, and what a command does, is handed in.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import h11
 import msgspec
 
 from byway.model.addresses import Address
+from byway.model.decoding_words import decoding_reason
 
 log = logging.getLogger("byway.operations")
 
@@ -76,10 +77,18 @@ def json_answer(status: HTTPStatus, facts: object) -> Answer:
 class Operations:
     """The HTTP server of one broker process."""
 
-    def __init__(self, listen: Address, paths: Paths, commands: Commands | None = None) -> None:
+    def __init__(
+        self,
+        listen: Address,
+        paths: Paths,
+        commands: Commands | None = None,
+        queries: Commands | None = None,
+    ) -> None:
+        """`queries` are commands that only read: any number at a time, and not logged."""
         self._listen = listen
         self._paths = paths
-        self._commands = commands or {}
+        self._queries = queries or {}
+        self._commands = {**(commands or {}), **self._queries}
         self._command_lock = asyncio.Lock()
         """Held while a command is performed: one at a time."""
         self._commanding: set[asyncio.Task[None]] = set()
@@ -186,8 +195,10 @@ class Operations:
             return text_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
         try:
             facts = msgspec.json.decode(await exchange.body(), type=Facts)
-        except msgspec.DecodeError as error:
-            return text_answer(HTTPStatus.BAD_REQUEST, f"not a JSON object: {error}")
+        except (msgspec.DecodeError, UnicodeError) as error:
+            return text_answer(
+                HTTPStatus.BAD_REQUEST, f"not a JSON object: {decoding_reason(error)}"
+            )
         return Command(path, facts)
 
     def _refusal(self, headers: dict[str, str]) -> str:
@@ -206,6 +217,8 @@ class Operations:
         return ""
 
     async def _perform(self, command: Command) -> Answer:
+        if command.path in self._queries:
+            return await self._answer(command)
         if self._command_lock.locked():
             return text_answer(HTTPStatus.CONFLICT, "another command is under way")
         task = asyncio.current_task()
@@ -214,11 +227,14 @@ class Operations:
         task.add_done_callback(self._commanding.discard)
         async with self._command_lock:
             log.info("command %s %s", command.path, command.facts)
-            try:
-                return await self._commands[command.path](command.facts)
-            except Exception:
-                log.exception("%s cannot be done", command.path)
-                return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return await self._answer(command)
+
+    async def _answer(self, command: Command) -> Answer:
+        try:
+            return await self._commands[command.path](command.facts)
+        except Exception:
+            log.exception("%s cannot be done", command.path)
+            return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class _Exchange:

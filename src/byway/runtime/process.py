@@ -7,10 +7,12 @@ answers signals. It decides the order in which they start and stop, and the exit
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +29,7 @@ from byway.runtime import logs
 from byway.runtime.commands import OperatorCommands
 from byway.runtime.config_display import changed_keys
 from byway.runtime.config_sources import Reading, SettingsError
+from byway.runtime.first_steps import first_steps
 from byway.runtime.metrics import Metrics
 from byway.runtime.operations import Answer, Operations, text_answer
 from byway.runtime.restart_marker import RestartMarker
@@ -35,6 +38,7 @@ from byway.runtime.settings import BrokerSettings
 from byway.runtime.warmup import warm_up_in_thread
 from byway.storage.storage import Storage
 from byway.trace import NullTrace, TraceBuffer
+from byway.transport.os_words import os_reason
 
 if TYPE_CHECKING:
     from byway.runtime.tracing import Tracer
@@ -59,7 +63,8 @@ def run(reading: Reading, reread: Reread, may_be_stale: bool = False) -> int:
     for note in reading.notes:
         log.warning("%s", note)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(BrokerProcess(settings, reread, may_be_stale).live())
+        process = BrokerProcess(settings, reread, may_be_stale, guides="id" not in reading.sources)
+        return runner.run(process.live())
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -75,9 +80,15 @@ class BrokerProcess:
     """One broker process: its parts, its signals, its end."""
 
     def __init__(
-        self, settings: BrokerSettings, reread: Reread, may_be_stale: bool = False
+        self,
+        settings: BrokerSettings,
+        reread: Reread,
+        may_be_stale: bool = False,
+        guides: bool = False,
     ) -> None:
+        """`guides`: tell a person on stderr what to type next, when the broker is ready."""
         self.settings = settings
+        self._guides = guides
         self._may_be_stale = may_be_stale
         self._reread = reread
         self._storage: Storage | None = None
@@ -115,7 +126,9 @@ class BrokerProcess:
         await _try_listening("listen", settings.listen)  # before anything that takes long
         if settings.http is not None:
             commands = OperatorCommands(lambda: self._server, self._leave)
-            self._operations = Operations(settings.http, self._paths(), commands.table())
+            self._operations = Operations(
+                settings.http, self._paths(), commands.table(), commands.queries()
+            )
             await _listening("http", settings.http, self._operations.start)
             log.info("operations at http://%s", self._operations.address)
         trace = self._open_trace()
@@ -136,6 +149,9 @@ class BrokerProcess:
         if self._tracer is not None:
             self._tracer.start(server)
         print(f"ready {settings.id} {server.address} {self._promise()}", flush=True)
+        if self._guides:
+            assert server.address is not None
+            print(first_steps(settings.id, server.address, os.environ), file=sys.stderr, flush=True)
 
     def _open_trace(self) -> TraceBuffer:
         if self.settings.trace is None:
@@ -314,8 +330,15 @@ async def _listening(key: str, address: Address, start: Callable[[], Any]) -> No
     try:
         await start()
     except OSError as error:
-        known = error.errno is not None and error.errno > 0
-        reason = os.strerror(error.errno or 0) if known else str(error)
+        reason = os_reason(error)
+        if error.errno == errno.EADDRINUSE:
+            other, free = (Address(address.host, p) for p in (address.port % 65_535 + 1, 0))
+            reason = (
+                "another process uses this port; stop that one, or choose another port "
+                f"(--{key} {other}, or --{key} {free} for any that is free)"
+            )
+        elif error.errno == errno.EADDRNOTAVAIL:
+            reason = "this machine does not have that address"
         raise StartError(f"{key}: cannot listen on {address}: {reason}") from error
 
 

@@ -52,6 +52,9 @@ class BrokerServer:
         self.driver = Driver(broker, self, journal)
         self.address: Address | None = None
         self.stopping = False
+        self.unidentified_closed = 0
+        """Connections closed because too many peers had not said who they are, or one took too
+        long."""
         self.unidentified: dict[Connection, None] = {}
         """Connections whose peer has not said who it is and what it wants, oldest first."""
         self.neighbour_links = NeighbourLinks(
@@ -207,6 +210,7 @@ class BrokerServer:
         oldest = next((c for c in self.unidentified if c.open and not c.dialled), None)
         if oldest is not None:
             del self.unidentified[oldest]
+            self.unidentified_closed += 1
             others = self.settings.limits.unidentified
             oldest.close(f"{others} other connections have not said who they are")
 
@@ -255,6 +259,7 @@ class BrokerServer:
         self.client_connections.backpressure.check(now, patience_s)
         for connection in [c for c in self.unidentified if c.open]:
             if now - connection.began > patience_s:
+                self.unidentified_closed += 1
                 connection.close("it has not said who it is and what it wants")
 
     # --- called by connections -----------------------------------------------------------------

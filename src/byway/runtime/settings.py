@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Annotated, Final, Literal
 
 import msgspec
 
 from byway.core.broker_config import BrokerConfig
-from byway.model.addresses import Address, Neighbour
+from byway.model.addresses import PORT, Address, Neighbour
 from byway.model.bounds import KEEPALIVE_MS_MAX, NAME_LENGTH_MAX
 from byway.model.errors import ConfigError
 from byway.model.option_reading import quoted
 from byway.model.options import (
+    LARGEST,
     Bytes,
     Option,
     Quantity,
     all_options_of,
     option,
     parsed,
+    time_within,
     within,
 )
 
@@ -25,6 +28,14 @@ Accept = Literal["listed", "any"]
 NEIGHBOURS_MAX: Final = 1_024
 """Neighbours that may be listed."""
 _ID_FORM: Final = f"a string of 1 to {NAME_LENGTH_MAX} characters without spaces"
+
+
+def host_id() -> str:
+    """The id of a broker that is not given one: the first part of the host's name, without what an
+    id may not have."""
+    name = socket.gethostname().partition(".")[0]
+    allowed = "".join(sign for sign in name if sign.isprintable() and sign not in " @")
+    return allowed[:NAME_LENGTH_MAX] or "broker"
 
 
 def _parse_id(text: str, key: str) -> str:
@@ -36,8 +47,9 @@ def _parse_id(text: str, key: str) -> str:
 
 _BrokerId = Annotated[str, parsed(_parse_id, _ID_FORM)]
 _HostPort = Annotated[Address, parsed(Address.parse, "host:port")]
+_OperationsPort = Annotated[Address, parsed(Address.parse_operations, "host:port")]
 _ListedNeighbour = Annotated[Neighbour, parsed(Neighbour.parse, "host:port or id@host:port")]
-_Milliseconds = Annotated[int, within(1, unit="ms")]
+_Milliseconds = Annotated[int, time_within(1, LARGEST, "ms")]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +101,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Bytes,
         option(
             "Bytes of answers that one client has not read; beyond, nothing is read from it and "
-            "its requests wait. Beyond twice as many, or after twice `limits.keepalive_ms`, the "
+            "its requests wait. Beyond twice as many, or after twice `limits.keepalive`, the "
             "client is disconnected, and its session kept if it has one."
         ),
     ] = 4_194_304
@@ -120,7 +132,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = "disconnect"
     keepalive_ms: Annotated[
         int,
-        within(10, KEEPALIVE_MS_MAX, unit="ms"),
+        time_within(10, KEEPALIVE_MS_MAX, "ms"),
         option(
             "How often each side of a connection sends something; a peer silent for twice as long "
             "is considered dead."
@@ -142,7 +154,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 30_000
     drain_ms: Annotated[
         int,
-        within(0, unit="ms"),
+        time_within(0, LARGEST, "ms"),
         option("How long a broker that stops, or leaves for good, waits for confirmations."),
     ] = 5_000
     report_ms: Annotated[
@@ -157,7 +169,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything about one broker process."""
 
-    id: Annotated[_BrokerId, option("The name of this broker in the network.", flag="--id NAME")]
+    id: Annotated[
+        _BrokerId,
+        option(
+            "The name of this broker in the network, which no other broker there may have.",
+            otherwise="the host's name, up to the first dot",
+            flag="--id NAME",
+        ),
+    ] = msgspec.field(default_factory=host_id)
     listen: Annotated[
         _HostPort,
         option(
@@ -165,7 +184,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "ready line prints.",
             flag="--listen HOST:PORT",
         ),
-    ]
+    ] = Address("127.0.0.1", PORT)
     neighbours: Annotated[
         tuple[_ListedNeighbour, ...],
         within(0, NEIGHBOURS_MAX),
@@ -202,7 +221,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ),
     ] = None
     http: Annotated[
-        _HostPort | None,
+        _OperationsPort | None,
         option(
             "The address of the operations port: metrics, health and commands. Commands are taken "
             "only on a loopback address.",

@@ -206,6 +206,8 @@ class Connection(asyncio.Protocol):
                 if self.frames_in - before >= FRAMES_A_SLICE:
                     self._defer()
         except FrameError as error:
+            if self._intake is not None:
+                self._intake.closed_for_frames += 1
             self.close(str(error))
             return
         kept = 0 if self._silencers else self._reader.waiting_bytes

@@ -65,6 +65,10 @@ class Intake:
         self.partial_bytes_max = partial_bytes_max
         """Bytes of incomplete frames that all connections together may keep."""
         self.partial_bytes = 0
+        self.closed_for_partial = 0
+        """Connections closed because incomplete frames were too large together."""
+        self.closed_for_frames = 0
+        """Connections closed because of a frame that is invalid, too large or not allowed."""
         self._partial: dict[PartialFrameHolder, int] = {}
         """By connection, the bytes of its incomplete frame; the one begun first is first."""
         self._left = CHECKS_AN_ITERATION
@@ -100,6 +104,7 @@ class Intake:
                 f"{count} bytes of a frame that is not complete: all connections together keep "
                 f"at most {self.partial_bytes_max}"
             )
+            self.closed_for_partial += 1
             self.forget(victim)
 
     def forget(self, connection: PartialFrameHolder) -> None:

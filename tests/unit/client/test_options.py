@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import byway
-from byway.client.client_options import BrokerUrl
+from byway.client.client_options import BrokerUrl, parse_urls
 from byway.client.session import new_incarnation
 from byway.model.errors import ConfigError
 
@@ -18,6 +18,7 @@ from byway.model.errors import ConfigError
         ("byway://127.0.0.1:7001", "127.0.0.1", 7001),
         ("byway://broker.example:1/", "broker.example", 1),
         ("byway://[::1]:7001", "::1", 7001),
+        ("byway://127.0.0.1", "127.0.0.1", 7001),
     ],
 )
 def test_an_address(text, host, port) -> None:
@@ -26,12 +27,35 @@ def test_an_address(text, host, port) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("127.0.0.1:7002", "byway://127.0.0.1:7002"),
+        ("localhost", "byway://localhost:7001"),
+        ("[::1]", "byway://[::1]:7001"),
+        ("broker.example:1/", "byway://broker.example:1"),
+    ],
+)
+def test_the_scheme_may_be_left_out(text, url) -> None:
+    assert str(BrokerUrl.parse(text)) == url
+    assert BrokerUrl.parse(url).address == BrokerUrl.parse(text).address
+
+
+def test_without_an_address_the_variable_counts(monkeypatch) -> None:
+    monkeypatch.setenv("BYWAY_BROKER", "localhost:7009")
+    assert [str(url) for url in parse_urls(None)] == ["byway://localhost:7009"]
+    assert [str(url) for url in parse_urls("h")] == ["byway://h:7001"]
+    monkeypatch.setenv("BYWAY_BROKER", "")
+    assert [str(url) for url in parse_urls(None)] == ["byway://127.0.0.1:7001"]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",
-        "127.0.0.1:7001",
+        "7001",
         "http://127.0.0.1:7001",
-        "byway://127.0.0.1",
+        "::1",
+        "a b:7001",
         "byway://:7001",
         "byway://host:port",
         "byway://host:70000",
@@ -40,7 +64,7 @@ def test_an_address(text, host, port) -> None:
     ],
 )
 def test_what_is_no_address_is_named(text) -> None:
-    with pytest.raises(ConfigError, match="expected byway://host:port") as caught:
+    with pytest.raises(ConfigError, match="expected host:port, such as localhost:7001") as caught:
         BrokerUrl.parse(text)
     assert repr(text) in str(caught.value)
 

@@ -66,12 +66,19 @@ def test_sessions(lone):
     broker, size = lone.broker, len(body(p=1))
     assert broker.sessions == {
         "c1": SessionFacts("c1", 1, True, 1_000, 1, 1, 0, 0),
-        "c2": SessionFacts("c2", 1, False, 1_000, 0, 1, 1, size),
+        "c2": SessionFacts("c2", 1, False, 1_000, 0, 1, 1, size, 1),
     }
+    assert list(broker.each_session()) == list(broker.sessions.values())
     assert (broker.session("c1"), broker.session("c3")) == (broker.sessions["c1"], None)
     assert broker.clients_attached == ["c1"]
     assert [delivery.number for delivery in broker.kept_deliveries("c2")] == [1]
     assert [entry.id.name for entry in broker.unsettled()] == ["a"]  # C has not answered
+    assert [entry.id.name for entry in broker.advertisements_of("c1")] == ["a"]
+    assert list(broker.subscriptions_of("c1")) == list(broker.subscriptions_of("c3")) == []
+    local = list(broker.each_local_subscription())
+    assert local == list(broker.subscriptions_of("c2"))
+    assert {entry.origin.client for entry in local} == {"c2"}
+    assert broker.local_subscriptions == len(local) == 1
 
 
 def test_facts_stay_as_they_were(lone):

@@ -94,7 +94,7 @@ async def test_a_leaf_with_work_does_not_leave_and_goes_on():
     status, reason = await operator.tell(LEAVE)
     assert (status, operator.ends) == (HTTPStatus.CONFLICT, 0)
     assert reason == (
-        "1 publications are not confirmed by hub within 0.05 s (limits.drain_ms): nothing has "
+        "1 publications are not confirmed by hub within 0.05 s (limits.drain): nothing has "
         "changed, try again"
     )
     assert not leaf.driver.draining

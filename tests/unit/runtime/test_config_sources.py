@@ -1,9 +1,13 @@
 """Where settings come from, which source counts, and what is said about wrong ones."""
 
 import json
+import re
+import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from byway.cli.main import app
@@ -11,7 +15,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.model.addresses import Address, Neighbour
 from byway.runtime.config_display import changed_keys, plain
 from byway.runtime.config_sources import Reading, SettingsError, read_settings
-from byway.runtime.settings import SETTINGS, BrokerSettings, Limits
+from byway.runtime.settings import SETTINGS, BrokerSettings, Limits, host_id
 
 SMALL = 'id = "B1"\nlisten = "127.0.0.1:7001"\n'
 FULL = """\
@@ -127,8 +131,95 @@ def test_each_source_is_stronger_than_those_before(file):
         10,
     )
     assert (reading.settings.id, reading.settings.data) == ("B4", None)
-    assert reading.sources["limits.drain_ms"] == "BYWAY_LIMITS__DRAIN_MS"
-    assert reading.sources["limits.retry_ms"] == "--set limits.retry_ms=3"
+    assert reading.sources["limits.drain"] == "BYWAY_LIMITS__DRAIN_MS"
+    assert reading.sources["limits.retry"] == "--set limits.retry_ms=3"
+
+
+# --- times -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('keepalive = "2s"', 2_000),
+        ('keepalive = "250ms"', 250),
+        ('keepalive = "0.5m"', 30_000),
+        ("keepalive = 3", 3_000),
+        ("keepalive = 0.25", 250),
+        ('keepalive = "3"', 3_000),
+        ("keepalive_ms = 300", 300),
+        ('keepalive_ms = "2s"', 2_000),
+    ],
+)
+def test_a_time_has_a_unit_or_the_one_of_its_key(file, text, expected):
+    assert read(file(f"{SMALL}[limits]\n{text}\n")).settings.limits.keepalive_ms == expected
+
+
+def test_times_can_be_given_by_every_source(file):
+    path = file(SMALL + '[core]\nsession_ttl_max = "2h"\n[limits]\nretry_max = "1s"\n')
+    reading = read(
+        path,
+        "limits.retry=20ms",
+        "core.sync_wait=1m",
+        BYWAY_LIMITS__KEEPALIVE="1.5s",
+        BYWAY_CORE__LOAD_INTERVAL="2",
+    )
+    core, limits = reading.settings.core, reading.settings.limits
+    assert (core.session_ttl_us_max, core.sync_wait_us, core.load_interval_us) == (
+        7_200_000_000,
+        60_000_000,
+        2_000_000,
+    )
+    assert (limits.retry_ms_max, limits.retry_ms, limits.keepalive_ms) == (1_000, 20, 1_500)
+    assert reading.notes == []
+
+
+def test_a_stronger_source_counts_by_either_key(file):
+    old, new = (file(f"{SMALL}[limits]\n{line}\n") for line in ("drain_ms = 1", 'drain = "1ms"'))
+    for path in (old, new):
+        for more in ("limits.drain=2ms", "limits.drain_ms=2"):
+            assert read(path, more).settings.limits.drain_ms == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('keepalive = "soon"', "limits.keepalive: expected a time from 10ms to 1h, found 'soon'"),
+        ('keepalive = "5ms"', "limits.keepalive: expected a time from 10ms to 1h, found '5ms'"),
+        ("keepalive = true", "limits.keepalive: expected a time from 10ms to 1h, found true"),
+        ("keepalive = 7200", "limits.keepalive: expected a time from 10ms to 1h, found 7200"),
+        ("keepalive = nan", "limits.keepalive: expected a time from 10ms to 1h, found nan"),
+        ('retry = "1.5ms"', "limits.retry: expected a time of at least 1ms, found '1.5ms'"),
+        ("retry = -1", "limits.retry: expected a time of at least 1ms, found -1"),
+        (
+            "keepalive_ms = 5",
+            "limits.keepalive_ms: expected an integer from 10 to 3600000, found 5",
+        ),
+    ],
+)
+def test_what_is_no_time_is_named_by_the_key_that_was_written(file, text, expected):
+    path = file(f"{SMALL}[limits]\n{text}\n")
+    assert problems(path) == [f"{path}: {expected}"]
+
+
+def test_the_key_without_a_unit_counts_where_both_are(file):
+    path = file(SMALL + '[limits]\nkeepalive_ms = 300\nkeepalive = "2s"\n')
+    reading = read(path)
+    assert reading.settings.limits.keepalive_ms == 2_000
+    assert reading.notes == [
+        f"{path}: limits.keepalive_ms is ignored: limits.keepalive, its new name, is there too"
+    ]
+
+
+@given(st.integers(0, 2**50))
+def test_a_time_that_is_shown_is_read_as_the_same(microseconds):
+    settings = BrokerSettings(core=BrokerConfig(sync_wait_us=microseconds))
+    shown = plain(settings)["core.sync_wait"]
+    again = read_settings(None, {"BYWAY_CORE__SYNC_WAIT": shown}, {}).settings
+    assert again.core.sync_wait_us == microseconds
+
+
+# --- what else is read ---------------------------------------------------------------------------
 
 
 def test_variables_mean_what_their_keys_are(file):
@@ -171,10 +262,10 @@ def test_keys_of_earlier_versions_are_read_with_a_note(file):
     )
     reading = read(path)
     assert reading.settings.core.sync_wait_us == 5
-    assert reading.sources["core.sync_wait_us"] == path
+    assert reading.sources["core.sync_wait"] == path
     assert reading.settings.limits.unidentified == 9
     assert reading.notes == [
-        f"{path}: core.agreement_wait_us is called core.sync_wait_us now",
+        f'{path}: core.agreement_wait_us is called core.sync_wait now, a time such as "30s"',
         f"{path}: core.strangers_wait_us is not needed any more and ignored: neighbours name each "
         "other's neighbours, so nobody waits for it",
         f"{path}: limits.strangers is called limits.unidentified now",
@@ -186,9 +277,9 @@ def test_a_stronger_source_is_stronger_by_the_old_name_too(file):
     reading = read(path, BYWAY_CORE__AGREEMENT_WAIT_US="6")
     assert reading.settings.core.sync_wait_us == 6
     assert read(path, "core.agreement_wait_us=8").settings.core.sync_wait_us == 8
-    both = read(file(SMALL + "[core]\nagreement_wait_us = 5\nsync_wait_us = 9\n"))
+    both = read(file(SMALL + "[core]\nagreement_wait_us = 5\nsync_wait = 9e-6\n"))
     assert both.settings.core.sync_wait_us == 9
-    assert "is ignored: core.sync_wait_us, its new name, is there too" in both.notes[0]
+    assert "is ignored: core.sync_wait, its new name, is there too" in both.notes[0]
 
 
 def test_a_wrong_value_under_the_old_name_is_named(file):
@@ -206,7 +297,7 @@ def test_a_wrong_value_under_the_old_name_is_named(file):
     ("text", "expected"),
     [
         ("lisen = 1", ["lisen: unknown key; did you mean 'listen'?"]),
-        ("keepalive_ms = 1", ["keepalive_ms: unknown key; did you mean 'limits.keepalive_ms'?"]),
+        ("keepalive_ms = 1", ["keepalive_ms: unknown key; did you mean 'limits.keepalive'?"]),
         ("[core]\ncoverage = 1", ["core.coverage: unknown key; did you mean 'core.covering'?"]),
         (
             "[cellar]\nwine = 1",
@@ -215,7 +306,13 @@ def test_a_wrong_value_under_the_old_name_is_named(file):
         ("core = 3", ["core: expected a table, found 3"]),
         ("data = 3", ["data: expected a string, found 3"]),
         ("http = 9001", ["http: expected host:port, found 9001"]),
-        ('http = "9001"', ["http: '9001' is no address: expected host:port"]),
+        (
+            'http = "9001"',
+            [
+                "http: '9001' is no address: expected host:port, such as localhost:9001 or "
+                "[::1]:9001"
+            ],
+        ),
         ('log = "yaml"', ["log: expected one of human, json, found 'yaml'"]),
         (
             'neighbours = "h:1"',
@@ -225,7 +322,7 @@ def test_a_wrong_value_under_the_old_name_is_named(file):
             ],
         ),
         ("neighbours = [1]", ["neighbours.0: expected host:port or id@host:port, found 1"]),
-        ('neighbours = ["h"]', ["neighbours.0: 'h' is no address: expected host:port"]),
+        ('neighbours = ["h:x"]', ["neighbours.0: 'h:x' is no address: expected host:port"]),
         ('neighbours = ["@h:1"]', ["neighbours.0: '@h:1': expected an id before the @"]),
         ("[core]\nconformance = 1", ["core.conformance: expected true or false, found 1"]),
         (
@@ -300,12 +397,47 @@ def test_ids_are_words(file, id):
     assert "expected a string of 1 to 256 characters without spaces" in line
 
 
-def test_what_is_missing_is_named(file):
-    path = file("")
-    assert problems(path) == [
-        f"{path}: id: missing; expected a string of 1 to 256 characters without spaces",
-        f"{path}: listen: missing; expected host:port",
-    ]
+def test_nothing_need_be_given(file):
+    settings = read(file("")).settings
+    assert (settings.id, str(settings.listen)) == (host_id(), "127.0.0.1:7001")
+
+
+@pytest.mark.parametrize(
+    ("host", "id"),
+    [
+        ("harbour", "harbour"),
+        ("harbour.example.org", "harbour"),
+        ("my host@home", "myhosthome"),
+        ("x" * 300, "x" * 256),
+        ("", "broker"),
+        (".local", "broker"),
+    ],
+)
+def test_the_name_of_a_host_becomes_an_id(host, id, monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: host)
+    assert host_id() == id
+    assert read_settings(None, {"BYWAY_ID": id}, {}).settings.id == id
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("h", "h:7001"),
+        ("byway://h", "h:7001"),
+        ("byway://h:1/", "h:1"),
+        ("[::1]", "[::1]:7001"),
+        ("localhost:9", "localhost:9"),
+    ],
+)
+def test_scheme_and_port_of_an_address_may_be_left_out(text, address):
+    assert str(read(None, f"listen={text}").settings.listen) == address
+    (neighbour,) = read(None, f"neighbours=B2@{text}").settings.neighbours
+    assert str(neighbour) == f"B2@{address}"
+
+
+def test_the_operations_port_has_a_port_of_its_own():
+    for text in ("127.0.0.1", "http://127.0.0.1:9001/"):
+        assert read(None, f"http={text}").settings.http == Address("127.0.0.1", 9001)
 
 
 @pytest.mark.parametrize(
@@ -358,7 +490,9 @@ def test_every_setting_has_a_key():
     fields = {*BrokerSettings.__struct_fields__} - {"core", "limits"}
     fields |= {f"core.{name}" for name in BrokerConfig.__struct_fields__}
     fields |= {f"limits.{name}" for name in Limits.__struct_fields__}
-    assert set(SETTINGS) == fields
+    assert {option.field for option in SETTINGS.values()} == fields
+    assert len(SETTINGS) == len(fields)
+    assert not [key for key in SETTINGS if re.search(r"_(us|ms|s)(_|$)", key)]
 
 
 def test_what_has_changed_is_named(file):
@@ -396,10 +530,9 @@ def test_check_prints_json(file):
 
 
 def test_check_prints_all_that_is_wrong(file):
-    result = run(file("[limits]\nclients = 0"))
+    result = run(file('log = "loud"\n[limits]\nclients = 0'))
     assert (result.exit_code, result.stdout) == (2, "")
     assert [line.rpartition("toml: ")[2].split(":")[0] for line in result.stderr.splitlines()] == [
+        "log",
         "limits.clients",
-        "id",
-        "listen",
     ]

@@ -402,3 +402,46 @@ def test_a_client_that_does_not_read_is_named():
     assert found["byway_slow_client_waiting_messages", "s"] > 1
     assert found["byway_slow_client_waiting_bytes", "s"] > 500_000
     assert found["byway_slow_client_blocked_seconds", "s"] > 0
+
+
+def test_questions_are_answered_while_a_command_is_under_way(caplog):
+    async def main() -> tuple[bytes, bytes]:
+        go = asyncio.Event()
+
+        async def wait(facts: dict) -> Answer:
+            await go.wait()
+            return await echo(facts)
+
+        port = Operations(ANYWHERE, PATHS, {"/wait": wait}, {"/echo": echo})
+        await port.start()
+        port.address = Address("127.0.0.1", port.address.port)
+        waiting = asyncio.create_task(ask(port, post("/wait")))
+        while "command /wait" not in caplog.text:
+            await asyncio.sleep(0.001)
+        question = await ask(port, post("/echo", b'{"b": 2}'))
+        go.set()
+        command = await waiting
+        await port.stop()
+        return question, command
+
+    with caplog.at_level("INFO"):
+        question, command = asyncio.run(main())
+    assert question.endswith(b'{"heard":{"b":2}}\n')
+    assert command.endswith(b'{"heard":{"a":1}}\n')
+    assert "/echo" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "changed", [{"X_Byway_Command": None}, {"Origin": "http://x"}, {"Host": "evil.example"}]
+)
+def test_questions_are_protected_as_commands_are(changed):
+    async def main() -> bytes:
+        port = Operations(ANYWHERE, PATHS, {}, {"/echo": echo})
+        await port.start()
+        port.address = Address("127.0.0.1", port.address.port)
+        try:
+            return await ask(port, post("/echo", **changed))
+        finally:
+            await port.stop()
+
+    assert asyncio.run(main()).startswith(b"HTTP/1.1 403 ")

@@ -332,6 +332,20 @@ def test_what_cannot_work_is_refused(text: str, message: str, tmp_path: Path) ->
 # --- settings ---------------------------------------------------------------------------------
 
 
+def test_times_may_have_a_unit_of_their_own(tmp_path: Path) -> None:
+    scenario = read(
+        'duration_s = "2m"\n' + BASE + '[network]\nlatency_ms = "0.5s"\n',
+        tmp_path,
+        "warmup_s=250ms",
+        'brokers.sync_wait_s = "1h"',
+    )
+    assert (scenario.duration_s, scenario.warmup_s) == (120.0, 0.25)
+    assert (scenario.network.latency_ms, scenario.brokers.sync_wait_s) == (500.0, 3_600.0)
+    assert fault_of('duration_s = "2 weeks"\n' + BASE, tmp_path) == (
+        "file.toml: duration_s: expected a number above 0 to 10000000, found '2 weeks'"
+    )
+
+
 def test_settings_go_over_the_file(tmp_path: Path) -> None:
     scenario = read(
         WORKLOAD + "[[faults]]\nkind = 'crash'\nat_s = 1\nfor_s = 2\nbroker = 'B2'\n",

@@ -16,28 +16,35 @@ from byway.core.broker_config import BrokerConfig
 from byway.model.options import Option, kind_of, option, options_of, unit_of, within
 from byway.sim.scenario.value_types import Count, ScenarioTable, Seconds, microseconds
 
-_MICROSECONDS: Final = re.compile(r"_us(_max)?\b")
+_MICROSECONDS: Final = re.compile(r"_us(_max)?$")
 _AT_LEAST_ONE: Final = frozenset(
     ("session_messages_max", "session_bytes_max", "sessions_max", "sessions_bytes_max")
 )
 """Bounds that may be 0 in a broker process, but not in a scenario."""
 
 
-def _in_seconds(text: str) -> str:
-    """A name of the core, or a text with such names in it, as a scenario has it."""
-    return _MICROSECONDS.sub(r"_s\1", text)
+_DECLARED: Final = options_of(BrokerConfig)
+_HINTS: Final = get_type_hints(BrokerConfig, include_extras=True)
 
 
-def _field(declared: Option, hint: Any) -> tuple[str, Any, None]:
+def _in_seconds(name: str) -> str:
+    """The name of a field of the core, as a scenario has it."""
+    return _MICROSECONDS.sub(r"_s\1", name)
+
+
+def _field(declared: Option) -> tuple[str, Any, None]:
     """The field of a scenario for an option of the core."""
-    about = option(_in_seconds(declared.kind.facts["about"]))
-    return _in_seconds(declared.key), Annotated[_value_type(declared, hint) | None, about], None
+    about = declared.kind.facts["about"]
+    for other in _DECLARED:
+        about = about.replace(f"`{other.key}`", f"`{_in_seconds(other.field)}`")
+    value_type = _value_type(declared, _HINTS[declared.field])
+    return _in_seconds(declared.field), Annotated[value_type | None, option(about)], None
 
 
 def _value_type(declared: Option, hint: Any) -> Any:
     """The type of an option's value. Counts have the bounds that they have all over a scenario."""
     type_, facts = declared.kind
-    if _MICROSECONDS.search(declared.key):
+    if facts.get("is_time"):
         return Seconds
     if isinstance(type_, inspect.TupleType):
         is_count = isinstance(kind_of(type_.item_types[0]).type, inspect.IntType)
@@ -49,14 +56,12 @@ def _value_type(declared: Option, hint: Any) -> Any:
     return Annotated[int, within(max(1, facts["least"]), unit=unit_of(declared.kind))]
 
 
-_DECLARED: Final = options_of(BrokerConfig)
-_HINTS: Final = get_type_hints(BrokerConfig, include_extras=True)
 if TYPE_CHECKING:
     _Derived = ScenarioTable  # what its fields are is known at run time
 else:
     _Derived = msgspec.defstruct(
         "_Derived",
-        [_field(declared, _HINTS[declared.key]) for declared in _DECLARED],
+        [_field(declared) for declared in _DECLARED],
         bases=(ScenarioTable,),
         module=__name__,
         frozen=True,
@@ -71,9 +76,8 @@ class BrokerSpec(_Derived, frozen=True, kw_only=True):
         """`config` with what is given here; the core counts times in microseconds."""
         changed: dict[str, Any] = {}
         for declared in _DECLARED:
-            name = _in_seconds(declared.key)
-            given = getattr(self, name)
+            given = getattr(self, _in_seconds(declared.field))
             if given is not None:
-                is_time = name != declared.key
-                changed[declared.key] = microseconds(given) if is_time else given
+                is_time = declared.kind.facts.get("is_time")
+                changed[declared.field] = microseconds(given) if is_time else given
         return msgspec.structs.replace(config, **changed)

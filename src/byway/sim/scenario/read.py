@@ -22,6 +22,7 @@ from byway.sim.scenario.schema import Scenario, ScenarioError
 FILE_BYTES_MAX: Final = 16_777_216
 
 _BARE_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_TIME: Final = re.compile(r"[0-9.]+(ms|s|m|h)")
 _NOT_WORDS: Final = ("true", "false", "inf", "nan")
 
 
@@ -83,7 +84,7 @@ def _source_of(key: str, path: str, settings: Sequence[Setting]) -> str:
 
 
 def parse_setting(text: str) -> Setting:
-    """`key=value` with a TOML value; a plain word need not be quoted."""
+    """`key=value` with a TOML value; a plain word or a time such as 5s need not be quoted."""
     key, equals, value = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))
     if not equals or not all(path):
@@ -92,7 +93,7 @@ def parse_setting(text: str) -> Setting:
 
 
 def _value(text: str, setting: str) -> Any:
-    if _BARE_WORD.fullmatch(text) and text not in _NOT_WORDS:
+    if (_BARE_WORD.fullmatch(text) and text not in _NOT_WORDS) or _TIME.fullmatch(text):
         return text
     try:
         parsed = tomllib.loads(f"value = {text}")
