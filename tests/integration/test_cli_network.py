@@ -174,7 +174,10 @@ def test_refused_lines_are_named(pair: Pair) -> None:
     assert done.returncode == 1
     assert done.stdout.startswith("2 confirmed, 2 refused, in ")
     reason = "was refused: it conforms to no advertisement of this client"
-    assert done.stderr == f"line 3 {reason}\nline 4 {reason}\n"
+    assert done.stderr == (
+        f"line 3 {reason}: n is 1, expected n > 5\n"
+        f"line 4 {reason}: m is 1, expected no attributes but n\n"
+    )
 
 
 def test_a_bad_line_ends_pub_after_those_before(pair: Pair) -> None:

@@ -26,6 +26,7 @@ from byway.core.session_deliveries import SessionDeliveries
 from byway.core.tables import Entry
 from byway.matching import Encoded
 from byway.model import conforms
+from byway.model.conformance import nonconformance
 from byway.model.errors import BywayError, RemoteProtocolError
 from byway.model.messages import DATA, Message, Publish, PublishRequest, Refused
 from byway.model.seen import SeenPublications
@@ -140,7 +141,8 @@ class Publications:
             entry = self._context.adverts.get(id)
             if entry is not None and conforms(attributes, entry.filter):
                 return None, attributes
-        return "it conforms to no advertisement of this client", attributes
+        entries = map(self._context.adverts.get, client.adverts.values())
+        return nonconformance(attributes, (e.filter for e in entries if e is not None)), attributes
 
     # --- out ----------------------------------------------------------------------------------
 
