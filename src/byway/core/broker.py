@@ -87,6 +87,7 @@ from byway.model.messages import (
     PublishRequest,
     Refused,
     Retire,
+    RoutesRequest,
     Subscribe,
     SubscribeMany,
     SubscribeRequest,
@@ -293,6 +294,7 @@ class Broker(BrokerQueries):
             UnsubscribeRequest: self.clients.on_unsubscribe,
             DeliveriesReceived: self.clients.on_received,
             PublishRequest: self.publications.on_request,
+            RoutesRequest: self.publications.on_routes_request,
         }
 
     def _timer_handlers(self) -> dict[str, Callable[[str], None]]:

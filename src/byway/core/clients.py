@@ -143,6 +143,7 @@ class Clients:
         if not client.attached:
             out.do(CancelTimer(_timer(client)))
         client.attached = True
+        client.reported.clear()
         lost = max(client.first_kept - 1 - received, 0)
         out.tell(client.name, Attached(True, client.sequence, lost))
         self._give_session(client, ttl_us)

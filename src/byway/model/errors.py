@@ -193,6 +193,14 @@ class RefusedError(ClientError):
         super().__init__(f"{subject} was refused: {reason}")
 
 
+class UnroutedError(RefusedError):
+    """A mandatory publication went nowhere: no local client and no neighbour of the broker has a
+    subscription that matches it."""
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(subject, "it is mandatory, and no client and no link wants it")
+
+
 class CommandFailedError(ClientError):
     """A broker refused an operator's command, failed at it, or could not be reached."""
 
