@@ -198,6 +198,10 @@ class Publications:
                 context.trace.delivered(context.now_us, clients, *_header(message))
             for delivered in self.delivered_hooks:
                 delivered(message, clients)
+        mismatches = context.kind_mismatches
+        mismatches.until -= 1
+        if not mismatches.until:
+            mismatches.sample(context.bodies.attributes(message.body))
 
     def _route_reported(
         self, client: ClientSession, message: Publish, attributes: Attributes, pending: InFlight
