@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -156,6 +157,55 @@ def test_sub_tells_why_it_cannot_go_on(pair: Pair) -> None:
         "client twin is closed: another client of this name connected\n"
     )
     sub.end()
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [((), 0, ""), (("--count", "3"), 1, "0 of 3 events came within 1.5 s\n")],
+)
+def test_sub_ends_when_its_time_is_over_though_nothing_came(
+    pair: Pair, more: tuple[str, ...], code: int, told: str
+) -> None:
+    done = run("sub", "--broker", pair[0], "nothing = 'comes'", "--timeout", "1500ms", *more)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == f"settled at hub: nothing = 'comes'\n{told}"
+
+
+def test_sub_ends_in_its_time_while_it_connects() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # it takes connections, and is silent
+        address = f"byway://127.0.0.1:{mute.getsockname()[1]}"
+        done = run("sub", "--broker", address, "TRUE", "--timeout", "250ms")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no answer within 0.25 s" in done.stderr
+
+
+def test_sub_tells_those_who_write_topics_what_to_write(pair: Pair) -> None:
+    done = run("sub", "--broker", pair[0], "sensors.>")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == (
+        "There are no topics here: a filter compares the attributes of publications. "
+        "Write topic LIKE 'sensors.%' where publishers set an attribute named topic."
+    )
+
+
+def test_what_is_mandatory_and_wanted_by_nobody_is_refused(pair: Pair) -> None:
+    hub, leaf = pair
+    sub = Sub(leaf, "f = 1", "--count", "1")
+    done = run("pub", "--broker", hub, "--mandatory", '{"f": 1}', '{"f": 2}')
+    assert (done.returncode, sub.end()) == (1, 0)
+    assert done.stdout.startswith("1 confirmed, 1 refused, in ")
+    assert done.stderr == (
+        "line 2 was refused: it is mandatory, and no client and no link wants it\n"
+    )
+
+
+def test_pub_without_waiting_is_accepted(pair: Pair) -> None:
+    done = run("pub", "--broker", pair[0], "--no-wait", "--json", '{"g": 1}', '{"g": 2}')
+    assert (done.returncode, done.stderr) == (0, "")
+    facts = json.loads(done.stdout)
+    assert facts["confirmed"] + facts["unconfirmed"] == 2
+    both = run("pub", "--broker", pair[0], "--no-wait", "--wait", "1s", '{"g": 1}')
+    assert (both.returncode, both.stderr) == (2, "expected --wait or --no-wait, found both\n")
 
 
 def test_many_lines_of_standard_input(pair: Pair) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import typer
+
+from byway.model.durations import format_duration, parse_duration
+from byway.model.errors import InvalidValueError, shortened
 
 
 def new_app(**settings: Any) -> typer.Typer:
@@ -16,6 +20,30 @@ def new_app(**settings: Any) -> typer.Typer:
         "rich_markup_mode": None,
     }
     return typer.Typer(**{**defaults, **settings})
+
+
+def time_option(*flags: str, help: str, least: float = 0.0, most: float = math.inf) -> Any:
+    """An option whose value is a time such as 10s or 250ms, or a number of seconds."""
+
+    def parse(text: str | float) -> float:
+        if not isinstance(text, str):
+            return text  # a default
+        try:
+            seconds = parse_duration(text)
+        except InvalidValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        if not least <= seconds <= most:
+            bounds = f"of at least {_shown(least)}"
+            if most < math.inf:
+                bounds = f"from {_shown(least)} to {_shown(most)}"
+            raise typer.BadParameter(f"expected a time {bounds}, found {shortened(repr(text))}")
+        return seconds
+
+    return typer.Option(*flags, metavar="TIME", parser=parse, help=help)
+
+
+def _shown(seconds: float) -> str:
+    return format_duration(round(seconds * 1e6))
 
 
 def refuse(reason: object) -> NoReturn:

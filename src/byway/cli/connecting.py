@@ -37,7 +37,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except (ConfigError, FilterError) as error:
-        refuse("\n".join((str(error), *getattr(error, "__notes__", ()))))
+        refuse(error)
     except ClientError as error:
         fail(error)
 

@@ -351,7 +351,5 @@ def _parsed(text: str) -> Filter:
     try:
         return parse(text)
     except FilterSyntaxError as error:
-        hint = topic_hint(text)
-        if hint is not None:
-            error.add_note(hint)
+        error.hint = topic_hint(text)
         raise

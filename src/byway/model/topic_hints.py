@@ -24,19 +24,19 @@ _KEYWORDS: Final = frozenset(
 _NO_TOPICS: Final = "There are no topics here: a filter compares the attributes of publications."
 
 
-def topic_hint(text: str) -> str | None:
+def topic_hint(text: str) -> str:
     """What to write instead of a text that is no filter but looks like a topic or a pattern of
-    topics; None if it does not."""
+    topics; empty if it does not."""
     text = text.strip()
     if len(text) > _LENGTH_MAX or not _TOPIC.fullmatch(text) or text.upper() in _KEYWORDS:
-        return None
+        return ""
     if _WORD.fullmatch(text):
         return (
             f"{_NO_TOPICS} Write {text} EXISTS for all that carry the attribute {text}, or "
             f"{_as_filter(text)} where publishers set an attribute named topic."
         )
     if _is_number(text):
-        return None
+        return ""
     wanted = _as_filter(text)
     if wanted == TRUE:
         return f"{_NO_TOPICS} Write TRUE for all publications."

@@ -29,7 +29,6 @@ SUGGESTED = {
 @pytest.mark.parametrize(("pattern", "filter"), SUGGESTED.items())
 def test_each_pattern_has_a_filter_instead(pattern: str, filter: str) -> None:
     hint = topic_hint(pattern)
-    assert hint is not None
     assert hint.startswith("There are no topics here: ")
     assert f" Write {filter} " in hint
     parse(filter)
@@ -40,7 +39,7 @@ def test_each_pattern_has_a_filter_instead(pattern: str, filter: str) -> None:
     ["", "18", "1.5", "-3", "AND", "true", "price >", "price>", "price > 18 AND", "x = 'a", "(a)"],
 )
 def test_other_mistakes_get_no_such_hint(text: str) -> None:
-    assert topic_hint(text) is None
+    assert topic_hint(text) == ""
 
 
 LEVELS = st.lists(
@@ -55,7 +54,7 @@ def test_what_a_pattern_matches_the_suggested_filter_does(
     levels: list[str], separator: str, words: list[str]
 ) -> None:
     hint = topic_hint(separator.join(levels))
-    if hint is None:  # two levels that are a number
+    if not hint:  # two levels that are a number
         return
     found = re.search(r" Write (.*) (?:where publishers set|for all publications)", hint)
     assert found is not None
