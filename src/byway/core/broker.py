@@ -15,8 +15,8 @@ publication to where it came from, and `_flush` says so.
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart),
 `advertisements`, `subscriptions` (with a policy of `covering`), `takeover`, `clients` and
-`deliveries`, `publications`, `discards`, `reachability`, `cycles`, and `behaviours`. They share a
-`Context`. Others look at a broker through `broker_status`.
+`deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`, and
+`behaviours`. They share a `Context`. Others look at a broker through `broker_status`.
 """
 
 from __future__ import annotations
