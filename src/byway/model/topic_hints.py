@@ -12,15 +12,12 @@ from typing import Final
 
 from byway.model.constraints import equal_to, string_pattern
 from byway.model.filters import TRUE, Filter
+from byway.model.scanning import keyword_of
 
 _LENGTH_MAX: Final = 256
 _TOPIC: Final = re.compile(r"(?:[\w$:*+#./-]*[./])?>|[\w$:*+#./-]+")
 _WILDCARDS: Final = re.compile(r"[*+#>]+")
 _WORD: Final = re.compile(r"[^\W\d]\w*")
-_KEYWORDS: Final = frozenset(
-    ("AND", "OR", "NOT", "IN", "LIKE", "ESCAPE", "BETWEEN", "IS", "NULL", "EXISTS", "TRUE", "FALSE",
-     "ANY")
-)  # fmt: skip
 _NO_TOPICS: Final = "There are no topics here: a filter compares the attributes of publications."
 
 
@@ -28,7 +25,7 @@ def topic_hint(text: str) -> str:
     """What to write instead of a text that is no filter but looks like a topic or a pattern of
     topics; empty if it does not."""
     text = text.strip()
-    if len(text) > _LENGTH_MAX or not _TOPIC.fullmatch(text) or text.upper() in _KEYWORDS:
+    if len(text) > _LENGTH_MAX or not _TOPIC.fullmatch(text) or keyword_of(text) != "name":
         return ""
     if _WORD.fullmatch(text):
         return (

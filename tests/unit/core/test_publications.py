@@ -2,12 +2,14 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from byway.core.actions import SendReply
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LinkDown
 from byway.core.publications import REPORTED_MAX
-from byway.model import ANY, TRUE, parse
+from byway.model import ANY, TRUE, Filter, parse
 from byway.model.messages import (
     Acknowledge,
     AdvertisementSettled,
@@ -25,6 +27,7 @@ from byway.model.messages import (
     Unadvertise,
 )
 from byway.model.seen import SeenPublications
+from byway.model.values import Value
 from tests.lone_broker import (
     NAMES,
     NOTHING,
@@ -42,6 +45,7 @@ from tests.lone_broker import (
     subscribe,
     unadvertise,
 )
+from tests.strategies import filters, publications
 
 FIRST, SECOND, THIRD = (publication(n, p=1) for n in (1, 2, 3))
 
@@ -364,7 +368,7 @@ def test_what_a_broker_counts():
 # --- routes on request ---------------------------------------------------------------------------
 
 
-def routed(lone: Lone, sequence: int, **attributes: int) -> PublicationRouted:
+def routed(lone: Lone, sequence: int, **attributes: Value) -> PublicationRouted:
     """What a client is told of the routes of a publication that it asks for."""
     actions = lone.ask("c", RoutesRequest(sequence), publish(sequence, **attributes))
     told = [reply for a in actions if isinstance(a, SendReply) for reply in a.replies]
@@ -430,3 +434,25 @@ def test_a_client_may_ask_for_the_routes_of_so_many_to_come_and_no_more():
     lone.attach("c")
     assert lone.ask("c", *map(RoutesRequest, range(1, REPORTED_MAX + 10))) == []
     assert len(lone.broker.clients.sessions["c"].reported) == REPORTED_MAX
+
+
+@given(
+    publications(),
+    st.lists(st.tuples(st.sampled_from(["A", "C", "D", "d", "e"]), filters()), max_size=6),
+)
+def test_the_routes_are_those_whose_subscriptions_match(
+    attributes: dict[str, Value], subscriptions: list[tuple[str, Filter]]
+):
+    lone = Lone("A", "C", "D")
+    for client in ("c", "d", "e"):
+        lone.attach(client)
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    for n, (who, wanted) in enumerate(subscriptions):
+        if who in ("d", "e"):
+            lone.ask(who, SubscribeRequest(f"s{n}", wanted))
+        else:
+            lone.receive(who, subscribe(f"s{n}", wanted))
+    matching = {who for who, wanted in subscriptions if wanted.matches(attributes)}
+    links = tuple(sorted(matching - {"d", "e"}))
+    expected = PublicationRouted(1, len(matching & {"d", "e"}), links, False)
+    assert routed(lone, 1, **attributes) == expected

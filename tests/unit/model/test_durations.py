@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byway.model.durations import parse_duration
+from byway.model.durations import format_duration, parse_duration
 from byway.model.errors import InvalidValueError
 
 
@@ -47,3 +47,27 @@ def test_units_agree(count: int) -> None:
     assert parse_duration(f"{count}ms") == parse_duration(str(count)) / 1_000
     assert parse_duration(f"{count}m") == parse_duration(f"{60 * count}s")
     assert parse_duration(f"{count}h") == parse_duration(f"{60 * count}m")
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [
+        (0, "0s"),
+        (1, "0.001ms"),
+        (1_500, "1.5ms"),
+        (250_000, "250ms"),
+        (1_500_000, "1500ms"),
+        (90_000_000, "90s"),
+        (120_000_000, "2m"),
+        (86_400_000_000, "24h"),
+    ],
+)
+def test_a_time_is_written_in_the_largest_unit_without_decimals(
+    microseconds: int, text: str
+) -> None:
+    assert format_duration(microseconds) == text
+
+
+@given(st.integers(0, 10**15))
+def test_what_is_written_means_the_same(microseconds: int) -> None:
+    assert round(parse_duration(format_duration(microseconds)) * 1e6) == microseconds
