@@ -1,7 +1,8 @@
 """A broker is dead, and a new publisher wants to publish: it waits, or it publishes all the same.
 
 A middle broker M has the neighbours A, B and C, all processes. C is killed before the publisher
-comes, so that no new advertisement is settled.
+comes, so that no new advertisement is settled; but after M has compared tables with it, since a
+broker that never did takes no data until `core.sync_wait_us` is over.
 """
 
 import json
