@@ -27,6 +27,7 @@ from byway.model.messages import (
     LoadReport,
     NeighbourNames,
     Preamble,
+    PublicationRouted,
     PublicationsAccepted,
     PublicationsConfirmed,
     Publish,
@@ -35,6 +36,7 @@ from byway.model.messages import (
     Replies,
     Requests,
     Retire,
+    RoutesRequest,
     Settled,
     Status,
     StatusRequest,
@@ -91,6 +93,7 @@ REQUESTS = (
     UnsubscribeRequest(("s", "t")),
     PublishRequest(3, BODY),
     DeliveriesReceived(8),
+    RoutesRequest(9),
 )
 REPLIES = (
     Attached(True, 4, 1),
@@ -99,6 +102,7 @@ REPLIES = (
     PublicationsAccepted(6),
     PublicationsConfirmed(5),
     Delivery(2, PUBLICATION, ("s", "t")),
+    PublicationRouted(9, 2, ("B2", "B3"), True),
 )
 FRAMES = {
     "preamble": Preamble(2, "broker", "B1", 3, 4_194_304, 5_000),

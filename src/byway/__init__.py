@@ -43,6 +43,7 @@ from byway.model.errors import (
     NotToldError,
     RefusedError,
     TopologyError,
+    UnroutedError,
     WindowFullError,
 )
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from byway import blocking
     from byway.client.client import Client, ClientStatus, connect
     from byway.client.events import Event
-    from byway.client.publishing import Receipt
+    from byway.client.publishing import Receipt, Routes
     from byway.client.subscription import Advertisement, Subscription
     from byway.local.overlay import LocalOverlay
     from byway.matching import MatchIndex
@@ -63,6 +64,7 @@ _LAZY = {
     "LocalOverlay": "byway.local.overlay",
     "MatchIndex": "byway.matching",
     "Receipt": "byway.client.publishing",
+    "Routes": "byway.client.publishing",
     "Subscription": "byway.client.subscription",
     "connect": "byway.client.client",
 }
@@ -106,9 +108,11 @@ __all__ = [
     "NotToldError",
     "Receipt",
     "RefusedError",
+    "Routes",
     "Subscription",
     "TopologyError",
     "UnknownKeyError",
+    "UnroutedError",
     "Value",
     "WindowFullError",
     "__version__",

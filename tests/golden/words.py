@@ -41,11 +41,13 @@ from byway.model.messages import (
     Load,
     LoadReport,
     NeighbourNames,
+    PublicationRouted,
     PublicationsAccepted,
     PublicationsConfirmed,
     Publish,
     PublishRequest,
     Refused,
+    RoutesRequest,
     Settled,
     Subscribe,
     SubscribeRequest,
@@ -141,6 +143,8 @@ def request(what: object) -> str:
             return f"publish {what.sequence} {_attributes(what.body)}"
         case DeliveriesReceived():
             return f"has deliveries up to {what.number}"
+        case RoutesRequest():
+            return f"wants to know where {what.sequence} goes"
     raise AssertionError(f"no words for {what}")
 
 
@@ -171,6 +175,10 @@ def reply(what: object) -> str:
             return f"Settled {what.name}"
         case Refused():
             return f"Refused{what.subject and ' '}{what.subject}: {what.reason}"
+        case PublicationRouted():
+            settled = "settled" if what.settled else "not settled"
+            links = ", ".join(what.links) or "no link"
+            return f"{what.sequence} went to {what.clients} clients and {links}, {settled}"
         case PublicationsAccepted() | PublicationsConfirmed():
             return f"{type(what).__name__} {what.sequence}"
         case Delivery():

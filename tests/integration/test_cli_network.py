@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -158,6 +159,55 @@ def test_sub_tells_why_it_cannot_go_on(pair: Pair) -> None:
     sub.end()
 
 
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [((), 0, ""), (("--count", "3"), 1, "0 of 3 events came within 1.5 s\n")],
+)
+def test_sub_ends_when_its_time_is_over_though_nothing_came(
+    pair: Pair, more: tuple[str, ...], code: int, told: str
+) -> None:
+    done = run("sub", "--broker", pair[0], "nothing = 'comes'", "--timeout", "1500ms", *more)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == f"settled at hub: nothing = 'comes'\n{told}"
+
+
+def test_sub_ends_in_its_time_while_it_connects() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # it takes connections, and is silent
+        address = f"byway://127.0.0.1:{mute.getsockname()[1]}"
+        done = run("sub", "--broker", address, "TRUE", "--timeout", "250ms")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no answer within 0.25 s" in done.stderr
+
+
+def test_sub_tells_those_who_write_topics_what_to_write(pair: Pair) -> None:
+    done = run("sub", "--broker", pair[0], "sensors.>")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == (
+        "There are no topics here: a filter compares the attributes of publications. "
+        "Write topic LIKE 'sensors.%' where publishers set an attribute named topic."
+    )
+
+
+def test_what_is_mandatory_and_wanted_by_nobody_is_refused(pair: Pair) -> None:
+    hub, leaf = pair
+    sub = Sub(leaf, "f = 1", "--count", "1")
+    done = run("pub", "--broker", hub, "--mandatory", '{"f": 1}', '{"f": 2}')
+    assert (done.returncode, sub.end()) == (1, 0)
+    assert done.stdout.startswith("1 confirmed, 1 refused, in ")
+    assert done.stderr == (
+        "line 2 was refused: it is mandatory, and no client and no link wants it\n"
+    )
+
+
+def test_pub_without_waiting_is_accepted(pair: Pair) -> None:
+    done = run("pub", "--broker", pair[0], "--no-wait", "--json", '{"g": 1}', '{"g": 2}')
+    assert (done.returncode, done.stderr) == (0, "")
+    facts = json.loads(done.stdout)
+    assert facts["confirmed"] + facts["unconfirmed"] == 2
+    both = run("pub", "--broker", pair[0], "--no-wait", "--wait", "1s", '{"g": 1}')
+    assert (both.returncode, both.stderr) == (2, "expected --wait or --no-wait, found both\n")
+
+
 def test_many_lines_of_standard_input(pair: Pair) -> None:
     sub = Sub(pair[1], "n = 19999 OR n = 0", "--count", "2", "--json")
     lines = "".join(f'{{"n": {number}}}\n' for number in range(20_000))
@@ -174,7 +224,10 @@ def test_refused_lines_are_named(pair: Pair) -> None:
     assert done.returncode == 1
     assert done.stdout.startswith("2 confirmed, 2 refused, in ")
     reason = "was refused: it conforms to no advertisement of this client"
-    assert done.stderr == f"line 3 {reason}\nline 4 {reason}\n"
+    assert done.stderr == (
+        f"line 3 {reason}: n is 1, expected n > 5\n"
+        f"line 4 {reason}: m is 1, expected no attributes but n\n"
+    )
 
 
 def test_a_bad_line_ends_pub_after_those_before(pair: Pair) -> None:

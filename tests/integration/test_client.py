@@ -66,7 +66,7 @@ async def test_without_a_block_everything_is_opened_by_await_and_ended_by_name()
         assert await values(subscription, 1) == [1]
         await subscription.unsubscribe()
         await advertisement.unadvertise()
-        with pytest.raises(byway.RefusedError, match="conforms to no advertisement"):
+        with pytest.raises(byway.RefusedError, match="this client has no advertisement"):
             await client.publish({"x": 2})
         broker = net.brokers["B1"].broker
         assert (len(broker.subscriptions), len(broker.advertisements)) == (0, 0)
@@ -220,9 +220,8 @@ async def test_many_are_published_from_any_iterable() -> None:
 @in_loop
 async def test_a_publication_that_nobody_announced_is_refused() -> None:
     async with LocalOverlay() as net, net.connect() as client, client.advertise("x > 0"):
-        with pytest.raises(
-            byway.RefusedError, match="publication 1 was refused: it conforms to no"
-        ):
+        reason = "publication 1 was refused: it conforms to no .*: x is -1, expected x > 0"
+        with pytest.raises(byway.RefusedError, match=reason):
             await client.publish({"x": -1})
         good, bad = client.publish_nowait({"x": 1}), client.publish_nowait({"y": 1})
         with pytest.raises(byway.RefusedError, match="publication 3"):

@@ -32,6 +32,7 @@ from byway.model.status import (
     PlaceholderStatus,
     SetAsideStatus,
     UnsettledEntry,
+    mismatch_words,
 )
 
 app = new_app(help="Look at the network, and change who is a neighbour.")
@@ -203,13 +204,14 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
 
 
 def _waits(status: BrokerStatus) -> list[str]:
-    """One line for each thing that the broker or its clients wait for."""
+    """One line for each thing that the broker or its clients wait for, perhaps in vain."""
     lines = [_missing(tables, status.restarting) for tables in status.missing]
     lines += [_unsettled(entry) for entry in status.unsettled_entries[:ENTRIES_MAX]]
     if status.unsettled > ENTRIES_MAX:
         lines.append(f"{status.unsettled - ENTRIES_MAX:,} more entries of clients are not settled")
     if status.held:
         lines.append(f"{status.held:,} deliveries wait for room in sessions of clients")
+    lines += map(mismatch_words, status.kind_mismatches[:ENTRIES_MAX])
     return lines
 
 

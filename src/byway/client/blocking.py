@@ -22,7 +22,7 @@ from byway.client.client import ClientStatus, Publication
 from byway.client.client_options import WhenFull
 from byway.client.events import Event
 from byway.client.loop_thread import LoopThread
-from byway.client.publishing import Data
+from byway.client.publishing import Data, Routes
 from byway.client.publishing import Receipt as AsyncReceipt
 from byway.model import Filter
 from byway.model.status import BrokerStatus
@@ -56,6 +56,12 @@ class Receipt:
     def is_confirmed(self) -> bool:
         """Whether every copy of the publication has arrived."""
         return self._receipt.is_confirmed
+
+    @property
+    def routes(self) -> Routes | None:
+        """Where the publication went when the broker accepted it, if `publish` was asked to find
+        out and the broker has told."""
+        return self._receipt.routes
 
     def accepted(self, timeout: float | None = None) -> None:
         """Wait until the broker has accepted it. Raises `RefusedError`, `NotAcceptedError`."""
@@ -247,18 +253,35 @@ class Client:
         self._thread.run(self._client.drain(timeout))
 
     def publish(
-        self, attributes: Mapping[str, Value], data: Data = b"", *, timeout: float | None = None
+        self,
+        attributes: Mapping[str, Value],
+        data: Data = b"",
+        *,
+        routes: bool = False,
+        mandatory: bool = False,
+        timeout: float | None = None,
     ) -> Receipt:
         """Publish, and wait until the broker has accepted it. Raises `RefusedError`,
-        `NotAcceptedError`."""
-        work = self._client.publish(attributes, data, timeout=timeout)
+        `NotAcceptedError`. `routes`: the receipt tells where it went. `mandatory`: raises
+        `UnroutedError` if that is nowhere and the advertisement is settled."""
+        work = self._client.publish(
+            attributes, data, routes=routes, mandatory=mandatory, timeout=timeout
+        )
         return Receipt(self._thread, self._thread.run(work))
 
-    def publish_nowait(self, attributes: Mapping[str, Value], data: Data = b"") -> Receipt:
-        """Publish without waiting. Raises `WindowFullError` when too many are unconfirmed."""
+    def publish_nowait(
+        self,
+        attributes: Mapping[str, Value],
+        data: Data = b"",
+        *,
+        routes: bool = False,
+        mandatory: bool = False,
+    ) -> Receipt:
+        """Publish without waiting. Raises `WindowFullError` when too many are unconfirmed. The
+        options are those of `publish`."""
 
         async def work() -> AsyncReceipt:
-            return self._client.publish_nowait(attributes, data)
+            return self._client.publish_nowait(attributes, data, routes=routes, mandatory=mandatory)
 
         return Receipt(self._thread, self._thread.run(work()))
 

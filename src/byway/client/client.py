@@ -18,7 +18,13 @@ from typing import Final, Self
 import msgspec
 
 from byway.client.client_options import ClientOptions, WhenFull, parse_urls
-from byway.client.publishing import Data, Receipt, encode_body
+from byway.client.publishing import (
+    Data,
+    MandatoryReceipt,
+    Receipt,
+    RoutedReceipt,
+    encode_body,
+)
 from byway.client.session import Session
 from byway.client.subscription import Advertisement, Subscription
 from byway.model import Filter
@@ -156,19 +162,38 @@ class Client:
     # --- publishing -----------------------------------------------------------------------------
 
     async def publish(
-        self, attributes: Mapping[str, Value], data: Data = b"", *, timeout: float | None = None
+        self,
+        attributes: Mapping[str, Value],
+        data: Data = b"",
+        *,
+        routes: bool = False,
+        mandatory: bool = False,
+        timeout: float | None = None,
     ) -> Receipt:
         """Publish, and wait until the broker has accepted it. Raises `RefusedError`, or
-        `NotAcceptedError` if there is no answer in time: it may still be published then."""
+        `NotAcceptedError` if there is no answer in time: it may still be published then.
+
+        `routes`: the broker tells where the publication goes, in the receipt's `routes`.
+        `mandatory`: it does, and `UnroutedError` is raised if that is nowhere and an advertisement
+        that the publication conforms to is settled.
+        """
         body = encode_body(attributes, data)
         await self._publications.until_room(timeout)
-        receipt = self._publications.add(body)
+        receipt = self._publications.add(body, _kind(routes, mandatory))
         await receipt.accepted(timeout)
         return receipt
 
-    def publish_nowait(self, attributes: Mapping[str, Value], data: Data = b"") -> Receipt:
-        """Publish without waiting. Raises `WindowFullError` when too many are unconfirmed."""
-        return self._publications.add(encode_body(attributes, data))
+    def publish_nowait(
+        self,
+        attributes: Mapping[str, Value],
+        data: Data = b"",
+        *,
+        routes: bool = False,
+        mandatory: bool = False,
+    ) -> Receipt:
+        """Publish without waiting. Raises `WindowFullError` when too many are unconfirmed. The
+        options are those of `publish`."""
+        return self._publications.add(encode_body(attributes, data), _kind(routes, mandatory))
 
     async def publish_all(
         self,
@@ -263,6 +288,13 @@ class Client:
             return name
         self._labels += 1
         return f"{prefix}{self._labels}"
+
+
+def _kind(routes: bool, mandatory: bool) -> type[Receipt]:
+    """The kind of receipt for the options of `publish`."""
+    if mandatory:
+        return MandatoryReceipt
+    return RoutedReceipt if routes else Receipt
 
 
 def connect(

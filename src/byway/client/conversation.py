@@ -16,7 +16,7 @@ from typing import Final
 
 from byway.client.client_options import ClientOptions
 from byway.client.deliveries import Deliveries
-from byway.client.publishing import OutgoingPublications
+from byway.client.publishing import OutgoingPublications, Routes
 from byway.client.registrations import Registration, RegistrationRequest, Registrations, label_of
 from byway.client.subscription import Subscription
 from byway.model import Filter
@@ -33,6 +33,7 @@ from byway.model.messages import (
     DeliveriesReceived,
     Delivery,
     HoldDeliveries,
+    PublicationRouted,
     PublicationsAccepted,
     PublicationsConfirmed,
     Refused,
@@ -207,6 +208,8 @@ class Conversation:
         if self.registrations.awaited:
             return  # publications wait until the advertisements that admit them are settled
         if self.publications.has_unsent:
+            if self.publications.to_ask:
+                connection.send_large(Requests(self.publications.take_to_ask()))
             publications = self.publications.take()
             connection.send_data(Requests(publications))
         if self._unadvertise_requests:
@@ -233,6 +236,9 @@ class Conversation:
             self.publications.confirm(reply.sequence)
         elif isinstance(reply, PublicationsAccepted):
             self.publications.accept(reply.sequence)
+        elif isinstance(reply, PublicationRouted):
+            routes = Routes(reply.clients, reply.links, reply.settled)
+            self.publications.routed(reply.sequence, routes)
         elif isinstance(reply, Settled):
             self.registrations.settled(reply.name)
             self._schedule()

@@ -21,14 +21,18 @@ from byway.model.errors import (
     NotConfirmedError,
     NotInTimeError,
     RefusedError,
+    UnroutedError,
     WindowFullError,
 )
-from byway.model.messages import Body, PublishRequest
+from byway.model.messages import Body, PublishRequest, RoutesRequest
 from byway.model.values import Value, check_sizes
 from byway.model.values import check_attributes as check
 
 REFUSALS_KEPT: Final = 1_024
 """Refusals kept until the application is told of them; beyond, the oldest is dropped."""
+
+ASKED_MAX: Final = 3
+"""How often the broker is asked for the routes of a publication."""
 
 Data = bytes | bytearray | memoryview
 
@@ -166,6 +170,13 @@ class Receipt:
         """Whether every copy of the publication has arrived."""
         return self.error is None and self.number <= self._publications.confirmed.value
 
+    @property
+    def routes(self) -> Routes | None:
+        """Where the publication went when the broker accepted it, if `publish` was asked to find
+        out. None until then, and for good if the connection was lost before the answer arrived, or
+        if the broker is of a version that does not tell."""
+        return None
+
     async def accepted(self, timeout: float | None = None) -> None:
         """Wait until the broker has accepted it. Raises `RefusedError`, `NotAcceptedError`."""
         if self.error is None:
@@ -182,6 +193,62 @@ class Receipt:
         if self.error is not None:
             self.is_reported = True
             raise self.error
+
+
+class Routes(msgspec.Struct, frozen=True):
+    """Where a publication went when the broker accepted it."""
+
+    clients: int
+    """Number of clients of that broker that it was delivered to."""
+    links: tuple[str, ...]
+    """The neighbours of that broker that it was sent to."""
+    is_settled: bool
+    """Whether an advertisement that it conforms to was settled, so that no subscription to it was
+    still under way."""
+
+
+class RoutedReceipt(Receipt):
+    """A receipt that is told where its publication went."""
+
+    __slots__ = ("_routes", "asked")
+
+    is_mandatory = False
+
+    def __init__(self, publications: OutgoingPublications, number: int, body: bytes) -> None:
+        super().__init__(publications, number, body)
+        self.asked = 0
+        """How often the broker was asked."""
+        self._routes: Routes | None = None
+        publications.to_ask.append(self)
+
+    @property
+    def routes(self) -> Routes | None:
+        """Where the publication went when the broker accepted it."""
+        return self._routes
+
+    @routes.setter
+    def routes(self, routes: Routes) -> None:
+        self._routes = routes
+
+    @property
+    def is_unrouted(self) -> bool:
+        """Whether the publication is mandatory, and surely nobody got it."""
+        routes = self._routes
+        return (
+            self.is_mandatory
+            and routes is not None
+            and routes.is_settled
+            and not routes.clients
+            and not routes.links
+        )
+
+
+class MandatoryReceipt(RoutedReceipt):
+    """The receipt of a publication that fails if surely nobody gets it."""
+
+    __slots__ = ()
+
+    is_mandatory = True
 
 
 class OutgoingPublications:
@@ -215,6 +282,9 @@ class OutgoingPublications:
         self._offset = 0
         """Number of a publication minus its sequence in this session."""
         self._refusals: deque[Receipt] = deque(maxlen=REFUSALS_KEPT)
+        self.to_ask: list[RoutedReceipt] = []
+        """Receipts whose routes the broker is to be asked for, before their publications are
+        sent."""
         self._room_waiters: deque[asyncio.Future[None]] = deque()
         self._closed: str | None = None
 
@@ -225,7 +295,7 @@ class OutgoingPublications:
         """Whether the window has room for another publication."""
         return len(self.kept) < self._window and self.kept_bytes < self._window_bytes
 
-    def add(self, body: bytes) -> Receipt:
+    def add(self, body: bytes, kind: type[Receipt] = Receipt) -> Receipt:
         """Queue a publication. Raises `WindowFullError`, `ClosedError`, `InvalidValueError`."""
         if self._closed is not None:
             raise ClosedError(f"client {self._client}", self._closed)
@@ -236,7 +306,7 @@ class OutgoingPublications:
         if not self.has_room:
             raise WindowFullError(self._client, len(self.kept), self.kept_bytes)
         self.last += 1
-        receipt = Receipt(self, self.last, body)
+        receipt = kind(self, self.last, body)
         self.kept.append(receipt)
         self.kept_bytes += len(body)
         if not self._unsent:
@@ -312,15 +382,33 @@ class OutgoingPublications:
         offset = self._offset
         return tuple([PublishRequest(r.number - offset, r.body) for r in unsent])
 
+    def take_to_ask(self) -> tuple[RoutesRequest, ...]:
+        """Requests for the routes of publications that `take` gives next."""
+        asking, self.to_ask = self.to_ask, []
+        for receipt in asking:
+            receipt.asked += 1
+        return tuple(RoutesRequest(receipt.number - self._offset) for receipt in asking)
+
+    def _ask_again(self) -> None:
+        """Ask for the routes of what is sent again. A broker of a version that does not know the
+        request closes the connection, so this ends."""
+        self.to_ask = [
+            receipt
+            for receipt in self._unsent
+            if isinstance(receipt, RoutedReceipt) and receipt.asked < ASKED_MAX
+        ]
+
     def restart(self) -> None:
         """Begin a new session: send everything unconfirmed again, in order."""
         self._offset = self.confirmed.value
         self._unsent = list(self.kept)
+        self._ask_again()
 
     def resume(self, published: int) -> None:
         """Resume the session: send again what the broker does not have."""
         self.accept(published)
         self._unsent = [r for r in self.kept if r.number > published + self._offset]
+        self._ask_again()
 
     def accept(self, sequence: int) -> None:
         """The broker has accepted all publications up to a sequence."""
@@ -344,12 +432,27 @@ class OutgoingPublications:
     def refuse(self, sequence: int, reason: str) -> None:
         """The broker has refused a publication. Its body is dropped; a new session sends it empty,
         and it is refused again."""
-        number = sequence + self._offset
-        at = number - self.confirmed.value - 1  # those kept are numbered without a gap
+        receipt = self._kept(sequence)
+        if receipt is not None:
+            self._fail(receipt, RefusedError(f"publication {receipt.number}", reason))
+
+    def routed(self, sequence: int, routes: Routes) -> None:
+        """The broker tells where a publication went, before it confirms it."""
+        receipt = self._kept(sequence)
+        if isinstance(receipt, RoutedReceipt):
+            receipt.routes = routes
+            if receipt.is_unrouted:
+                self._fail(receipt, UnroutedError(f"publication {receipt.number}"))
+
+    def _kept(self, sequence: int) -> Receipt | None:
+        """The receipt of an unconfirmed publication that has not failed."""
+        at = sequence + self._offset - self.confirmed.value - 1  # numbered without a gap
         if not 0 <= at < len(self.kept) or self.kept[at].error is not None:
-            return
-        receipt = self.kept[at]
-        receipt.error = RefusedError(f"publication {number}", reason)
+            return None
+        return self.kept[at]
+
+    def _fail(self, receipt: Receipt, error: RefusedError) -> None:
+        receipt.error = error
         self.kept_bytes -= len(receipt.body)
         receipt.body = b""
         self.refused += 1

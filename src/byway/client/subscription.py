@@ -7,6 +7,7 @@ when the block is left. A subscription is also a bounded queue of events that ca
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections import deque
 from collections.abc import Generator, Sequence
 from math import inf
@@ -18,8 +19,9 @@ from byway.client.events import Event
 from byway.client.publishing import TimedWait
 from byway.client.registrations import Registration
 from byway.model import Filter, parse
-from byway.model.errors import ClosedError, NotSettledError
+from byway.model.errors import ClosedError, FilterSyntaxError, NotSettledError, shortened
 from byway.model.filters import check_filter_bytes
+from byway.model.topic_hints import topic_hint
 
 UNDER_WAY_BYTES: Final = 16_777_216
 """Upper bound for the bytes between broker and client: buffers of both and of their systems."""
@@ -65,6 +67,23 @@ class AwaitableRegistration(Registration):
         self._waits = waits
         self._timeout = timeout
         self._change = asyncio.Event()
+
+    def __del__(self) -> None:
+        made = hasattr(self, "_change")  # else its filters or options are not valid
+        if made and not self.key and self._registrar.closing_error() is None:
+            warnings.warn(
+                f"{self._call()} was never opened, so the broker does not know of it: "
+                "await it, or use it in `async with`",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def _call(self) -> str:
+        """The call that made it, for a person to find it."""
+        verb = "subscribe" if self.is_subscription else "advertise"
+        more = ", …" if len(self.filters) > 1 else ""
+        return f"{verb}({shortened(str(self.filters[0]))!r}{more})"
 
     def __repr__(self) -> str:
         texts = ", ".join(repr(str(filter)) for filter in self.filters[:3])
@@ -157,8 +176,8 @@ class Subscription(AwaitableRegistration):
         pending_bytes: int,
         when_full: WhenFull,
     ) -> None:
-        super().__init__(registrar, name, filters, waits, timeout)
         check_when_full(when_full)
+        super().__init__(registrar, name, filters, waits, timeout)
         self.dropped = 0
         """Events dropped because the queue was full."""
         self.pending_bytes = 0
@@ -298,6 +317,9 @@ class Subscription(AwaitableRegistration):
         if self.error is not None:
             raise self.error
         closed = self._registrar.closing_error()
+        if not self.key:
+            reason = "it was never opened: await it, or use it in `async with`"
+            raise ClosedError(f"subscription {self.name}", reason)
         if not self.is_open:
             return False
         if closed is not None:
@@ -319,7 +341,15 @@ def parsed(filters: Sequence[str | Filter]) -> tuple[Filter, ...]:
     """The filters, texts parsed. Raises `FilterError`, or `ValueError` if there are none."""
     if not filters:
         raise ValueError("expected at least one filter")
-    found = tuple(parse(filter) if isinstance(filter, str) else filter for filter in filters)
+    found = tuple(_parsed(filter) if isinstance(filter, str) else filter for filter in filters)
     for filter in found:
         check_filter_bytes(filter)
     return found
+
+
+def _parsed(text: str) -> Filter:
+    try:
+        return parse(text)
+    except FilterSyntaxError as error:
+        error.hint = topic_hint(text)
+        raise

@@ -15,8 +15,8 @@ publication to where it came from, and `_flush` says so.
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart),
 `advertisements`, `subscriptions` (with a policy of `covering`), `takeover`, `clients` and
-`deliveries`, `publications`, `discards`, `reachability`, `cycles`, and `behaviours`. They share a
-`Context`. Others look at a broker through `broker_status`.
+`deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`, and
+`behaviours`. They share a `Context`. Others look at a broker through `broker_status`.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ from byway.model.messages import (
     PublishRequest,
     Refused,
     Retire,
+    RoutesRequest,
     Subscribe,
     SubscribeMany,
     SubscribeRequest,
@@ -297,6 +298,7 @@ class Broker(BrokerQueries):
             UnsubscribeRequest: self.clients.on_unsubscribe,
             DeliveriesReceived: self.clients.on_received,
             PublishRequest: self.publications.on_request,
+            RoutesRequest: self.publications.on_routes_request,
         }
 
     def _timer_handlers(self) -> dict[str, Callable[[str], None]]:

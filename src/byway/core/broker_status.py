@@ -19,6 +19,7 @@ from byway.core.clients import Clients
 from byway.core.context import Context
 from byway.core.counters import Counters
 from byway.core.covering import Covering
+from byway.core.kind_mismatches import KindMismatches
 from byway.core.links import UNLISTED, LinkEnd
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
@@ -359,6 +360,12 @@ class BrokerQueries:
     def kept_deliveries(self, client: str) -> tuple[Delivery, ...]:
         """Deliveries kept for a client, the oldest first."""
         return tuple(self.clients.sessions[client].kept)
+
+    @property
+    def kind_mismatches(self) -> KindMismatches:
+        """Comparisons of local subscriptions whose attributes come as values of another kind, as
+        far as sampled publications show; to be read."""
+        return self.context.kind_mismatches
 
     def unsettled(self) -> Iterator[Entry]:
         """Advertisements and subscriptions of clients here that are not settled."""

@@ -44,6 +44,9 @@ class ClientSession(msgspec.Struct, eq=False):
     """Of what all sessions together keep beyond their shares, what this one does."""
     filter_bytes: int = 0
     """Bytes of the filters of its subscriptions and advertisements."""
+    reported: set[int] = msgspec.field(default_factory=set)
+    """Sequences of publications to come whose routes the client wants to know. Not stored: a client
+    that comes back asks again."""
 
     @property
     def entries(self) -> int:

@@ -143,6 +143,7 @@ class Clients:
         if not client.attached:
             out.do(CancelTimer(_timer(client)))
         client.attached = True
+        client.reported.clear()
         lost = max(client.first_kept - 1 - received, 0)
         out.tell(client.name, Attached(True, client.sequence, lost))
         self._give_session(client, ttl_us)
@@ -271,6 +272,7 @@ class Clients:
             return
         id = client.subscriptions[request.name] = self._new_id(client, request.name)
         self._subscriptions.begin(id, request.filter, Origin(client=client.name))
+        self._context.kind_mismatches.subscribed(id)
         entry = None if old is None else self._context.subscriptions.get(old)
         if old is not None:
             self._release(client, entry)

@@ -12,6 +12,7 @@ from byway.core.bodies import Bodies
 from byway.core.broker_config import BrokerConfig
 from byway.core.counters import Counters
 from byway.core.in_flight import InFlight
+from byway.core.kind_mismatches import KindMismatches
 from byway.core.links import UNLISTED, LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
@@ -45,6 +46,7 @@ class Context:
         self.numbers = LinkNumbers()
         self.adverts = Table(self.numbers)
         self.subscriptions = Table(self.numbers)
+        self.kind_mismatches = KindMismatches(self.subscriptions)
         self.placeholders = Table()
         """Subscriptions that ended, and stand for others on links that do not know it."""
         self.sent: Sent | None = None if config.covering == "none" else Sent()

@@ -20,6 +20,7 @@ from byway.model.messages import (
     Publish,
     PublishRequest,
     Refused,
+    RoutesRequest,
     UnsubscribeRequest,
 )
 from byway.model.trace_schema import DropReason
@@ -72,6 +73,6 @@ class Discards:
         elif isinstance(request, UnsubscribeRequest):
             for name in request.names:
                 out.tell(client.name, Refused(name, GIVEN_UP))
-        elif not isinstance(request, DeliveriesReceived):
+        elif not isinstance(request, DeliveriesReceived | RoutesRequest):
             assert not isinstance(request, PublishRequest)
             out.tell(client.name, Refused(request.name, GIVEN_UP))

@@ -26,13 +26,25 @@ from byway.core.session_deliveries import SessionDeliveries
 from byway.core.tables import Entry
 from byway.matching import Encoded
 from byway.model import conforms
+from byway.model.bounds import NEIGHBOURS_MAX
+from byway.model.conformance import nonconformance
 from byway.model.errors import BywayError, RemoteProtocolError
-from byway.model.messages import DATA, Message, Publish, PublishRequest, Refused
+from byway.model.messages import (
+    DATA,
+    Message,
+    PublicationRouted,
+    Publish,
+    PublishRequest,
+    Refused,
+    RoutesRequest,
+)
 from byway.model.seen import SeenPublications
 from byway.model.trace_schema import DropReason
 from byway.model.values import Attributes, check_sizes
 
 COUNT_MAX: Final = 2**30
+REPORTED_MAX: Final = 4_096
+"""Publications to come whose routes one client may ask for; beyond, it is not told."""
 Received = Callable[[Publish, str | None], None]
 Forwarded = Callable[[Publish, Sequence[str]], None]
 Delivered = Callable[[Publish, Sequence[str]], None]
@@ -101,13 +113,22 @@ class Publications:
             request.body,
         )  # fmt: skip
         if reason is not None:
+            client.reported.discard(request.sequence)
             context.out.tell(client.name, Refused(str(request.sequence), reason))
             self.drop(message, DropReason.NONCONFORMING, None)
         else:
             context.counters.publications_published += 1
             self.seen.is_new(message.publisher, message.incarnation, message.sequence)
-            self._route(message, attributes, None, pending)
+            if client.reported and request.sequence in client.reported:
+                self._route_reported(client, message, attributes, pending)
+            else:
+                self._route(message, attributes, None, pending)
         context.finish(pending)
+
+    def on_routes_request(self, client: ClientSession, request: RoutesRequest) -> None:
+        """A client wants to know where a publication that follows goes."""
+        if request.sequence > client.sequence and len(client.reported) < REPORTED_MAX:
+            client.reported.add(request.sequence)
 
     def discard(self, client: ClientSession, request: PublishRequest, reason: str) -> None:
         """Give up a publication of a local client: it counts as published and as finished."""
@@ -140,7 +161,8 @@ class Publications:
             entry = self._context.adverts.get(id)
             if entry is not None and conforms(attributes, entry.filter):
                 return None, attributes
-        return "it conforms to no advertisement of this client", attributes
+        entries = map(self._context.adverts.get, client.adverts.values())
+        return nonconformance(attributes, (e.filter for e in entries if e is not None)), attributes
 
     # --- out ----------------------------------------------------------------------------------
 
@@ -176,6 +198,42 @@ class Publications:
                 context.trace.delivered(context.now_us, clients, *_header(message))
             for delivered in self.delivered_hooks:
                 delivered(message, clients)
+        mismatches = context.kind_mismatches
+        mismatches.until -= 1
+        if not mismatches.until:
+            mismatches.sample(context.bodies.attributes(message.body))
+
+    def _route_reported(
+        self, client: ClientSession, message: Publish, attributes: Attributes, pending: InFlight
+    ) -> None:
+        """Route a publication of a local client, and tell it where the publication went."""
+        clients: list[str] = []
+        links: list[str] = []
+        self.delivered_hooks.append(lambda _, names: clients.extend(names))
+        self.forwarded_hooks.append(lambda _, names: links.extend(names))
+        self._route(message, attributes, None, pending)
+        self.delivered_hooks.pop()
+        self.forwarded_hooks.pop()
+        client.reported.discard(message.sequence)
+        self._context.out.tell(
+            client.name,
+            PublicationRouted(
+                message.sequence,
+                len(clients),
+                tuple(links[:NEIGHBOURS_MAX]),
+                self._is_settled(client, attributes),
+            ),
+        )
+
+    def _is_settled(self, client: ClientSession, attributes: Attributes) -> bool:
+        """Whether a publication conforms to an advertisement that every broker has answered for:
+        no subscription to it is under way to here."""
+        entries = map(self._context.adverts.get, client.adverts.values())
+        return any(
+            entry.settled and not entry.awaiting and conforms(attributes, entry.filter)
+            for entry in entries
+            if entry is not None
+        )
 
     def _forward(
         self, message: Publish, links: Sequence[str], matched: int, pending: InFlight

@@ -244,6 +244,16 @@ class Table:
         found = [by_key[key] for key in sorted(keys.tolist())]
         return [entry for entry in found if entry is not None]
 
+    def local(self, key: int, most: int) -> tuple[list[Entry], int]:
+        """Up to `most` entries of local clients, in the order of their keys from one on; and the
+        key to go on with, 0 after the last."""
+        keys = (np.flatnonzero(self._links[key : len(self._by_key)] < 0)[:most] + key).tolist()
+        found = [self._by_key[key] for key in keys]
+        return (
+            [entry for entry in found if entry is not None],
+            keys[-1] + 1 if len(keys) == most else 0,
+        )
+
     def origins(self, keys: npt.NDArray[Any]) -> list[str]:
         """The neighbours that entries of these keys came from, in the order of their names."""
         assert self._numbers is not None, "this table has no numbers of links"

@@ -17,7 +17,8 @@ class FilterError(BywayError, ValueError):
 class FilterSyntaxError(FilterError):
     """A filter text that does not follow the grammar.
 
-    `position` counts characters from 0; `expected` says what would have been accepted there.
+    `position` counts characters from 0; `expected` says what would have been accepted there;
+    `hint` says what to write instead, where that can be guessed.
     """
 
     def __init__(self, text: str, position: int, expected: str, found: str | None = None) -> None:
@@ -25,7 +26,11 @@ class FilterSyntaxError(FilterError):
         self.position = position
         self.expected = expected
         self.found = found
+        self.hint = ""
         super().__init__(_pointing(text, position, expected, found))
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.hint}" if self.hint else super().__str__()
 
 
 class FilterLimitError(FilterError):
@@ -191,6 +196,14 @@ class RefusedError(ClientError):
         self.subject = subject
         self.reason = reason
         super().__init__(f"{subject} was refused: {reason}")
+
+
+class UnroutedError(RefusedError):
+    """A mandatory publication went nowhere: no local client and no neighbour of the broker has a
+    subscription that matches it."""
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(subject, "it is mandatory, and no client and no link wants it")
 
 
 class CommandFailedError(ClientError):

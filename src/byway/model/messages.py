@@ -420,6 +420,12 @@ class DeliveriesReceived(msgspec.Struct, frozen=True, array_like=True, tag="c-go
     number: Int64
 
 
+class RoutesRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-where"):
+    """Asks where the publication of this sequence, which follows, goes when it is accepted."""
+
+    sequence: Int64
+
+
 Request = (
     AdvertiseRequest
     | UnadvertiseRequest
@@ -427,6 +433,7 @@ Request = (
     | UnsubscribeRequest
     | PublishRequest
     | DeliveriesReceived
+    | RoutesRequest
 )
 
 
@@ -483,7 +490,28 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del"):
     names: Annotated[tuple[Name, ...], Meta(max_length=DELIVERED_NAMES_MAX)]
 
 
-Reply = Attached | Settled | Refused | PublicationsAccepted | PublicationsConfirmed | Delivery
+class PublicationRouted(msgspec.Struct, frozen=True, array_like=True, tag="c-went"):
+    """Where a publication went when the broker accepted it. The answer to `RoutesRequest`."""
+
+    sequence: Int64
+    clients: Int31
+    """Number of local clients that it was delivered to."""
+    links: BrokerNames
+    """The neighbours that it was sent to."""
+    settled: bool
+    """Whether an advertisement that it conforms to is settled, so that no subscription to it is
+    still under way."""
+
+
+Reply = (
+    Attached
+    | Settled
+    | Refused
+    | PublicationsAccepted
+    | PublicationsConfirmed
+    | Delivery
+    | PublicationRouted
+)
 
 
 # --- frames ----------------------------------------------------------------------------------

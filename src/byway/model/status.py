@@ -93,6 +93,22 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers behind it, nearest first, if loads are exchanged."""
 
 
+class KindMismatchStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A comparison of a local subscription that no sampled publication could satisfy, because its
+    attribute came as a value of another kind."""
+
+    client: str
+    name: str
+    """The name of the subscription."""
+    attribute: str
+    expected: list[str]
+    """The kinds of value that the subscription compares it with: `boolean`, `number`, `text`."""
+    found: str
+    """The kind that it came as."""
+    samples: int
+    """Number of sampled publications in which it did."""
+
+
 class SetAsideStatus(msgspec.Struct, frozen=True, kw_only=True):
     """An input that raised, was set aside, and waits for an operator."""
 
@@ -150,6 +166,18 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Number of inputs that were set aside and wait for an operator."""
     inputs_set_aside: list[SetAsideStatus] = []
     """The inputs set aside, the oldest first; not all, if they are many."""
+    kind_mismatches: list[KindMismatchStatus] = []
+    """Comparisons of local subscriptions whose attributes come as another kind, as far as sampled
+    publications show; not all, if they are many."""
+
+
+def mismatch_words(mismatch: KindMismatchStatus) -> str:
+    """A mismatch of kinds in words, for people."""
+    return (
+        f"subscription {mismatch.client}/{mismatch.name} compares {mismatch.attribute} with "
+        f"a {' or a '.join(mismatch.expected)}, and it comes as a {mismatch.found}: "
+        "that never matches"
+    )
 
 
 def encode_status(status: BrokerStatus) -> bytes:

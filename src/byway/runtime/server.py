@@ -23,6 +23,7 @@ from byway.runtime.client_connections import ClientConnections
 from byway.runtime.dialling import Dialler
 from byway.runtime.driver import Driver
 from byway.runtime.inspection import StatusReplies
+from byway.runtime.kind_hints import KindHints
 from byway.runtime.neighbour_links import NeighbourLinks
 from byway.runtime.settings import BrokerSettings
 from byway.runtime.waiting import Waiting
@@ -73,6 +74,7 @@ class BrokerServer:
             lambda: self._new_connection(dialled=True),
         )
         self.waiting = Waiting(self)
+        self._kind_hints = KindHints()
         self.intake = Intake(settings.limits.partial_bytes)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -242,6 +244,7 @@ class BrokerServer:
             self._check_connections(now, every_s, now - due)
             self.neighbour_links.forget_again()
             self.waiting.look()
+            self._kind_hints.tell(self.broker)
             up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
             outputs = tuple((name, link.waiting_messages) for name, link in up)
             self.driver.control(LoadSampled(self.driver.waiting, outputs))

@@ -26,7 +26,7 @@ log = logging.getLogger("byway.waiting")
 UNSETTLED_MAX: Final = 200
 """Entries that a status lists; all are counted."""
 NOT_LISTED: Final = "neighbours that are not listed"
-"""In the place of their names, until they connect; see `core.unlisted_wait_us`."""
+"""In the place of their names, until they connect; see `core.unlisted_wait`."""
 NAMES_MAX: Final = 20
 """Brokers that one line of the log names."""
 

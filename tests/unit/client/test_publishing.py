@@ -8,16 +8,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from byway.client.publishing import OutgoingPublications, encode_body
+from byway.client.publishing import (
+    ASKED_MAX,
+    MandatoryReceipt,
+    OutgoingPublications,
+    RoutedReceipt,
+    Routes,
+    encode_body,
+)
 from byway.model.errors import (
     ClosedError,
     InvalidValueError,
     NotAcceptedError,
     NotInTimeError,
     RefusedError,
+    UnroutedError,
     WindowFullError,
 )
-from byway.model.messages import Body, PublishRequest
+from byway.model.messages import Body, PublishRequest, RoutesRequest
 
 
 class Colour(IntEnum):
@@ -293,3 +301,68 @@ def test_whoever_waits_is_told_that_the_client_is_closed() -> None:
             await receipt.confirmed()
 
     asyncio.run(run())
+
+
+# --- routes ---------------------------------------------------------------------------------------
+
+
+def test_the_broker_is_asked_only_for_the_routes_that_are_wanted() -> None:
+    made = publications()
+    plain, routed = made.add(b"x"), made.add(b"y", RoutedReceipt)
+    assert made.take_to_ask() == (RoutesRequest(2),)
+    assert made.take() == (PublishRequest(1, b"x"), PublishRequest(2, b"y"))
+    routes = Routes(0, ("B2",), True)
+    for sequence in (1, 2, 3):
+        made.routed(sequence, routes)
+    assert (plain.routes, routed.routes) == (None, routes)
+    made.add(b"z")
+    assert made.to_ask == []
+
+
+@pytest.mark.parametrize(
+    ("routes", "fails"),
+    [
+        (Routes(0, (), True), True),
+        (Routes(0, (), False), False),
+        (Routes(1, (), True), False),
+        (Routes(0, ("B2",), True), False),
+    ],
+)
+def test_a_mandatory_publication_fails_iff_surely_nobody_gets_it(
+    routes: Routes, fails: bool
+) -> None:
+    async def run() -> None:
+        made = publications()
+        receipt = made.add(b"x", MandatoryReceipt)
+        indifferent = made.add(b"x", RoutedReceipt)
+        made.take()
+        made.routed(1, routes)
+        made.routed(2, routes)
+        made.confirm(2)
+        assert (receipt.routes, made.refused) == (routes, int(fails))
+        await indifferent.confirmed()
+        if not fails:
+            await receipt.confirmed()
+            return
+        with pytest.raises(UnroutedError, match="publication 1 was refused: it is mandatory"):
+            await receipt.accepted()
+
+    asyncio.run(run())
+
+
+def test_routes_are_asked_for_again_with_what_is_sent_again_but_not_for_ever() -> None:
+    made = publications()
+    made.add(b"x", RoutedReceipt)
+    made.add(b"y", RoutedReceipt)
+    made.take_to_ask()
+    made.take()
+    made.resume(1)
+    assert made.take_to_ask() == (RoutesRequest(2),)
+    for _ in range(ASKED_MAX - 2):
+        made.resume(1)
+        assert made.take_to_ask() == (RoutesRequest(2),)
+    made.resume(1)
+    assert made.take_to_ask() == ()
+    assert made.take() == (PublishRequest(2, b"y"),)
+    made.restart()
+    assert made.take_to_ask() == (RoutesRequest(1),)

@@ -402,8 +402,8 @@ def test_ids_are_never_used_again():
         (b"\xc1", "MessagePack data is malformed"),
         (msgspec.msgpack.encode([{"": 1}]), "'' is not an attribute name"),
         (msgspec.msgpack.encode([{"p": None}]), "Expected `bool | int | float | str`, got `None`"),
-        (body(q=1), "it conforms to no advertisement of this client"),
-        (body(p=0), "it conforms to no advertisement of this client"),
+        (body(q=1), "it conforms to no advertisement of this client: q is 1, expected no attr"),
+        (body(p=0), "it conforms to no advertisement of this client: p is 0, expected p > 0"),
     ],
     ids=["empty", "garbage", "name", "value", "attribute", "range"],
 )
@@ -438,7 +438,11 @@ def test_any_of_a_clients_advertisements_will_do():
         told = lone.ask("c", publish(sequence, p=value))
         assert told == [SendReply("c", (PublicationsConfirmed(sequence),))]
     (told,) = lone.ask("c", UnadvertiseRequest("high"), publish(3, p=99))
-    assert told.replies[0] == Refused("3", "it conforms to no advertisement of this client")
+    reason = "it conforms to no advertisement of this client: p is 99, expected p < 5"
+    assert told.replies[0] == Refused("3", reason)
+    (told,) = lone.ask("c", UnadvertiseRequest("low"), publish(4, p=1))
+    assert told.replies[0].reason.startswith("this client has no advertisement: ")
+    assert told.replies[0].reason.endswith('advertise("ANY")')
 
 
 def test_publications_count_up_from_one():

@@ -2,23 +2,32 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from byway.core.actions import SendReply
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LinkDown
-from byway.model import ANY, TRUE, parse
+from byway.core.publications import REPORTED_MAX
+from byway.model import ANY, TRUE, Filter, parse
 from byway.model.messages import (
     Acknowledge,
+    AdvertisementSettled,
     AdvertiseRequest,
     Delivery,
+    EntryId,
+    PublicationRouted,
     PublicationsAccepted,
     PublicationsConfirmed,
     Publish,
+    Refused,
+    RoutesRequest,
     SubscribeRequest,
     SubscriptionsSettled,
     Unadvertise,
 )
 from byway.model.seen import SeenPublications
+from byway.model.values import Value
 from tests.lone_broker import (
     NAMES,
     NOTHING,
@@ -36,6 +45,7 @@ from tests.lone_broker import (
     subscribe,
     unadvertise,
 )
+from tests.strategies import filters, publications
 
 FIRST, SECOND, THIRD = (publication(n, p=1) for n in (1, 2, 3))
 
@@ -353,3 +363,96 @@ def test_what_a_broker_counts():
     assert counters.messages_sent == {
         "held": 3, "near": 3, "advs-told": 3, "subs-told": 3, "adv": 3, "sub-ok": 2,
     }  # fmt: skip
+
+
+# --- routes on request ---------------------------------------------------------------------------
+
+
+def routed(lone: Lone, sequence: int, **attributes: Value) -> PublicationRouted:
+    """What a client is told of the routes of a publication that it asks for."""
+    actions = lone.ask("c", RoutesRequest(sequence), publish(sequence, **attributes))
+    told = [reply for a in actions if isinstance(a, SendReply) for reply in a.replies]
+    (found,) = (reply for reply in told if isinstance(reply, PublicationRouted))
+    return found
+
+
+def test_a_client_is_told_where_its_publication_went_if_it_asks():
+    lone = Lone("A", "C", "D")
+    lone.attach("c")
+    lone.attach("d")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    assert routed(lone, 1, p=1) == PublicationRouted(1, 0, (), False)
+    for link in ("A", "C", "D"):
+        lone.receive(link, AdvertisementSettled(EntryId("c", "a", 1, 1)))
+    assert routed(lone, 2, p=1) == PublicationRouted(2, 0, (), True)
+    lone.ask("d", SubscribeRequest("s", TRUE), SubscribeRequest("t", parse("p > 0")))
+    for link in ("D", "A"):
+        lone.receive(link, subscribe(f"of {link}", "p > 0"))
+    assert routed(lone, 3, p=1) == PublicationRouted(3, 1, ("A", "D"), True)
+    assert routed(lone, 4, p=0) == PublicationRouted(4, 1, (), True)
+    actions = lone.ask("c", publish(5, p=1))
+    told = [reply for a in actions if isinstance(a, SendReply) for reply in a.replies]
+    assert not any(isinstance(reply, PublicationRouted) for reply in told)
+
+
+def test_the_routes_come_before_the_confirmation():
+    lone = Lone()
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", parse("p > 0")))
+    assert lone.ask("c", RoutesRequest(1), publish(1, p=1)) == [
+        SendReply("c", (PublicationRouted(1, 0, (), True), PublicationsConfirmed(1)))
+    ]
+
+
+def test_only_an_advertisement_that_admits_the_publication_settles_it():
+    lone = Lone("A")
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("low", parse("p < 5")), AdvertiseRequest("high", parse("p > 4")))
+    lone.receive("A", AdvertisementSettled(EntryId("c", "low", 1, 1)))
+    assert routed(lone, 1, p=1).settled
+    assert not routed(lone, 2, p=9).settled
+
+
+def test_a_neighbour_whose_tables_are_missing_counts_as_one_that_wants_it():
+    lone = Lone("A", agreed=False)
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    assert routed(lone, 1, p=1) == PublicationRouted(1, 0, ("A",), False)
+
+
+def test_a_refused_publication_has_no_routes_and_leaves_no_request_behind():
+    lone = Lone()
+    lone.attach("c")
+    (told,) = lone.ask("c", RoutesRequest(1), publish(1, p=1))
+    assert [type(reply) for reply in told.replies] == [Refused, PublicationsConfirmed]
+    lone.ask("c", RoutesRequest(1))  # it was here before
+    assert not lone.broker.clients.sessions["c"].reported
+
+
+def test_a_client_may_ask_for_the_routes_of_so_many_to_come_and_no_more():
+    lone = Lone()
+    lone.attach("c")
+    assert lone.ask("c", *map(RoutesRequest, range(1, REPORTED_MAX + 10))) == []
+    assert len(lone.broker.clients.sessions["c"].reported) == REPORTED_MAX
+
+
+@given(
+    publications(),
+    st.lists(st.tuples(st.sampled_from(["A", "C", "D", "d", "e"]), filters()), max_size=6),
+)
+def test_the_routes_are_those_whose_subscriptions_match(
+    attributes: dict[str, Value], subscriptions: list[tuple[str, Filter]]
+):
+    lone = Lone("A", "C", "D")
+    for client in ("c", "d", "e"):
+        lone.attach(client)
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    for n, (who, wanted) in enumerate(subscriptions):
+        if who in ("d", "e"):
+            lone.ask(who, SubscribeRequest(f"s{n}", wanted))
+        else:
+            lone.receive(who, subscribe(f"s{n}", wanted))
+    matching = {who for who, wanted in subscriptions if wanted.matches(attributes)}
+    links = tuple(sorted(matching - {"d", "e"}))
+    expected = PublicationRouted(1, len(matching & {"d", "e"}), links, False)
+    assert routed(lone, 1, **attributes) == expected
