@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 
 import typer
 
+from byway.model.errors import MissingExtraError
+
 
 def new_app(**settings: Any) -> typer.Typer:
     """A Typer app with the settings that all verbs share; `settings` are Typer's own."""
@@ -20,6 +22,8 @@ def new_app(**settings: Any) -> typer.Typer:
 
 def refuse(reason: object) -> NoReturn:
     """End with `reason` on stderr and exit code 2: the input is not valid."""
+    if isinstance(reason, MissingExtraError):
+        raise reason  # `main` says which verb needs it
     typer.echo(reason, err=True)
     raise typer.Exit(2)
 

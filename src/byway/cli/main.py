@@ -14,7 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from byway._version import __version__
-from byway.cli.app import new_app
+from byway.cli.app import new_app, refuse
+from byway.model.errors import MissingExtraError
 
 VERBS = {
     "bench": "Measure a running broker.",
@@ -42,8 +43,15 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
+            ctx.invoked_subcommand = name  # also if it cannot be imported
             command = get_command(import_module(f"byway.cli.{command.name}").app)
         return name, command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MissingExtraError as error:
+            refuse(error.told(f"byway {ctx.invoked_subcommand}"))
 
 
 app = new_app(cls=Verbs)

@@ -14,7 +14,7 @@ import msgspec
 from byway.model.addresses import Address
 from byway.model.errors import CommandFailedError, shortened
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, Discarded, Forgotten, Left
-from byway.runtime.operations import COMMAND_HEADER, JSON
+from byway.runtime.http_answers import COMMAND_HEADER, JSON
 
 ANSWER_BYTES_MAX: Final = 4_194_304
 
