@@ -6,9 +6,13 @@ Programs run as a user without privileges, whose home is empty, and outside the 
 
 import json
 import os
+import re
+import runpy
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -28,6 +32,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 CLIENT_MB_MAX = 30
 RUN_S = 60
+KERNELS = ROOT / "src/byway/matching/kernels"
 SCENARIO = str(ROOT / "examples/scenarios/small-chain.toml")
 IMPORTS = """
 import importlib, json, pathlib, sys
@@ -70,6 +75,28 @@ with (
     assert subscription.next(timeout=10).attributes == {"x": 3}
 print(sorted({"numpy", "numba", "pyarrow", "uvloop"} & sys.modules.keys()))
 """
+
+NAMES = """
+import sys, byway
+for statement in sys.argv[1:]:
+    try:
+        exec(statement)
+    except ImportError as error:
+        print(error)
+"""
+EXTRA_OF = {
+    "byway.MatchIndex": "broker",
+    "byway.LocalOverlay": "broker",
+    "byway.blocking.LocalOverlay": "broker",
+    "from byway import MatchIndex": "broker",
+    "from byway.matching import MatchIndex": "broker",
+    "from byway.workload import Siena": "broker",
+    "from byway.sim.run import run_scenario": "broker",
+    "from byway.trace import TraceBuffer": "broker",
+    "from byway.story.trace_steps import read_trace_steps": "trace",
+    "from byway.pipeline import schemas": "pipeline",
+    "from byway.pipeline.spark_session import open_session": "pipeline",
+}
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +151,28 @@ def extras_asked_for(installed: Installed, home: Path) -> dict[str, str]:
     return found
 
 
+# --- the wheel ----------------------------------------------------------------------------------
+
+
+def test_the_wheel_describes_itself(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        told = message_from_bytes(archive.read(metadata))
+    assert told["Description-Content-Type"] == "text/markdown"
+    assert told.get_payload(decode=True) == (ROOT / "README.md").read_bytes()
+    assert told["License-Expression"] == "Apache-2.0"
+    extras = {"broker", "trace", "pipeline", "all", "dev", "docs"}
+    assert set(told.get_all("Provides-Extra", [])) == extras
+    classifiers = " ".join(told.get_all("Classifier", []))
+    versions = re.findall(r"Python :: (3\.\d+)", classifiers)
+    assert versions == list(runpy.run_path(str(ROOT / ".ci/pythons.py"))["VERSIONS"])
+    assert "byway/py.typed" in names
+    kernels = {f"byway/matching/kernels/{file.name}" for file in KERNELS.glob("*.py")}
+    assert kernels <= names
+    assert not [name for name in names if not name.startswith(("byway/", "byway-"))]
+
+
 # --- without extras -----------------------------------------------------------------------------
 
 
@@ -175,28 +224,12 @@ def test_a_verb_without_its_extra_names_it(
     assert line.endswith(f"not installed; install with: pip install 'byway[{extra}]'")
 
 
-@pytest.mark.parametrize(
-    ("statement", "extra"),
-    [
-        ("byway.MatchIndex", "broker"),
-        ("byway.LocalOverlay", "broker"),
-        ("byway.blocking.LocalOverlay", "broker"),
-        ("from byway import MatchIndex", "broker"),
-        ("from byway.matching import MatchIndex", "broker"),
-        ("from byway.workload import Siena", "broker"),
-        ("from byway.sim.run import run_scenario", "broker"),
-        ("from byway.trace.files import read_trace", "broker"),
-        ("from byway.pipeline import schemas", "pipeline"),
-        ("from byway.pipeline.spark_session import open_session", "pipeline"),
-    ],
-)
-def test_a_name_without_its_extra_names_it(
-    small: Installed, tmp_path: Path, statement: str, extra: str
-) -> None:
-    program = f"import byway\ntry:\n    {statement}\nexcept ImportError as error:\n    print(error)"
-    ended = run(small, tmp_path, "python", "-c", program)
+def test_a_name_without_its_extra_names_it(small: Installed, tmp_path: Path) -> None:
+    ended = run(small, tmp_path, "python", "-c", NAMES, *EXTRA_OF)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.endswith(f"not installed; install with: pip install 'byway[{extra}]'\n")
+    for line, (statement, extra) in zip(ended.stdout.splitlines(), EXTRA_OF.items(), strict=True):
+        command = f"pip install 'byway[{extra}]'"
+        assert line.endswith(f"not installed; install with: {command}"), statement
 
 
 def test_clients_need_no_extra(small: Installed, tmp_path: Path, hub: BrokerProcess) -> None:
