@@ -150,7 +150,7 @@ def test_the_commands_of_the_unit_run_a_broker(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be_used_are_not_tried_again() -> None:
     done = subprocess.run(
-        [str(PROGRAM), "broker", "--listen", "nowhere"], capture_output=True, check=False
+        [str(PROGRAM), "broker", "--log", "loud"], capture_output=True, check=False
     )
     assert settings_of(UNIT)["RestartPreventExitStatus"] == [str(done.returncode)]
 
