@@ -317,6 +317,13 @@ run_scenario(read_scenario("examples/scenarios/small-chain.toml"), trace_dir=sys
 """
 
 
+def test_the_pipeline_brings_the_other_extras(
+    tmp_path_factory: pytest.TempPathFactory, wheel: Path, tmp_path: Path
+) -> None:
+    whole = Installed(tmp_path_factory.mktemp("pipeline"), wheel, "pipeline")
+    assert set(extras_asked_for(whole, tmp_path).values()) == {""}
+
+
 # --- slow ---------------------------------------------------------------------------------------
 
 
