@@ -2,8 +2,8 @@
 
 Each gets a fresh environment, made by `make setup` with an empty pip cache, and an empty kernel
 cache, all in a temporary directory that is removed. In it byway is imported and used, over loopback
-too, and some tests are run. Printed is a table; the exit code is 1 if anything failed or if none of
-them was found.
+too, some tests are run, and a wheel is installed where nothing else is. Printed is a table; the
+exit code is 1 if anything failed or if none of them was found.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ TESTS = (
     "tests/unit/test_cli.py",
     "tests/integration/test_client_blocking.py",
     "tests/integration/test_cli_network.py",
-    "tests/pipeline/test_session.py",
+    "tests/pipeline/test_spark_session.py",
 )
+INSTALL = "tests/integration/test_small_install.py"
+"""A wheel in an environment that has nothing else, with and without extras."""
 
 
 def find(version: str) -> str | None:
@@ -57,6 +59,7 @@ def is_a(version: str, interpreter: str) -> bool:
 def steps(interpreter: str, venv: Path) -> list[tuple[str, list[str]]]:
     """What is tried, in this order."""
     python, byway = str(venv / "bin" / "python"), str(venv / "bin" / "byway")
+    pytest = [python, "-m", "pytest", "-p", "no:cacheprovider"]
     example = (ROOT / "docs/guide/client.md").read_text().split("```python\n")[1].split("```")[0]
     return [
         ("make setup", ["make", f"PYTHON={interpreter}", f"VENV={venv}", "setup"]),
@@ -64,7 +67,8 @@ def steps(interpreter: str, venv: Path) -> list[tuple[str, list[str]]]:
         ("import byway", [python, "-c", "import byway"]),
         ("byway filter check", [byway, "filter", "check", "symbol = 'YHOO' AND price > 18"]),
         ("first example", [python, "-c", example]),  # it also compiles the kernels
-        ("tests", [python, "-m", "pytest", "-p", "no:cacheprovider", *TESTS]),
+        ("tests", [*pytest, *TESTS]),
+        ("install", [*pytest, "-m", "", INSTALL]),  # the slow ones, too: with pip
     ]
 
 

@@ -1,15 +1,22 @@
-"""byway as a user has it: a wheel of it in an environment of its own, whose other packages are
-those of this one; and programs there, run by a user who may be able to write little or nothing."""
+"""byway as a user has it: a wheel of it in an environment of its own, with no package that the
+wheel does not ask for; and programs there, run by a user who may be able to write little or
+nothing.
+
+The other packages are those of this environment, linked: exactly the distributions that pip would
+install for the wheel with its extras, found in the metadata. So nothing is downloaded.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 INSTALL_S = 120
@@ -30,23 +37,30 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-class Installed:
-    """An environment with byway in it."""
+def build_wheel(directory: Path) -> Path:
+    """A wheel of this repository."""
+    done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory))
+    (wheel,) = directory.glob("*.whl")
+    return wheel
 
-    def __init__(self, directory: Path) -> None:
-        self.python = directory / "environment" / "bin" / "python"
-        self.byway = directory / "environment" / "bin" / "byway"
-        dist = directory / "dist"
-        _done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist))
-        (wheel,) = dist.glob("*.whl")
-        environment = self.python.parents[1]
-        _done(sys.executable, "-m", "venv", "--without-pip", str(environment))
+
+class Installed:
+    """An environment with byway and some of its extras in it."""
+
+    def __init__(self, directory: Path, wheel: Path, *extras: str) -> None:
+        environment = directory / "environment"
+        self.python = environment / "bin" / "python"
+        self.byway = environment / "bin" / "byway"
+        done(sys.executable, "-m", "venv", "--without-pip", str(environment))
         pip = (sys.executable, "-m", "pip", "--python", str(self.python), "--quiet")
-        _done(*pip, "install", "--no-deps", "--no-index", "--no-compile", str(wheel))
-        (packages,) = environment.glob("lib/python*/site-packages")
-        self.package = packages / "byway"
-        others = sysconfig.get_path("purelib")
-        (packages / "others.pth").write_text(others)  # .pth files that lie there are not read
+        done(*pip, "install", "--no-deps", "--no-index", "--no-compile", str(wheel))
+        (self.packages,) = environment.glob("lib/python*/site-packages")
+        self.package = self.packages / "byway"
+        (own,) = Distribution.discover(path=[str(self.packages)])
+        self.distributions = _required(own, extras)
+        """The other distributions, by name."""
+        for other in self.distributions.values():
+            _link(other, self.packages)
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
@@ -65,11 +79,42 @@ class Installed:
         return set(self.package.rglob("*.nbc"))
 
 
-def _done(*command: str) -> None:
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=INSTALL_S, check=False
+def _required(of: Distribution, extras: Iterable[str]) -> dict[str, Distribution]:
+    """The distributions that pip would install for this one with these extras."""
+    found: dict[str, Distribution] = {}
+    seen: set[tuple[str, str]] = set()
+    waiting = [(of, extra) for extra in ("", *extras)]
+    while waiting:
+        one, extra = waiting.pop()
+        if (one.name, extra) in seen:
+            continue
+        seen.add((one.name, extra))
+        for text in one.requires or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                is_own = requirement.name == of.name
+                other = of if is_own else distribution(requirement.name)
+                if not is_own:
+                    found[other.name] = other
+                waiting += [(other, wanted) for wanted in ("", *requirement.extras)]
+    return found
+
+
+def _link(of: Distribution, packages: Path) -> None:
+    """Put what a distribution has installed among the packages of another environment."""
+    for top in {file.parts[0] for file in of.files or ()} - {"..", "__pycache__"}:
+        link = packages / top
+        if not link.exists():
+            link.symlink_to(Path(str(of.locate_file(top))))
+
+
+def done(*command: str, seconds: float = INSTALL_S) -> str:
+    """What a command prints; it must end well."""
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

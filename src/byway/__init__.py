@@ -3,12 +3,13 @@
 `connect` attaches a client to a broker, `LocalOverlay` runs brokers in this process, `parse` and
 `Filter` make filters, `MatchIndex` matches them; `blocking` has clients and overlays for programs
 without an event loop. The module loads a name when it is first used, so that `import byway` stays
-quick and compiles nothing.
+quick, compiles nothing, and needs no extra: a name whose extra is missing says which one.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from byway import extras
 from byway._version import __version__
 from byway.model import (
     ANY,
@@ -36,6 +37,7 @@ from byway.model.errors import (
     ClosedError,
     ConfigError,
     ConnectError,
+    MissingExtraError,
     NotAcceptedError,
     NotConfirmedError,
     NotInTimeError,
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from byway.client.subscription import Advertisement, Subscription
     from byway.local.overlay import LocalOverlay
     from byway.matching import MatchIndex
+
+extras.check_imports()
 
 _LAZY = {
     "Advertisement": "byway.client.subscription",
@@ -101,6 +105,7 @@ __all__ = [
     "LocalOverlay",
     "MatchIndex",
     "Merge",
+    "MissingExtraError",
     "NotAcceptedError",
     "NotConfirmedError",
     "NotInTimeError",

@@ -18,7 +18,15 @@ from pathlib import Path
 import pytest
 
 import byway
-from tests.installed import ROOT, WRITES, WRITES_NOTHING, Installed, as_a_user, environment
+from tests.installed import (
+    ROOT,
+    WRITES,
+    WRITES_NOTHING,
+    Installed,
+    as_a_user,
+    build_wheel,
+    environment,
+)
 
 START_S = 900
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(START_S + 100)]
@@ -74,7 +82,8 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    found = Installed(tmp_path_factory.mktemp("installed"))
+    directory = tmp_path_factory.mktemp("installed")
+    found = Installed(directory, build_wheel(directory / "dist"), "broker")
     assert found.compiled() == set()
     return found
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import typer
 
 from byway.model.durations import format_duration, parse_duration
-from byway.model.errors import InvalidValueError, shortened
+from byway.model.errors import InvalidValueError, MissingExtraError, shortened
 
 
 def new_app(**settings: Any) -> typer.Typer:
@@ -48,6 +48,8 @@ def _shown(seconds: float) -> str:
 
 def refuse(reason: object) -> NoReturn:
     """End with `reason` on stderr and exit code 2: the input is not valid."""
+    if isinstance(reason, MissingExtraError):
+        raise reason  # `main` says which verb needs it
     typer.echo(reason, err=True)
     raise typer.Exit(2)
 

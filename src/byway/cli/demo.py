@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from byway.cli.app import fail, new_app, time_option
+from byway.model.errors import BywayError
 
 if TYPE_CHECKING:  # brokers take long to import, and shells ask for options alone
     from byway.local.showcase import Showcase, ShowcaseOutcome
@@ -166,16 +167,16 @@ def _show(outcome: ShowcaseOutcome, console: Console) -> None:
 
 
 def _run_storm(out: Path, console: Console) -> dict[str, Any]:
-    from byway.pipeline.java import find_java
-    from byway.pipeline.pipeline_errors import SessionError
-    from byway.pipeline.spark_session import need_spark
-
     try:
+        from byway.pipeline.java import find_java
+        from byway.pipeline.spark_session import need_spark
+
         need_spark()
         find_java()
-    except SessionError as error:
+    except BywayError as error:
         console.print(Text(f"The storm is left out: {error}", "yellow"))
         return {"is_exact": True, "runs": [], "report": None}
+    from byway.pipeline.pipeline_errors import SessionError
     from byway.pipeline.storm.storm_report import report_storm
 
     console.print()

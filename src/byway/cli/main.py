@@ -16,8 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from byway._version import __version__
-from byway.cli.app import new_app
+from byway.cli.app import new_app, refuse
 from byway.cli.usage_errors import USAGE_ERROR, show_usage_error
+from byway.model.errors import MissingExtraError
 
 VERBS = {
     "bench": "Measure a running broker.",
@@ -47,6 +48,7 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
+            ctx.invoked_subcommand = name  # also if it cannot be imported
             command = get_command(import_module(f"byway.cli.{command.name}").app)
         return name, command, rest
 
@@ -70,6 +72,12 @@ class Verbs(TyperGroup):
         if standalone_mode:
             sys.exit(done if isinstance(done, int) else 0)
         return done
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MissingExtraError as error:
+            refuse(error.told(f"byway {ctx.invoked_subcommand}"))
 
 
 app = new_app(cls=Verbs, add_completion=True)

@@ -10,6 +10,23 @@ class BywayError(Exception):
     """Base of all errors that byway raises on purpose."""
 
 
+class MissingExtraError(BywayError, ModuleNotFoundError):
+    """A part of byway needs packages that are not installed; `command` installs them."""
+
+    def __init__(self, module: str, packages: list[str], extra: str, command: str) -> None:
+        self.module = module
+        self.packages = packages
+        self.extra = extra
+        self.command = command
+        super().__init__(self.told(module), name=packages[0])
+
+    def told(self, who: str) -> str:
+        """The sentence, with `who` for what cannot be used."""
+        are = "is" if len(self.packages) == 1 else "are"
+        names = ", ".join(self.packages)
+        return f"{who} needs {names}, which {are} not installed; install with: {self.command}"
+
+
 class FilterError(BywayError, ValueError):
     """A filter that cannot be accepted."""
 

@@ -12,11 +12,11 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from byway.extras import command, missing
 from byway.pipeline.java import java_home
 from byway.pipeline.pipeline_errors import SessionError
 
@@ -83,11 +83,11 @@ def open_session(
 
 def need_spark() -> None:
     """Raise `SessionError` unless the packages that the pipeline needs are installed."""
-    missing = [name for name in ("pyspark", "pandas") if find_spec(name) is None]
-    if missing:
+    absent = missing(("pyspark", "pandas"))
+    if absent:
         raise SessionError(
-            f"the pipeline needs Spark, and {' and '.join(missing)} is not installed; "
-            "install it with: pip install 'byway[pipeline]'"
+            f"the pipeline needs Spark, and {' and '.join(absent)} is not installed; "
+            f"install it with: {command('pipeline')}"
         )
 
 
@@ -144,7 +144,7 @@ def _connect(remote: str, settings: dict[str, str]) -> SparkSession:
     except ImportError as error:
         raise SessionError(
             f"Spark Connect needs packages that are not installed ({error}); "
-            "install them with: pip install 'byway[pipeline]'"
+            f"install them with: {command('pipeline')}"
         ) from error
     except PySparkException as error:
         raise SessionError(f"no Spark answers at {remote}: {_first_line(error)}") from error

@@ -27,7 +27,7 @@ from byway.runtime.client_reports import (
     SubscriptionList,
 )
 from byway.runtime.commands import CommandError, text_of
-from byway.runtime.operations import Facts
+from byway.runtime.http_answers import Facts
 
 if TYPE_CHECKING:
     from byway.runtime.server import BrokerServer

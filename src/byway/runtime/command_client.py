@@ -25,7 +25,7 @@ from byway.runtime.client_reports import (
     SubscriptionList,
 )
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, Discarded, Forgotten, Left
-from byway.runtime.operations import COMMAND_HEADER, JSON
+from byway.runtime.http_answers import COMMAND_HEADER, JSON
 from byway.transport.os_words import os_reason
 
 ANSWER_BYTES_MAX: Final = 16_777_216

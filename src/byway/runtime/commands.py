@@ -2,7 +2,8 @@
 that was set aside.
 
 This module decides what each command does, when it is refused, and what it reports as dropped. The
-operations port receives commands; the command line sends them.
+operations port receives commands; the command line sends them, and so imports this module without
+any broker.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -22,8 +23,10 @@ from byway.runtime.client_reports import (
     LIST_SUBSCRIPTIONS,
     SHOW_CLIENT,
 )
-from byway.runtime.operations import Answer, Commands, Facts, json_answer, text_answer
-from byway.runtime.server import BrokerServer
+from byway.runtime.http_answers import Answer, Commands, Facts, json_answer, text_answer
+
+if TYPE_CHECKING:
+    from byway.runtime.server import BrokerServer
 
 log = logging.getLogger("byway.commands")
 
@@ -35,7 +38,7 @@ CONFIRM_S: Final = 5.0
 PUBLISHERS_MAX: Final = 100
 """Publishers that a report names, those with the most publications first."""
 
-Command = Callable[[BrokerServer, Facts], Awaitable[object]]
+Command = Callable[["BrokerServer", Facts], Awaitable[object]]
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,17 +12,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import h11
 import msgspec
 
 from byway.model.addresses import Address
 from byway.model.decoding_words import decoding_reason
+from byway.runtime.http_answers import (
+    COMMAND_HEADER,
+    JSON,
+    Answer,
+    Command,
+    Commands,
+    Facts,
+    Paths,
+    text_answer,
+)
 
 log = logging.getLogger("byway.operations")
 
@@ -34,44 +43,8 @@ GOODBYE_S: Final = 1.0
 """How long an answer may take to be read."""
 CONNECTIONS_MAX: Final = 64
 """Beyond, requests are refused; beyond four times as many, connections are dropped."""
-TEXT: Final = "text/plain; charset=utf-8"
-JSON: Final = "application/json"
-COMMAND_HEADER: Final = "X-Byway-Command"
 COMMAND_BYTES_MAX: Final = 4_096
 """Bytes in the body of a command; more are refused."""
-
-
-class Answer(NamedTuple):
-    """The response to a request."""
-
-    status: HTTPStatus
-    body: bytes
-    kind: str = TEXT
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-Facts = dict[str, Any]
-Paths = Mapping[str, Callable[[], Answer]]
-Commands = Mapping[str, Callable[[Facts], Awaitable[Answer]]]
-"""By path, the function that performs the command with the JSON object in its body. A command
-bounds its own time."""
-
-
-class Command(NamedTuple):
-    """A command that may be performed."""
-
-    path: str
-    facts: Facts
-
-
-def text_answer(status: HTTPStatus, text: str = "", *headers: tuple[str, str]) -> Answer:
-    """An answer of one line of text, by default the phrase of the status."""
-    return Answer(status, f"{text or status.phrase}\n".encode(), TEXT, headers)
-
-
-def json_answer(status: HTTPStatus, facts: object) -> Answer:
-    """An answer with a JSON object."""
-    return Answer(status, msgspec.json.encode(facts) + b"\n", JSON)
 
 
 class Operations:

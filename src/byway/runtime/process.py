@@ -23,6 +23,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.inputs import NeighbourRemoved
+from byway.extras import need
 from byway.model.addresses import Address
 from byway.model.errors import BrokenError, StorageError
 from byway.runtime import logs
@@ -30,8 +31,9 @@ from byway.runtime.commands import OperatorCommands
 from byway.runtime.config_display import changed_keys
 from byway.runtime.config_sources import Reading, SettingsError
 from byway.runtime.first_steps import first_steps
+from byway.runtime.http_answers import Answer, text_answer
 from byway.runtime.metrics import Metrics
-from byway.runtime.operations import Answer, Operations, text_answer
+from byway.runtime.operations import Operations
 from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
@@ -59,6 +61,8 @@ def run(reading: Reading, reread: Reread, may_be_stale: bool = False) -> int:
     """Run a broker until a signal ends it; the exit code. `may_be_stale`: replay a journal of
     another version, or a damaged one, as far as possible."""
     settings = reading.settings
+    if settings.trace is not None:
+        need("byway.runtime.tracing")  # before anything is opened
     logs.set_up(settings.log, settings.log_level, settings.id)
     for note in reading.notes:
         log.warning("%s", note)

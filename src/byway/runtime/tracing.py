@@ -15,7 +15,8 @@ from byway.clock import now_us
 from byway.core.placeholders import sample_placeholders
 from byway.model.trace_schema import Queue, TableKind
 from byway.runtime.server import BrokerServer
-from byway.trace import RowBatch, TraceBuffer, TraceWriter
+from byway.trace import RowBatch, TraceBuffer
+from byway.trace.files import TraceWriter
 
 log = logging.getLogger("byway.trace")
 

@@ -22,7 +22,6 @@ from byway.sim.scenario.build import build, plan_of
 from byway.sim.scenario.measure import start_meter
 from byway.sim.scenario.schema import Scenario
 from byway.sim.scenario.value_types import microseconds
-from byway.trace import TraceWriter
 
 Progress = Callable[[int], None]
 """A function that is called now and then with the simulated time, in microseconds."""
@@ -90,6 +89,8 @@ def run_scenario(
     with ExitStack() as stack:
         trace = None
         if trace_dir is not None:
+            from byway.trace import TraceWriter  # it needs pyarrow, which takes 30 MiB
+
             name = f"{scenario.name}-{seed}" if run is None else run
             trace = stack.enter_context(TraceWriter(trace_dir, name))
         world, clients = build(plan, trace)

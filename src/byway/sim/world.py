@@ -12,7 +12,7 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from byway.core.bodies import SharedBodies
 from byway.core.broker import Broker
@@ -37,7 +37,10 @@ from byway.sim.oracle.checkers import leaks, table_faults, unanswered
 from byway.sim.oracle.violations import Report
 from byway.sim.run_metrics import RunMetrics, Totals, metrics_of
 from byway.sim.topology.tree import Topology
-from byway.trace import TraceBuffer, TraceWriter
+from byway.trace import TraceBuffer
+
+if TYPE_CHECKING:
+    from byway.trace import TraceWriter
 
 AWAITED_TIMERS: Final = frozenset(
     {SYNC_TIMER.owner, COVERING_TIMER.owner, REACHABILITY_TIMER.owner, RESTORE_TIMER.owner,

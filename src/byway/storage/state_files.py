@@ -96,6 +96,11 @@ def journal_numbers(directory: Path) -> list[int]:
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
+def is_data_directory(path: Path) -> bool:
+    """Whether a broker keeps its state in `path`."""
+    return path.is_dir() and ((path / STATE).is_file() or bool(journal_numbers(path)))
+
+
 class Journal:
     """A journal whose first record was read. Raises `StorageError`."""
 

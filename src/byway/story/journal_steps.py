@@ -80,11 +80,6 @@ class _JournalReplacedError(Exception):
     """A snapshot has replaced a journal since the directory was listed."""
 
 
-def is_data_directory(path: Path) -> bool:
-    """Whether a broker keeps its state in `path`."""
-    return path.is_dir() and ((path / STATE).is_file() or bool(journal_numbers(path)))
-
-
 def read_journal_steps(path: Path, subject: Subject) -> tuple[list[StoryStep], Source]:
     """What the data directory at `path` has of a subject. Raises `StorageError`."""
     for attempt in range(ATTEMPTS):

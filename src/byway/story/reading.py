@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from byway.story.journal_steps import is_data_directory, read_journal_steps
+from byway.storage.state_files import is_data_directory
 from byway.story.steps import Source, Story, StoryError, StoryStep
 from byway.story.subject import parse_subject
 
@@ -30,6 +30,8 @@ def read_story(id: str, paths: Iterable[str | os.PathLike[str]]) -> Story:
     for path in dict.fromkeys(Path(path) for path in paths):
         readers = []
         if is_data_directory(path):
+            from byway.story.journal_steps import read_journal_steps  # needs the broker's code
+
             readers.append(read_journal_steps)
         if _has_traces(path):
             from byway.story.trace_steps import read_trace_steps  # needs pyarrow

@@ -13,7 +13,7 @@ from byway.model import ANY
 from byway.model.addresses import Address, Neighbour
 from byway.model.messages import AdvertiseRequest, Body, PublishRequest
 from byway.runtime.commands import DISCARD, FORGET, LEAVE, OperatorCommands
-from byway.runtime.operations import Answer
+from byway.runtime.http_answers import Answer
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
 

@@ -24,8 +24,9 @@ from byway.model.messages import (
     SubscribeRequest,
 )
 from byway.runtime import operations
+from byway.runtime.http_answers import Answer, json_answer, text_answer
 from byway.runtime.metrics import Metrics
-from byway.runtime.operations import Answer, Operations, json_answer, text_answer
+from byway.runtime.operations import Operations
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
 from byway.storage.storage import Storage

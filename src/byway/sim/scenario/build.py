@@ -7,7 +7,7 @@ that does, and converts units.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from byway.core.broker_config import BrokerConfig
 from byway.model.errors import TopologyError
@@ -32,7 +32,9 @@ from byway.sim.scenario.workload_source import generator_of
 from byway.sim.topology.topology_spec import from_spec
 from byway.sim.topology.tree import Topology
 from byway.sim.world import World
-from byway.trace import TraceWriter
+
+if TYPE_CHECKING:
+    from byway.trace import TraceWriter
 
 _NAMED_KEY: Final = re.compile(r"topology key '(\w+)'|(\w+) = .*")
 
