@@ -62,7 +62,7 @@ class Installed:
 
     def compiled(self) -> set[Path]:
         """Files of compiled kernels beside the sources."""
-        return set(self.package.rglob("*.nbc"))
+        return set(self.package.rglob("kernels-*.o"))
 
 
 def _done(*command: str) -> None:

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from byway.cli.app import fail, new_app
 from byway.local.showcase import SHAPE, Showcase, ShowcaseOutcome
-from byway.runtime.warmup import warm_up
+from byway.matching import ensure_kernels
 
 app = new_app(help="Show byway at work.", no_args_is_help=False)
 
@@ -58,8 +58,7 @@ def demo(
     it with Spark, and write a report.
     """
     console = Console(quiet=as_json, highlight=False)
-    with console.status("Loading the matching kernels; the very first time compiles them…"):
-        warm_up()
+    ensure_kernels()
     showcase = Showcase(rate)
     console.print(Text(f"Seven brokers on loopback ({SHAPE}), three of them with an exchange"))
     console.print(Text(TREE, "cyan"))

@@ -29,6 +29,7 @@ VERBS = {
     "sub": "Subscribe, and print what comes.",
     "topology": "Look at the network, and change who is a neighbour.",
     "trace": "Follow one subscription or publication through brokers.",
+    "warm": "Compile the matching kernels beforehand.",
 }
 
 
