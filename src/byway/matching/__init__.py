@@ -9,8 +9,8 @@ from byway.matching.building import CompilingError, ensure_kernels
 from byway.matching.encoding import Encoded
 from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
+from byway.matching.table_index import TableIndex
 from byway.matching.vocabulary import Vocabulary
-from byway.matching.waiting import TableIndex
 
 __all__ = [
     "CompilingError",

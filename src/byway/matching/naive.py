@@ -1,7 +1,7 @@
 """The oracle: the same interface as `MatchIndex`, answered by looking at every filter.
 
 Slow on purpose and obviously right: property tests and benches compare with it, and a broker that
-waits for its kernels answers with it (`waiting`).
+waits for its kernels answers with it (`table_index`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Final
 from byway.matching import CompilingError
 from byway.matching.building import COMMAND, COMPILING, NICELY, Build, load_kernels
 from byway.matching.native import KERNELS
-from byway.matching.waiting import use_kernels
+from byway.matching.table_index import use_kernels
 
 log = logging.getLogger("byway.kernels")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from byway.matching import MatchIndex, TableIndex
 from byway.matching.native import KERNELS
-from byway.matching.waiting import SimpleIndex, use_kernels
+from byway.matching.table_index import SimpleIndex, use_kernels
 from tests.strategies import filters, publications
 
 LINKS = st.one_of(st.none(), st.integers(0, 70))
