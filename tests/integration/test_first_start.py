@@ -5,7 +5,9 @@ Compiling takes a quarter of a minute of processor time; of tests that do, one i
 """
 
 import asyncio
+import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -220,6 +222,30 @@ def test_a_broker_that_compiles_ends_at_a_signal(installed: Installed, tmp_path:
         broker.stop()
         assert not Path(f"/proc/{compiler}").exists()
     assert not list(tmp_path.rglob("*.o"))
+
+
+def test_ctrl_c_ends_a_command_that_compiles(installed: Installed, tmp_path: Path) -> None:
+    """A terminal sends the signal to all processes of a command."""
+    with subprocess.Popen(
+        [str(installed.byway), "warm"],
+        env=environment(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            while not list(tmp_path.rglob("*.lock")):  # until it has begun
+                assert process.poll() is None
+                time.sleep(0.01)
+            (compiler,) = children_of(process)
+            os.killpg(process.pid, signal.SIGINT)
+            out, error = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in error
+    assert not Path(f"/proc/{compiler}").exists()
 
 
 def test_a_compiler_whose_broker_was_killed_ends_by_itself(

@@ -47,7 +47,12 @@ def ensure_kernels(progress: Callable[[int, int], None] | None = None) -> None:
         return
     if progress is None:
         log.warning("%s: this takes about 15 s", COMPILING)
-    with subprocess.Popen(COMMAND, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        COMMAND,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # a Ctrl-C is for this process, which then ends that one
+    ) as process:
         assert process.stdout is not None
         build = Build(progress)
         try:

@@ -51,7 +51,6 @@ class Kernels:
         self.are_loaded = False
         self.are_awaited = False
         """Whether somebody has them compiled, and indexes of tables do not wait for them."""
-        self._engine: Any = None  # it owns the code
 
     def load(self, code: bytes) -> None:
         """Take over the kernels of an object file that was made for this processor."""
@@ -66,7 +65,7 @@ class Kernels:
         for name in NAMES:
             method = engine.get_global_value_address(METHOD + name)
             setattr(self, name, describe(method, None, None))
-        self._engine = engine
+        engine.detach()  # the code stays until the process ends
         self.are_loaded = True
 
     def __repr__(self) -> str:

@@ -33,7 +33,12 @@ async def kernels_loaded() -> None:
 async def _compile(
     command: tuple[str, ...], progress: Callable[[int, int], None] | None = None
 ) -> None:
-    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        start_new_session=True,  # a Ctrl-C is for this process, which then ends that one
+    )
     assert process.stdout is not None
     build = Build(progress)
     try:

@@ -5,6 +5,7 @@ Numba would link, optimise and emit every function by itself; it is kept from th
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,9 +64,19 @@ def _libraries(library: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def optimise(module: Any, machine: Any) -> None:
-    """Optimise a module for speed, across all its functions."""
+    """Optimise a module for speed, across all its functions. Raises `LookupError` if it still calls
+    what only a process with numba has."""
     options = binding.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = False
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+    everywhere = ctypes.CDLL(None)
+    for function in module.functions:
+        name = function.name
+        if (
+            function.is_declaration
+            and not name.startswith("llvm.")
+            and not hasattr(everywhere, name)
+        ):
+            raise LookupError(f"a kernel calls {name}, which other processes do not have")
