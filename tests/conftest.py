@@ -9,7 +9,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from byway.runtime.warmup import warm_up
+from byway.matching import ensure_kernels
 
 settings.register_profile(
     "default",
@@ -37,4 +37,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Compile the kernels once, before workers and their time limits begin."""
     if not hasattr(config, "workerinput"):
-        warm_up()
+        ensure_kernels()

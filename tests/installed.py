@@ -76,7 +76,7 @@ class Installed:
 
     def compiled(self) -> set[Path]:
         """Files of compiled kernels beside the sources."""
-        return set(self.package.rglob("*.nbc"))
+        return set(self.package.rglob("kernels-*.o"))
 
 
 def _required(of: Distribution, extras: Iterable[str]) -> dict[str, Distribution]:

@@ -10,7 +10,7 @@ from benches.run import Run, compare, first_filters, index_of, naive_of, work_of
 from benches.timing import best_of_each, best_seconds, call_each, clock_seconds, each_ns
 from byway.matching import MatchIndex
 from byway.matching.encoding import Encoded, Parcel
-from byway.matching.kernels import entry
+from byway.matching.native import KERNELS
 from byway.model import Value
 from byway.workload import Siena
 
@@ -89,7 +89,7 @@ def _one_by_one(index: MatchIndex, publications: list[dict[str, Value]]) -> Sing
     index_address, answer = index._address, index._answer_address
 
     def kernel(parcel: Parcel) -> object:
-        return entry.match_keys(index_address, parcel.address, answer)
+        return KERNELS.match_keys(index_address, parcel.address, answer)
 
     match, alone = best_of_each([
         lambda: call_each(index.match, publications),

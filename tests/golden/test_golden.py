@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from byway.core.invariants import validate
+from byway.matching.native import KERNELS
 from byway.model.messages import Delivery
 from tests.golden.scenarios import clients, covering, links, others, routing
 from tests.golden.scene import Scene
@@ -55,6 +56,13 @@ def test_golden(name, request):
         old, new = expected.splitlines(), text.splitlines()
         lines = difflib.unified_diff(old, new, *names, lineterm="")
         pytest.fail("\n".join(lines), pytrace=False)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_brokers_without_kernels_do_the_same(name, monkeypatch):
+    monkeypatch.setattr(KERNELS, "are_awaited", True)
+    text = golden_text(SCENARIOS[name], SCENARIOS[name]())
+    assert text == (GOLDEN / f"{name}.txt").read_text()
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -9,7 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import byway.sim.world
+from byway.core.bodies import Bodies
 from byway.core.broker_config import BrokerConfig
+from byway.matching.native import KERNELS
 from byway.sim.topology.shapes import star
 from byway.sim.world import World
 from byway.trace import TraceWriter
@@ -119,14 +122,27 @@ def write_traces(directory):
         (Path(directory) / f"{seed}.json").write_bytes(found)
 
 
-def test_the_same_seed_gives_the_same_bytes(tmp_path):
+def without_kernels():
+    """From now on brokers of this process look at every filter, as those do that wait for kernels
+    to be compiled."""
+    KERNELS.are_awaited = True
+    byway.sim.world.SharedBodies = Bodies  # what it encodes is for kernels
+
+
+@pytest.mark.parametrize("before", ["", "without_kernels(); "], ids=["compiled", "waiting"])
+def test_the_same_seed_gives_the_same_bytes(tmp_path, before):
     found = []
-    for hash_seed in ("1", "4242"):
+    for hash_seed, first in (("1", ""), ("4242", before)):
         directory = tmp_path / hash_seed
         directory.mkdir()
-        code = "import sys; from tests.sim.test_world_random import *; write_traces(sys.argv[1])"
+        code = f"{first}write_traces(sys.argv[1])"
         subprocess.run(
-            [sys.executable, "-c", code, str(directory)],
+            [
+                sys.executable,
+                "-c",
+                f"import sys; from tests.sim.test_world_random import *; {code}",
+                str(directory),
+            ],
             cwd=ROOT,
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             check=True,

@@ -60,11 +60,10 @@ def demo(
     it with Spark, and write a report.
     """
     from byway.local.showcase import SHAPE, Showcase
-    from byway.runtime.warmup import warm_up
+    from byway.matching import ensure_kernels
 
     console = Console(quiet=as_json, highlight=False)
-    with console.status("Loading the matching kernels; the very first time compiles them…"):
-        warm_up()
+    ensure_kernels()
     showcase = Showcase(rate)
     console.print(Text(f"Seven brokers on loopback ({SHAPE}), three of them with an exchange"))
     console.print(Text(TREE, "cyan"))

@@ -35,6 +35,7 @@ VERBS = {
     "subscription": "Look at the subscriptions at a broker.",
     "topology": "Look at the network, and change who is a neighbour.",
     "trace": "Follow one subscription or publication through brokers.",
+    "warm": "Compile the matching kernels beforehand.",
 }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from byway.core.alternates import AlternateOrigins
-from byway.matching import MatchIndex
+from byway.matching import TableIndex
 from byway.model import Filter
 from byway.model.messages import EntryId, Hint
 
@@ -187,7 +187,7 @@ class Table:
     """
 
     def __init__(self, numbers: LinkNumbers | None = None) -> None:
-        self.index = MatchIndex()
+        self.index = TableIndex()
         self._clients: dict[str, dict[EntryId, None]] | None = None
         self._numbers = numbers
         self._entries: dict[EntryId, Entry] = {}
@@ -292,7 +292,7 @@ class Sent:
     """
 
     def __init__(self) -> None:
-        self.index = MatchIndex()
+        self.index = TableIndex()
         self._keys: dict[EntryId, int] = {}
         self._entries: list[Entry | None] = []
         self._free: list[int] = []

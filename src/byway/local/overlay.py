@@ -27,9 +27,9 @@ from byway.model.tree_shapes import (
     numbered_names,
     star_parents,
 )
+from byway.runtime.kernel_loading import kernels_loaded
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
-from byway.runtime.warmup import warm_up_in_thread
 from byway.trace import TraceBuffer
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class LocalOverlay:
 
     async def __aenter__(self) -> Self:
         """Start all brokers and link them. The first time on a machine, kernels are compiled, which
-        takes a minute or more; the event loop runs meanwhile."""
-        await warm_up_in_thread()
+        takes about 15 s; the event loop runs meanwhile."""
+        await kernels_loaded()
         try:
             for name in self.neighbours:
                 await self._start(name, self._fresh(name))

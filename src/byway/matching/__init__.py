@@ -1,15 +1,19 @@
-"""The matching engine: `MatchIndex`, its vocabulary, and `NaiveIndex`, the oracle of its tests.
+"""The matching engine: `MatchIndex`, its vocabulary, `TableIndex`, which does not wait for compiled
+kernels, and `NaiveIndex`, the oracle of its tests.
 
 The package knows filters and attributes; it does not know brokers, links or clients.
 """
 
 from byway.matching.answers import IndexStatistics, Links, Matches, Routes
+from byway.matching.building import CompilingError, ensure_kernels
 from byway.matching.encoding import Encoded
 from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
+from byway.matching.table_index import TableIndex
 from byway.matching.vocabulary import Vocabulary
 
 __all__ = [
+    "CompilingError",
     "Encoded",
     "IndexStatistics",
     "Links",
@@ -17,5 +21,7 @@ __all__ = [
     "Matches",
     "NaiveIndex",
     "Routes",
+    "TableIndex",
     "Vocabulary",
+    "ensure_kernels",
 ]

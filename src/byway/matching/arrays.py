@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array as machine_array
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
 
 
 class Arrays:
-    """Named arrays that can grow. `directory` holds address and rows of each, always current."""
+    """Named arrays that can grow. `directory` holds address and rows of each, always current; it
+    stands at `address`."""
 
     def __init__(self, vocabulary: Vocabulary, rows: dict[str, int]) -> None:
         self.directory: npt.NDArray[np.int64] = np.zeros(2 * len(lay.ARRAYS) + 2, np.int64)
+        self.address = int(self.directory.ctypes.data)
         self.directory[-2] = vocabulary.directory.ctypes.data
         self._position = {name: 2 * i for i, name in enumerate(lay.ARRAYS)}
         self._arrays: dict[str, Array] = {}
@@ -60,3 +63,13 @@ class Arrays:
         at = self._position[name]
         self.directory[at] = array.ctypes.data
         self.directory[at + 1] = len(array)
+
+
+class ArrayList:
+    """Arrays for one call of a kernel: the address of a list of their addresses and lengths."""
+
+    def __init__(self, *arrays: Array) -> None:
+        self._arrays = arrays  # kept alive
+        pairs = [number for one in arrays for number in (one.ctypes.data, len(one))]
+        self._list = machine_array("q", pairs)
+        self.address = self._list.buffer_info()[0]

@@ -10,10 +10,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from byway.matching import layout as lay
-from byway.matching.layout import Array
 from byway.matching.vocabulary import Vocabulary
 from byway.model.constraints import (
     Absent,
@@ -37,8 +34,6 @@ from byway.model.values import (
     number_key,
 )
 
-_NO_INTS: Final = np.zeros(0, np.int64)
-_NO_NUMS: Final = np.zeros(0, np.float64)
 _EXACT: Final = 2**53
 _NUMBER: Final = lay.NUMBER << 40
 _STRING: Final = lay.STRING << 40
@@ -64,14 +59,14 @@ class Atoms:
         self.set_res: list[int] = []
         self.extended: list[int] = []  # fields that may need grid or text lists
         self._filled: Conjunction | None = None
-        self._arrays: tuple[Array, Array, Array, Array] | None = None
+        self._lists: tuple[array[Any], ...] | None = None
 
     def fill(self, conjunction: Conjunction, attribute_of: Callable[[str], int]) -> None:
         """Encode `conjunction`; `attribute_of` numbers names (-1: unknown, in queries)."""
         if conjunction is self._filled:
             return
         self._filled = conjunction
-        self._arrays = None
+        self._lists = None
         self.codes = []
         self.nums = []
         self.set_nums = []
@@ -107,24 +102,18 @@ class Atoms:
             self.set_nums.append(num)
             self.set_res.append(res)
 
-    def arrays(self) -> tuple[Array, Array, Array, Array]:
-        """Codes and numbers of the atoms, numbers and lost roundings of set members."""
-        if self._arrays is None:
-            self._arrays = self._make_arrays()
-        return self._arrays
-
-    def _make_arrays(self) -> tuple[Array, Array, Array, Array]:
-        if not self.codes:
-            return _NO_INTS, _NO_NUMS, _NO_NUMS, _NO_INTS
-        codes, nums = array("q", self.codes), array("d", self.nums)
-        if not self.set_nums:
-            return np.frombuffer(codes, np.int64), np.frombuffer(nums), _NO_NUMS, _NO_INTS
-        return (
-            np.frombuffer(codes, np.int64),
-            np.frombuffer(nums),
-            np.array(self.set_nums),
-            np.array(self.set_res, np.int64),
-        )
+    def address(self) -> int:
+        """Where a kernel finds how many atoms there are, their codes and numbers, how many members
+        sets have, their numbers and lost roundings. It is there until the next `fill`."""
+        if self._lists is None:
+            parts = (
+                array("q", self.codes), array("d", self.nums),
+                array("d", self.set_nums), array("q", self.set_res),
+            )  # fmt: skip
+            codes, nums, set_nums, set_res = (part.buffer_info()[0] for part in parts)
+            numbers = (len(self.codes), codes, nums, len(self.set_nums), set_nums, set_res)
+            self._lists = *parts, array("q", numbers)
+        return self._lists[-1].buffer_info()[0]
 
 
 def _exists(atoms: Atoms, attribute: int, constraint: Exists) -> None:

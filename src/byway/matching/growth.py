@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from byway.matching import layout as lay
 from byway.matching.arrays import Arrays
-from byway.matching.kernels import entry
 from byway.matching.layout import Array
+from byway.matching.native import KERNELS
 from byway.matching.vocabulary import Vocabulary
 
 
@@ -31,7 +31,7 @@ class GrowingArrays(Arrays):
         _clear_fields(self["fields"])
         for name in ("table", "local", "where"):
             self[name].fill(-1)
-        entry.prepare(self.directory)
+        KERNELS.prepare(self.address)
 
     def attribute(self, name: str) -> int:
         """The number of an attribute in this index, a new one if need be."""
@@ -80,7 +80,7 @@ class GrowingArrays(Arrays):
             self.grow("slots", used + used // 8 + 16)
         if 3 * (self.control[lay.LIVE_KEYS] + 1) > 2 * self.rows("keys"):
             self.grow("keys", 2 * self.rows("keys"))
-            entry.rebuild_keys(self.directory)
+            KERNELS.rebuild_keys(self.address)
         return more
 
     def reserve(self, atoms: int, members: int, filings: int) -> None:
@@ -107,7 +107,7 @@ class GrowingArrays(Arrays):
             self.grow("lists", used + used // 8 + more)
         if 2 * (control[lay.HASHED_LISTS] + more) > self.rows("table"):
             self.grow("table", _power_of_two(2 * (control[lay.HASHED_LISTS] + more)))
-            entry.rebuild_table(self.directory)
+            KERNELS.rebuild_table(self.address)
         if control[lay.WANT_POSTS] or control[lay.WANT_FENCES]:
             self.grow_wanted()
 

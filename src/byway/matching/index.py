@@ -16,10 +16,12 @@ import numpy as np
 
 from byway.matching import layout as lay
 from byway.matching.answers import NO_KEYS, IndexStatistics, Keys, Links, Matches, Routes
+from byway.matching.arrays import ArrayList
+from byway.matching.building import ensure_kernels
 from byway.matching.encoding import Atoms, Codes, Encoded, Parcel
 from byway.matching.growth import GrowingArrays
-from byway.matching.kernels import entry, relations, verdicts
 from byway.matching.layout import Array
+from byway.matching.native import KERNELS
 from byway.matching.vocabulary import SHARED, Vocabulary
 from byway.model import Attributes, Conjunction, DuplicateKeyError, Filter, UnknownKeyError
 
@@ -43,12 +45,12 @@ class MatchIndex:
     """
 
     def __init__(self, vocabulary: Vocabulary = SHARED) -> None:
+        ensure_kernels()
         self._vocabulary = vocabulary
         self._atoms = Atoms(vocabulary)
         self._atoms_most = 64  # of one conjunction
         self._arrays = GrowingArrays(vocabulary)
         self._control = self._arrays.control
-        self._directory = self._arrays.directory
         self._filters: list[Filter | None] = []  # by slot
         self._empty: set[int] = set()  # keys whose filter is FALSE
         self._open: set[int] = set()  # keys whose filter is ANY
@@ -61,9 +63,9 @@ class MatchIndex:
             array("q", bytes(8 * _BUFFER)), array("d", bytes(8 * _BUFFER)), array("B"),
             array("q", bytes(8 * (_BUFFER + 1))),
         )  # fmt: skip
-        self._address = int(self._directory.ctypes.data)
+        self._address = self._arrays.address
         self._answer_address = self._answer.buffer_info()[0]
-        self._boxes = np.zeros(8, verdicts.BOX)
+        self._set_boxes(8)
 
     def _set_mask(self, words: int) -> None:
         """Make room for masks of so many words of 64 links."""
@@ -74,6 +76,11 @@ class MatchIndex:
         """Make room for so many keys in one answer."""
         self._out: Keys = np.zeros(rows, np.int64)
         self._answer[2], self._answer[3] = self._out.ctypes.data, rows
+
+    def _set_boxes(self, rows: int) -> None:
+        """Make room for so many constrained attributes of a relation query."""
+        self._boxes = np.zeros(rows, lay.BOX)
+        self._boxes_address = int(self._boxes.ctypes.data)
 
     # --- storing -----------------------------------------------------------------------------
 
@@ -91,7 +98,7 @@ class MatchIndex:
         arrays = self._arrays
         if arrays.reserve_key() and len(self._out) <= arrays.rows("slots"):
             self._set_out(arrays.rows("slots"))  # an answer may have all keys
-        slot = entry.open_key(self._directory, key, link)
+        slot = KERNELS.open_key(self._address, key, link)
         if slot < 0:
             raise DuplicateKeyError(key)
         if slot == len(self._filters):
@@ -116,17 +123,16 @@ class MatchIndex:
         members = len(atoms.set_nums)
         self._atoms_most = max(self._atoms_most, count)
         self._arrays.reserve(count, members, max(8, count + members))
-        codes, nums, set_nums, set_res = atoms.arrays()
-        number, unfinished, atom = entry.insert(
-            self._directory, slot, codes, nums, count, set_nums, set_res, ordinal, several
+        number, unfinished, atom = KERNELS.insert(
+            self._address, slot, atoms.address(), ordinal, several
         )
         while unfinished:
             self._arrays.grow_wanted()
-            unfinished, atom = entry.complete(self._directory, number, atom)
+            unfinished, atom = KERNELS.complete(self._address, number, atom)
 
     def remove(self, key: int) -> None:
         """Forget a key. Raises `UnknownKeyError` when it is not there."""
-        slot = entry.remove(self._directory, key)
+        slot = KERNELS.remove(self._address, key)
         if slot < 0:
             raise UnknownKeyError(key)
         self._filters[slot] = None
@@ -137,10 +143,10 @@ class MatchIndex:
         return int(self._control[lay.LIVE_KEYS])
 
     def __contains__(self, key: int) -> bool:
-        return bool(entry.find_slot(self._directory, key) >= 0)
+        return bool(KERNELS.find_slot(self._address, key) >= 0)
 
     def __getitem__(self, key: int) -> Filter:
-        slot = entry.find_slot(self._directory, key)
+        slot = KERNELS.find_slot(self._address, key)
         if slot < 0:
             raise UnknownKeyError(key)
         stored: Filter | None = self._filters[slot]
@@ -173,7 +179,7 @@ class MatchIndex:
     def match(self, attributes: Attributes) -> Keys:
         """Keys of the filters that match a publication, each once."""
         parcel = self._parcel_of(attributes)
-        found, hot = entry.match_keys(self._address, parcel.address, self._answer_address)
+        found, hot = KERNELS.match_keys(self._address, parcel.address, self._answer_address)
         keys = self._out[:found].copy()
         if hot:
             self._adapt()
@@ -207,7 +213,7 @@ class MatchIndex:
         parcel = (
             publication.parcel if type(publication) is Encoded else self._parcel_of(publication)  # type: ignore[arg-type]
         )
-        local, matched, hot, mask = entry.match_link_mask(
+        local, matched, hot, mask = KERNELS.match_link_mask(
             self._address, parcel.address, self._answer_address, -1 if exclude is None else exclude
         )
         if len(self._mask) > 1:
@@ -222,11 +228,10 @@ class MatchIndex:
         offsets = np.zeros(len(starts), np.int64)
         if len(self._out) < len(self) + _OUT_BATCH:  # room for the largest answer behind the rest
             self._set_out(len(self) + _OUT_BATCH)
+        arrays = ArrayList(starts, codes, nums, texts, marks, self._out, offsets)
         first = 0
         while first < len(starts) - 1:
-            after = int(entry.match_keys_batch(
-                self._directory, first, starts, codes, nums, texts, marks, self._out, offsets
-            ))  # fmt: skip
+            after = KERNELS.match_keys_batch(self._address, first, arrays.address)
             done = offsets[first : after + 1] - offsets[first]
             parts.append((self._out[: done[-1]].copy(), done))
             first = after
@@ -263,10 +268,10 @@ class MatchIndex:
         while rounds > 0 and self._control[lay.HOT]:
             rounds -= 1
             self._arrays.reserve(self._atoms_most, 0, 64)
-            entry.rechoose(self._directory, _RECHOOSE)
+            KERNELS.rechoose(self._address, _RECHOOSE)
             while self._control[lay.PENDING] >= 0:
                 self._arrays.grow_wanted()
-                entry.resume(self._directory)
+                KERNELS.resume(self._address)
 
     # --- relations ---------------------------------------------------------------------------
 
@@ -274,7 +279,7 @@ class MatchIndex:
         """Keys of stored filters that cover the given one, as `byway.covers` says; ascending."""
         answer: Keys | None = None
         for conjunction in filter.conjunctions:
-            sure, asked = self._related(relations.COVERING, conjunction)
+            sure, asked = self._related(lay.COVERING, conjunction)
             asked = [n for n in asked if self._stored(n).covers(conjunction)]
             keys = self._keys(sure, asked)
             answer = keys if answer is None else np.intersect1d(answer, keys, assume_unique=True)
@@ -284,7 +289,7 @@ class MatchIndex:
         """Keys of stored filters that the given one covers; ascending."""
         parts: list[Keys] = []
         for conjunction in filter.conjunctions:
-            sure, asked = self._related(relations.COVERED, conjunction)
+            sure, asked = self._related(lay.COVERED, conjunction)
             asked = [n for n in asked if conjunction.covers(self._stored(n))]
             parts += [sure, np.array(asked, np.int64)] if asked else [sure]
         found = np.concatenate(parts) if parts else NO_KEYS
@@ -305,7 +310,7 @@ class MatchIndex:
         parts = [NO_KEYS]
         found: set[int] = set()
         for conjunction in advertisement.conjunctions:
-            sure, asked = self._related(relations.FED, conjunction)
+            sure, asked = self._related(lay.FED, conjunction)
             asked = self._one_of_each(sure, asked, found, conjunction.may_produce)
             parts.append(self._keys(sure, asked))
         return parts[1] if len(parts) == 2 else np.unique(np.concatenate(parts))
@@ -315,7 +320,7 @@ class MatchIndex:
         parts = [NO_KEYS]
         found: set[int] = set()
         for conjunction in subscription.conjunctions:
-            sure, asked = self._related(relations.FEEDING, conjunction)
+            sure, asked = self._related(lay.FEEDING, conjunction)
             feeds = partial(_may_feed, conjunction)
             asked = self._one_of_each(sure, asked, found, feeds)
             parts.append(self._keys(sure, asked))
@@ -326,17 +331,17 @@ class MatchIndex:
     def _related(self, mode: int, conjunction: Conjunction) -> tuple[Keys, list[int]]:
         """Numbers of the conjunctions in a relation to a query: those that are sure, and those for
         which `byway.model` must be asked."""
-        if mode in (relations.COVERED, relations.FEEDING) and not self._control[lay.RELATIONS]:
+        if mode in (lay.COVERED, lay.FEEDING) and not self._control[lay.RELATIONS]:
             self._switch_relations_on()
         atoms = self._atoms
         attributes = self._arrays.attributes
         atoms.fill(conjunction, lambda name: attributes.get(name, -1))
         if len(atoms.codes) > len(self._boxes):
-            self._boxes = np.zeros(2 * len(atoms.codes), verdicts.BOX)
-        codes, nums, set_nums, set_res = atoms.arrays()
+            self._set_boxes(2 * len(atoms.codes))
+        address = atoms.address()
         while True:
-            found = entry.relate_query(
-                self._directory, mode, codes, nums, len(atoms.codes), set_nums, set_res, self._boxes
+            found = KERNELS.relate_query(
+                self._address, mode, address, self._boxes_address, len(self._boxes)
             )
             if found < self._arrays.rows("hits"):
                 break
@@ -388,7 +393,7 @@ class MatchIndex:
         number, atom = 0, 0
         while number < self._control[lay.C_CONJUNCTIONS]:
             self._arrays.reserve(0, 0, 8 * _RELATE)
-            number, atom = entry.relate_all(self._directory, number, atom, _RELATE)
+            number, atom = KERNELS.relate_all(self._address, number, atom, _RELATE)
         self._control[lay.RELATIONS] = 1
 
 

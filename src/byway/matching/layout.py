@@ -174,6 +174,27 @@ FIELD = np.dtype(
         ("observed", "i4"),  # 1: by publications; 0: only the constants of filters so far
     ]
 )
+# What an attribute of a relation query is constrained to.
+BOX = np.dtype(
+    [
+        ("low", "f8"),
+        ("high", "f8"),
+        ("attr", "i4"),  # -1: no stored filter constrains it
+        ("first", "i4"),  # its atoms in the query
+        ("last", "i4"),
+        ("low_res", "i2"),
+        ("high_res", "i2"),
+        ("kind", "u1"),  # or verdicts.BOX_EXISTS, BOX_ABSENT
+        ("shape", "u1"),
+    ],
+    align=True,
+)
+
+# --- relations of stored conjunctions to a query ------------------------------------------------
+COVERING: Final = 0  # stored covers query
+COVERED: Final = 1  # query covers stored
+FED: Final = 2  # stored subscriptions that the query, an advertisement, may feed
+FEEDING: Final = 3  # stored advertisements that may feed the query, a subscription
 
 Array = npt.NDArray[Any]
 

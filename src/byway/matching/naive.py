@@ -1,11 +1,12 @@
 """The oracle: the same interface as `MatchIndex`, answered by looking at every filter.
 
-Slow on purpose and obviously right; property tests and benches compare with it.
+Slow on purpose and obviously right: property tests and benches compare with it, and a broker that
+waits for its kernels answers with it (`table_index`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from byway.model import (
     Attributes,
@@ -36,6 +37,10 @@ class NaiveIndex:
 
     def __len__(self) -> int:
         return len(self._filters)
+
+    def items(self) -> Iterator[tuple[int, Filter, int | None]]:
+        """Keys in the order in which they were added, with filters and links."""
+        return ((key, filter, link) for key, (filter, link) in self._filters.items())
 
     def match(self, attributes: Attributes) -> list[int]:
         """Keys of the filters that match a publication."""

@@ -18,11 +18,12 @@ import numpy as np
 
 from byway.matching import layout as lay
 from byway.matching.answers import Keys
-from byway.matching.arrays import Arrays
+from byway.matching.arrays import ArrayList, Arrays
+from byway.matching.building import ensure_kernels
 from byway.matching.columns import EncodedRows
 from byway.matching.index import MatchIndex
-from byway.matching.kernels import entry, tally
 from byway.matching.layout import Array
+from byway.matching.native import KERNELS
 from byway.matching.vocabulary import Vocabulary
 from byway.model import Attributes, BywayError, Filter
 
@@ -114,6 +115,7 @@ class StoredIndex:
 
     def __init__(self, path: Path) -> None:
         """Raises `StoredIndexError` if the file is no index that this version can read."""
+        ensure_kernels()
         self.path = path
         with path.open("rb") as file:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
@@ -139,10 +141,8 @@ class StoredIndex:
     def count(self, rows: EncodedRows, by_key: Counts) -> Counts:
         """How many filters match each publication; to `by_key`, how many match it, is added."""
         counts = np.zeros(len(rows), np.int64)
-        tally.match_counts(
-            self._arrays.directory, rows.starts, rows.codes, rows.nums, rows.texts, rows.marks,
-            counts, by_key,
-        )  # fmt: skip
+        arrays = ArrayList(*rows, counts, by_key)
+        KERNELS.match_counts(self._arrays.address, arrays.address)
         self._control[lay.HOT] = 0
         return counts
 
@@ -152,14 +152,10 @@ class StoredIndex:
         if len(self._out) < len(self) + _OUT_ROWS:
             self._out = np.zeros(len(self) + _OUT_ROWS, np.int64)
         offsets = np.zeros(len(rows) + 1, np.int64)
+        arrays = ArrayList(*rows, self._out, offsets)
         first = 0
         while first < len(rows):
-            after = int(
-                entry.match_keys_batch(
-                    self._arrays.directory, first, rows.starts, rows.codes, rows.nums, rows.texts,
-                    rows.marks, self._out, offsets,
-                )
-            )  # fmt: skip
+            after = KERNELS.match_keys_batch(self._arrays.address, first, arrays.address)
             counts = np.diff(offsets[first : after + 1])
             yield first, self._out[: int(counts.sum())], counts
             first = after

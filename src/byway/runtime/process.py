@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -32,12 +33,12 @@ from byway.runtime.config_display import changed_keys
 from byway.runtime.config_sources import Reading, SettingsError
 from byway.runtime.first_steps import first_steps
 from byway.runtime.http_answers import Answer, text_answer
+from byway.runtime.kernel_loading import KernelLoading
 from byway.runtime.metrics import Metrics
 from byway.runtime.operations import Operations
 from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
-from byway.runtime.warmup import warm_up_in_thread
 from byway.storage.storage import Storage
 from byway.trace import NullTrace, TraceBuffer
 from byway.transport.os_words import os_reason
@@ -50,6 +51,9 @@ log = logging.getLogger("byway.process")
 TRACE_RUN: Final = "live"
 RELOADED: Final = ("accept", "limits", "log", "log_level", "neighbours")
 """Settings that a running broker takes over; a table includes all its keys."""
+LARGE_STATE_BYTES: Final = 100_000
+"""Stored state from which on a broker waits for its kernels: without them, to restore so much would
+take longer than to compile."""
 Reread = Callable[[], Reading]
 
 
@@ -101,6 +105,7 @@ class BrokerProcess:
         self._operations: Operations | None = None
         self._server: BrokerServer | None = None
         self._metrics: Metrics | None = None
+        self._kernels = KernelLoading()
         self._end: asyncio.Future[None] | None = None
 
     async def live(self) -> int:
@@ -112,9 +117,11 @@ class BrokerProcess:
             loop.add_signal_handler(number, self._stop_on, number)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
-            await self._start()
-            await self._end
-            await self._stop()
+            if await self._start():
+                await self._end
+                await self._stop()
+            else:
+                await self._give_up()
         except (StartError, StorageError, BrokenError) as error:
             is_fault = isinstance(error, BrokenError)
             log.critical("%s", error, exc_info=error.__cause__ if is_fault else None)
@@ -125,7 +132,8 @@ class BrokerProcess:
 
     # --- starting ------------------------------------------------------------------------------
 
-    async def _start(self) -> None:
+    async def _start(self) -> bool:
+        """Start all parts; False if a signal came while kernels were compiled for a large state."""
         settings = self.settings
         await _try_listening("listen", settings.listen)  # before anything that takes long
         if settings.http is not None:
@@ -138,7 +146,12 @@ class BrokerProcess:
         trace = self._open_trace()
         if settings.data is not None:
             self._storage = Storage(settings.data, settings.durability)
-        await warm_up_in_thread()  # a minute or more if kernels have to be compiled
+        self._kernels.start()
+        if settings.data is not None and _stored_bytes(settings.data) > LARGE_STATE_BYTES:
+            assert self._end is not None
+            await self._kernels.wait(self._end)
+            if self._end.done():
+                return False
         if settings.state_dir is not None:
             self._restart_marker = RestartMarker(settings.state_dir, settings.id)
         broker = self._broker(trace)
@@ -156,6 +169,7 @@ class BrokerProcess:
         if self._guides:
             assert server.address is not None
             print(first_steps(settings.id, server.address, os.environ), file=sys.stderr, flush=True)
+        return True
 
     def _open_trace(self) -> TraceBuffer:
         if self.settings.trace is None:
@@ -324,10 +338,15 @@ class BrokerProcess:
         await self._close_ports_and_files()
 
     async def _close_ports_and_files(self) -> None:
+        await self._kernels.stop()
         if self._tracer is not None:
             await self._tracer.stop()
         if self._operations is not None:
             await self._operations.stop()
+
+
+def _stored_bytes(directory: str) -> int:
+    return sum(file.stat().st_size for file in Path(directory).iterdir() if file.is_file())
 
 
 async def _listening(key: str, address: Address, start: Callable[[], Any]) -> None:

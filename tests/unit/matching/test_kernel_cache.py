@@ -1,6 +1,6 @@
-"""Where compiled kernels are kept, and that a kernel is compiled where they cannot be.
+"""Where compiled kernels are kept, and what becomes of a file that is damaged.
 
-Every case is a process, since the place is chosen once in each.
+Every case is a process, as users without privileges run it. What is kept here is not compiled.
 """
 
 import shutil
@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from byway.matching.building import Build, CompilingError
 from tests.installed import ROOT, WRITES, WRITES_NOTHING, as_a_user, environment
 
 PROGRAM = """
-import logging, sys
+import logging
 logging.basicConfig(format="%(levelname)s %(message)s", level="INFO")
-from byway.matching.kernels.caching import PLACE, kernel
-
-@kernel
-def twice(number):
-    return 2 * number
-
-@kernel
-def more(number):
-    return twice(number) + 1
-
-print(PLACE.directory)
-print(more(20))
+from byway.matching import kernel_files
+found = kernel_files.find()
+place = kernel_files.choose()
+if found is None:
+    advice = place.advice()
+    if advice is not None:
+        logging.log(*advice)
+    if place.file is not None:
+        kernel_files.write(place.file, b"code")
+print(place.file)
+print(found)
 """
 
 
@@ -56,13 +56,14 @@ class Outcome:
             timeout=100,
             check=True,
         )
-        place, answer = done.stdout.split()
-        assert answer == "41"
-        self.place = None if place == "None" else Path(place)
+        file, found = done.stdout.splitlines()
+        self.place = None if file == "None" else Path(file).parent
+        self.file = Path(file)
+        self.was_there = found == "b'code'"
         self.log = done.stderr.splitlines()
 
 
-KERNELS = Path("byway/matching/kernels")
+BESIDE = Path("byway/matching/kernels/__pycache__")
 
 
 def copy_of_the_sources(path: Path) -> Path:
@@ -76,49 +77,69 @@ def copy_of_the_sources(path: Path) -> Path:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources beside which nothing can be written."""
     path = copy_of_the_sources(tmp_path_factory.mktemp("source"))
-    (path / KERNELS).chmod(0o555)
+    (path / BESIDE).parent.chmod(0o555)
     return path
 
 
 def test_it_is_beside_the_sources_if_that_can_be_written(program: Path, tmp_path: Path) -> None:
     source = copy_of_the_sources(tmp_path)
-    beside = source / KERNELS / "__pycache__"
-    of_other_sources = beside / "kernels-of-other-sources"
-    of_other_sources.mkdir(parents=True)
-    found = Outcome(program, WRITES, read_only(tmp_path / "home"), source=str(source))
-    assert found.place is not None
-    assert found.place.parent == beside
-    assert not of_other_sources.exists()
-    assert found.log == []
+    earlier = source / BESIDE / "kernels-of-earlier-sources.o"
+    earlier.parent.mkdir(parents=True)
+    earlier.touch()
+    home = read_only(tmp_path / "home")
+    found = Outcome(program, WRITES, home, source=str(source))
+    assert (found.place, found.was_there, found.log) == (source / BESIDE, False, [])
+    assert not earlier.exists()
+    for_another_machine = found.file.with_name(f"{found.file.name[:-10]}another.o")
+    for_another_machine.touch()
+    assert Outcome(program, WRITES, home, source=str(source)).was_there
+    assert for_another_machine.exists()
+    assert not [path.name for path in found.file.parent.glob(".*")]
+
+
+def test_another_text_of_a_kernel_has_another_file(program: Path, tmp_path: Path) -> None:
+    source = copy_of_the_sources(tmp_path)
+    kept = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    first = Outcome(program, WRITES, tmp_path, source=str(source), **kept)
+    with (source / BESIDE).with_name("lists.py").open("a") as file:
+        file.write("# changed\n")
+    second = Outcome(program, WRITES, tmp_path, source=str(source), **kept)
+    assert first.file.name != second.file.name
+    assert not second.was_there
 
 
 def test_it_is_where_the_user_asked_first_of_all(program: Path, tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     found = Outcome(program, WRITES, tmp_path, NUMBA_CACHE_DIR=str(asked))
-    assert found.place is not None
-    assert found.place.parent == asked / "byway"
-    assert len(list(asked.rglob("*.nbc"))) == 2
-    assert found.log == []
+    assert (found.place, found.log) == (asked / "byway", [])
+
+
+def test_it_is_read_where_it_cannot_be_written(program: Path, tmp_path: Path, source: Path) -> None:
+    """As in an image whose kernels were compiled when it was built."""
+    asked = tmp_path / "asked"
+    variables = {"NUMBA_CACHE_DIR": str(asked), "source": str(source)}
+    Outcome(program, WRITES, tmp_path, **variables)
+    (asked / "byway").chmod(0o555)
+    found = Outcome(program, WRITES_NOTHING, read_only(tmp_path / "home"), **variables)
+    assert (found.place, found.was_there, found.log) == (None, True, [])
 
 
 def test_it_is_in_the_cache_of_the_user_else(program: Path, tmp_path: Path, source: Path) -> None:
     found = Outcome(program, WRITES, tmp_path / "home", source=str(source))
-    assert found.place is not None
-    assert found.place.parent == tmp_path / "home/.cache/byway"
+    assert (found.place, found.log) == (tmp_path / "home/.cache/byway", [])
     cache = tmp_path / "cache"
     found = Outcome(program, WRITES, tmp_path, source=str(source), XDG_CACHE_HOME=str(cache))
-    assert found.place is not None
-    assert found.place.parent == cache / "byway"
-    assert found.log == []
+    assert (found.place, found.log) == (cache / "byway", [])
 
 
-def test_a_place_that_was_asked_for_in_vain_is_told_once(program: Path, tmp_path: Path) -> None:
+def test_a_place_that_was_asked_for_in_vain_is_told(
+    program: Path, tmp_path: Path, source: Path
+) -> None:
     asked = read_only(tmp_path / "asked")
-    found = Outcome(program, WRITES, tmp_path, NUMBA_CACHE_DIR=str(asked))
-    assert found.place is not None
+    found = Outcome(program, WRITES, tmp_path, source=str(source), NUMBA_CACHE_DIR=str(asked))
     assert found.log == [
         f"WARNING NUMBA_CACHE_DIR cannot be used ({asked}/byway: Permission denied): "
-        f"compiled kernels are kept in {found.place}"
+        f"compiled kernels are kept in {tmp_path}/.cache/byway"
     ]
 
 
@@ -130,16 +151,14 @@ def test_it_is_a_private_temporary_directory_else(
     home = read_only(tmp_path / "home")
     found = Outcome(program, WRITES, home, source=str(source), TMPDIR=str(temporary))
     assert found.place is not None
-    mine = found.place.parent
-    assert mine.parent == temporary
-    assert mine.stat().st_mode & 0o777 == 0o700
+    assert found.place.parent == temporary
+    assert found.place.stat().st_mode & 0o777 == 0o700
     assert found.log == [
         f"INFO compiled kernels are kept in {found.place}; "
         "set NUMBA_CACHE_DIR to a directory that stays"
     ]
     again = Outcome(program, WRITES, home, source=str(source), TMPDIR=str(temporary))
-    assert again.place == found.place
-    assert again.log == []  # nothing was compiled
+    assert (again.was_there, again.log) == (True, [])
 
 
 def test_a_temporary_directory_that_others_can_write_is_left_alone(
@@ -151,14 +170,14 @@ def test_a_temporary_directory_that_others_can_write_is_left_alone(
     home = read_only(tmp_path / "home")
     first = Outcome(program, WRITES, home, source=str(source), TMPDIR=str(temporary))
     assert first.place is not None
-    first.place.parent.chmod(0o777)
+    first.place.chmod(0o777)
     found = Outcome(program, WRITES, home, source=str(source), TMPDIR=str(temporary))
-    assert found.place is None
+    assert (found.place, found.was_there) == (None, False)
     assert len(found.log) == 1
     assert "expected a directory that belongs to this user alone" in found.log[0]
 
 
-def test_where_nothing_can_be_written_kernels_are_compiled_all_the_same(
+def test_where_nothing_can_be_written_the_user_is_told_what_to_set(
     program: Path, tmp_path: Path, source: Path
 ) -> None:
     home = read_only(tmp_path / "home")
@@ -170,19 +189,46 @@ def test_where_nothing_can_be_written_kernels_are_compiled_all_the_same(
     assert f"{home}/.cache/byway: Permission denied" in line
 
 
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize("content", [b"", b"\0" * 64, b"\x80\x05."], ids=["empty", "zero", "cut"])
-def test_a_damaged_file_costs_a_compilation_and_is_replaced(
-    program: Path, tmp_path: Path, kind: str, content: bytes
+@pytest.mark.parametrize("content", [b"", b"\0" * 64, b"byway"], ids=["empty", "zero", "cut"])
+def test_a_damaged_file_is_replaced(
+    program: Path, tmp_path: Path, source: Path, content: bytes
 ) -> None:
     """A power cut leaves files that are empty or zero."""
-    kept = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
-    Outcome(program, WRITES, tmp_path, **kept)
-    files = list((tmp_path / "kept").rglob(f"*.{kind}"))
-    assert len(files) == 2
-    for file in files:
-        file.write_bytes(content)
-    (line,) = Outcome(program, WRITES, tmp_path, **kept).log
-    assert line.startswith(f"WARNING compiled kernels in {tmp_path}/kept/byway/kernels-")
-    assert line.endswith("compiling them anew")
-    assert Outcome(program, WRITES, tmp_path, **kept).log == []
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "source": str(source)}
+    file = Outcome(program, WRITES, tmp_path, **variables).file
+    file.write_bytes(content)
+    found = Outcome(program, WRITES, tmp_path, **variables)
+    assert found.log == [f"WARNING compiled kernels in {file} cannot be read: compiling them anew"]
+    assert Outcome(program, WRITES, tmp_path, **variables).was_there
+
+
+def test_a_bit_that_has_changed_is_noticed(program: Path, tmp_path: Path, source: Path) -> None:
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "source": str(source)}
+    file = Outcome(program, WRITES, tmp_path, **variables).file
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert not Outcome(program, WRITES, tmp_path, **variables).was_there
+
+
+# --- what the compiling process reports -----------------------------------------------------------
+
+
+def test_progress_is_passed_on_and_the_size_comes_last() -> None:
+    seen: list[tuple[int, int]] = []
+    build = Build(lambda done, total: seen.append((done, total)))
+    assert build.line(b"progress 3 22\n") is None
+    assert build.line(b"object 1234\n") == 1_234
+    assert seen == [(3, 22)]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"failed ImportError: no numba\n", "ImportError: no numba"),
+        (b"", "the process that compiles them has ended"),
+    ],
+)
+def test_a_failure_is_told_in_one_line(line: bytes, reason: str) -> None:
+    with pytest.raises(CompilingError, match=f"^the kernels cannot be compiled: {reason}$"):
+        Build().line(line)

@@ -1,5 +1,3 @@
-"""Compiled code of the matching index: compiled on first use, then loaded from disk (`caching`)."""
-
-from byway.matching.kernels import entry, relations, verdicts
-
-__all__ = ["entry", "relations", "verdicts"]
+"""The compiled part of the matching index, as numba reads it. Only the process that compiles it
+imports these modules (`compiling`); `byway.matching.native` loads what that wrote.
+"""

@@ -1,111 +1,132 @@
-"""The kernels that Python calls. Each takes the directory of an index first (see `store`)."""
+"""The kernels that Python calls. Each takes the address of an index's directory first (`store`),
+and addresses of whatever else it reads or writes: to look at an array costs Python more than a
+match may take.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import carray  # type: ignore[attr-defined]
+from numba.np.numpy_support import from_dtype
 
-from byway.matching.kernels import filing, lists, match, pools, relations, updates
-from byway.matching.kernels.caching import kernel
-from byway.matching.kernels.store import as_store, pointer, store_at
-from byway.matching.layout import HOT, PENDING
+from byway.matching.kernels import filing, lists, match, pools, relations, tally, updates
+from byway.matching.kernels.decorator import ENTRIES, entry_kernel, kernel
+from byway.matching.kernels.store import array_at, store_at
+from byway.matching.layout import BOX, HOT, PENDING
+
+__all__ = ["ENTRIES"]
+
+_BOX = from_dtype(BOX)
 
 
-@kernel
+@entry_kernel
 def prepare(directory):
     """Set up the arrays of a new index."""
-    pools.clear_free(as_store(directory))
+    pools.clear_free(store_at(directory))
 
 
-@kernel
+@entry_kernel
 def rebuild_table(directory):
     """Fill the list table again after it has grown."""
-    lists.rebuild_table(as_store(directory))
+    lists.rebuild_table(store_at(directory))
 
 
-@kernel
+@entry_kernel
 def rebuild_keys(directory):
     """Fill the key table again after it has grown."""
-    updates.rebuild_keys(as_store(directory))
+    updates.rebuild_keys(store_at(directory))
 
 
-@kernel
+@entry_kernel
 def find_slot(directory, key):
     """The slot of a key, or -1 if it is not stored."""
-    return updates.find_slot(as_store(directory), key)
+    return updates.find_slot(store_at(directory), key)
 
 
-@kernel
+@entry_kernel
 def open_key(directory, key, link):
     """A slot for a new key; -1 when it is there already."""
-    return updates.open_key(as_store(directory), key, link)
+    return updates.open_key(store_at(directory), key, link)
 
 
-@kernel
-def insert(directory, slot, codes, nums, count, set_nums, set_res, ordinal, several):
-    """Store one conjunction; (its number, 1 if filing waits for room, atom to go on with)."""
-    st = as_store(directory)
+@entry_kernel
+def insert(directory, slot, atoms, ordinal, several):
+    """Store one conjunction, whose `encoding.Atoms` list is given; (its number, 1 if filing waits
+    for room, atom to go on with)."""
+    st = store_at(directory)
+    count, codes, nums, set_nums, set_res = unpacked_atoms(atoms)
     number = updates.insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several)
     unfinished, atom = updates.complete(st, number, 0)
-    return number, unfinished, atom
+    return np.int64(number), np.int64(unfinished), np.int64(atom)
 
 
-@kernel
+@entry_kernel
 def complete(directory, number, atom):
     """Go on filing a conjunction after the pools have grown."""
-    return updates.complete(as_store(directory), number, atom)
+    return updates.complete(store_at(directory), number, atom)
 
 
-@kernel
+@entry_kernel
 def remove(directory, key):
     """Remove a key with its conjunctions; its slot, or -1 if it was not stored."""
-    return updates.remove(as_store(directory), key)
+    return updates.remove(store_at(directory), key)
 
 
-@kernel
+@entry_kernel
 def relate_all(directory, number, atom, budget):
     """File stored conjunctions in the relation sets, from one on; where to go on."""
-    return filing.relate_all(as_store(directory), number, atom, budget)
+    return filing.relate_all(store_at(directory), number, atom, budget)
 
 
-@kernel
+@entry_kernel
 def rechoose(directory, budget):
     """Look again at the access predicates of a wasteful list."""
-    updates.rechoose(as_store(directory), budget)
+    updates.rechoose(store_at(directory), budget)
 
 
-@kernel
+@entry_kernel
 def resume(directory):
     """Go on with the conjunction that `rechoose` left pending."""
-    st = as_store(directory)
+    st = store_at(directory)
     if not filing.complete_access(st, st.control[PENDING]):
         return
     st.control[PENDING] = -1
 
 
-@kernel
+@entry_kernel
 def match_keys(directory, parcel, answer):
     """Matching keys of one publication into the room of `answer`; how many, and whether the index
     wants to adapt. The arguments are those of `match_link_mask`."""
     st = store_at(directory)
     codes, nums, texts, marks = unpacked(parcel)
-    room = carray(pointer(answer), 4, np.int64)
-    out = carray(pointer(room[2]), room[3], np.int64)
+    out = listed(answer, 1, np.int64)
     return match.match_keys(st, codes, nums, texts, marks, out), st.control[HOT]
 
 
-@kernel
-def match_keys_batch(directory, first, starts, codes, nums, texts, marks, out, offsets):
-    """Matching keys of many; see `match.match_keys_batch`."""
+@entry_kernel
+def match_keys_batch(directory, first, arrays):
+    """Matching keys of many; see `match.match_keys_batch`. `arrays`: addresses and lengths of
+    starts, codes, numbers, texts, marks, room for keys, offsets."""
     return match.match_keys_batch(
-        as_store(directory), first, starts, codes, nums, texts, marks, out, offsets
-    )
+        store_at(directory), first, listed(arrays, 0, np.int64), listed(arrays, 1, np.int64),
+        listed(arrays, 2, np.float64), listed(arrays, 3, np.uint8), listed(arrays, 4, np.int64),
+        listed(arrays, 5, np.int64), listed(arrays, 6, np.int64),
+    )  # fmt: skip
 
 
-@kernel
+@entry_kernel
+def match_counts(directory, arrays):
+    """How many filters match each of many; see `tally.match_counts`. `arrays`: addresses and
+    lengths of starts, codes, numbers, texts, marks, counts by publication, counts by key."""
+    tally.match_counts(
+        store_at(directory), listed(arrays, 0, np.int64), listed(arrays, 1, np.int64),
+        listed(arrays, 2, np.float64), listed(arrays, 3, np.uint8), listed(arrays, 4, np.int64),
+        listed(arrays, 5, np.int64), listed(arrays, 6, np.int64),
+    )  # fmt: skip
+
+
+@entry_kernel
 def match_link_mask(directory, parcel, answer, exclude):
-    """Links and local keys of one publication; see `match.match_link_mask`. The commonest calls
-    take addresses only: to look at an array costs Python more than a match may take.
+    """Links and local keys of one publication; see `match.match_link_mask`.
 
     `parcel`: a publication as `encoding.Parcel` holds it. `answer`: addresses and lengths of the
     mask and of the room for keys. Also returns whether the index wants to adapt, and the first word
@@ -113,29 +134,53 @@ def match_link_mask(directory, parcel, answer, exclude):
     """
     st = store_at(directory)
     codes, nums, texts, marks = unpacked(parcel)
-    room = carray(pointer(answer), 4, np.int64)
-    mask = carray(pointer(room[0]), room[1], np.uint64)
-    out = carray(pointer(room[2]), room[3], np.int64)
+    mask = listed(answer, 0, np.uint64)
+    out = listed(answer, 1, np.int64)
     local, matched = match.match_link_mask(st, codes, nums, texts, marks, exclude, mask, out)
     return local, matched, st.control[HOT], mask[0]
 
 
-@kernel
+@entry_kernel
+def relate_query(directory, mode, atoms, boxes, rows):
+    """Conjunctions in a relation to a query, whose `encoding.Atoms` list is given; how many.
+    `boxes` and `rows`: where there is room for how many boxes. See `relations.relate_query`."""
+    count, codes, nums, set_nums, set_res = unpacked_atoms(atoms)
+    return relations.relate_query(
+        store_at(directory), mode, codes, nums, count, set_nums, set_res,
+        array_at(boxes, rows, _BOX),
+    )  # fmt: skip
+
+
+@kernel(inline="always")
+def listed(arrays, index, dtype):
+    """The array that stands at a position of a list of addresses and lengths."""
+    given = array_at(arrays, 2 * index + 2, np.int64)
+    return array_at(given[2 * index], given[2 * index + 1], dtype)
+
+
+@kernel(inline="always")
 def unpacked(parcel):
     """The arrays that a parcel lists: codes, numbers, texts, marks."""
-    given = carray(pointer(parcel), 6, np.int64)
+    given = array_at(parcel, 6, np.int64)
     count = given[0]
     return (
-        carray(pointer(given[1]), count, np.int64),
-        carray(pointer(given[2]), count, np.float64),
-        carray(pointer(given[3]), given[4], np.uint8),
-        carray(pointer(given[5]), count + 1, np.int64),
+        array_at(given[1], count, np.int64),
+        array_at(given[2], count, np.float64),
+        array_at(given[3], given[4], np.uint8),
+        array_at(given[5], count + 1, np.int64),
     )
 
 
-@kernel
-def relate_query(directory, mode, codes, nums, count, set_nums, set_res, boxes):
-    """Conjunctions in a relation to a query; see `relations.relate_query`."""
-    return relations.relate_query(
-        as_store(directory), mode, codes, nums, count, set_nums, set_res, boxes
+@kernel(inline="always")
+def unpacked_atoms(atoms):
+    """How many atoms a list has, and its arrays: codes, numbers, numbers and lost roundings of set
+    members."""
+    given = array_at(atoms, 6, np.int64)
+    count, members = given[0], given[3]
+    return (
+        count,
+        array_at(given[1], count, np.int64),
+        array_at(given[2], count, np.float64),
+        array_at(given[4], members, np.float64),
+        array_at(given[5], members, np.int64),
     )

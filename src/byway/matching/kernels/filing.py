@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
 from byway.matching.kernels.lists import (
     append_posting,
     drop_list,
@@ -67,6 +67,19 @@ from byway.matching.layout import (
 
 
 @kernel
+def binary_exponent(num):
+    """The exponent of a positive number, as its bits tell it: exact, so that a grid level is the
+    same on every machine."""
+    return ((float_bits(num) >> 52) & 0x7FF) - 1023
+
+
+@kernel
+def cell_width(level):
+    """Four to the power that a level of the grid stands for."""
+    return np.int64((2 * (level + GRID_LOWEST) + 1023) << 52).view(np.float64)
+
+
+@kernel
 def grid_level(low, high):
     """Level whose cells (4**level wide) the range touches at most five of, or -1: too wide."""
     width = high - low
@@ -74,14 +87,12 @@ def grid_level(low, high):
         return -1
     level = 0
     if width > 0.0:
-        # frexp is exact, so the level is the same on every machine
-        _, exponent = math.frexp(width)
-        level = ((exponent - 1) >> 1) - GRID_LOWEST
+        level = (binary_exponent(width) >> 1) - GRID_LOWEST
     if level < 0:
         level = 0
     if level >= GRID_LEVELS:
         return -1
-    cell = math.ldexp(1.0, 2 * (level + GRID_LOWEST))
+    cell = cell_width(level)
     if abs(low / cell) > 4.5e15 or abs(high / cell) > 4.5e15:
         return -1  # cells narrower than the floats there
     return level
@@ -90,7 +101,7 @@ def grid_level(low, high):
 @kernel
 def grid_cell(num, level):
     """The cell of a level of the grid in which a number lies."""
-    return math.floor(num / math.ldexp(1.0, 2 * (level + GRID_LOWEST)))
+    return math.floor(num / cell_width(level))
 
 
 @kernel

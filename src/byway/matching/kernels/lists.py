@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
 from byway.matching.kernels.pools import more_room, size_class
 from byway.matching.layout import (
     C_LISTS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
 from byway.matching.kernels.filing import grid_cell
 from byway.matching.kernels.lists import find_list, float_bits
 from byway.matching.kernels.ordered import FIRST, LAST, find_leaf, number_order, position_in_leaf

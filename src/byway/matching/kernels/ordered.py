@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
 from byway.matching.kernels.lists import append_posting, drop_list, move_list, new_list
 from byway.matching.kernels.pools import block_size, size_class
 from byway.matching.layout import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
 from byway.matching.layout import POOL_ATOMS, POOL_FILINGS, SIZE_CLASSES, USED
 
 

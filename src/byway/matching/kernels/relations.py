@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
 from byway.matching.kernels.filing import grid_cell
 from byway.matching.kernels.lists import find_list, float_bits
 from byway.matching.kernels.match import next_epoch, note_waste
@@ -38,11 +38,15 @@ from byway.matching.layout import (
     ALWAYS_LIST,
     C_CONJUNCTIONS,
     CONTAINS,
+    COVERED,
+    COVERING,
     EPOCH,
     EVERY,
     EXT_GRID,
     EXT_PREFIX,
     EXT_SUFFIX,
+    FED,
+    FEEDING,
     GRID_LEVELS,
     KINDS,
     ORDERED,
@@ -64,11 +68,6 @@ from byway.matching.layout import (
     TEXT_GT,
     TEXT_KEY_MAX,
 )
-
-COVERING = 0  # stored covers query
-COVERED = 1  # query covers stored
-FED = 2  # stored subscriptions that the query, an advertisement, may feed
-FEEDING = 3  # stored advertisements that may feed the query, a subscription
 
 
 @kernel

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
 from byway.matching.kernels.lists import list_hash
+from byway.matching.kernels.store import array_at, give_memory, take_memory
 from byway.matching.layout import (
     ABSENT,
     ANY,
@@ -190,7 +191,8 @@ def sort_atoms(st, conjunction):
     count = np.int64(c.count)
     if count == 0:
         return -1
-    shares = np.empty(count, np.float64)  # of the attribute that starts at each atom, else -1
+    memory = take_memory(8 * count)
+    shares = array_at(memory, count, np.float64)  # of the attribute that starts there, else -1
     groups = 0
     for i in range(count):
         shares[i] = -1.0
@@ -212,6 +214,7 @@ def sort_atoms(st, conjunction):
             st.atoms[spare + placed] = st.atoms[c.start + end]
             placed += 1
             end += 1
+    give_memory(memory)
     for i in range(count):
         st.atoms[c.start + i] = st.atoms[spare + i]
     return 0 if st.atoms[c.start].op != ABSENT else -1

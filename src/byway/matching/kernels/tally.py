@@ -6,14 +6,12 @@ For those who want numbers and not keys: nothing is written down for a pair.
 from __future__ import annotations
 
 from byway.matching.kernels import match
-from byway.matching.kernels.caching import kernel
-from byway.matching.kernels.store import as_store
+from byway.matching.kernels.decorator import kernel
 
 
 @kernel
-def match_counts(directory, starts, codes, nums, texts, marks, by_publication, by_key):
+def match_counts(st, starts, codes, nums, texts, marks, by_publication, by_key):
     """Add to `by_publication` and `by_key`; keys are numbers from 0 up."""
-    st = as_store(directory)
     keys, hits = st.conjunction_key, st.hits
     for p in range(len(starts) - 1):
         a, b = starts[p], starts[p + 1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
+from byway.matching.kernels.store import array_at, give_memory, take_memory
 from byway.matching.layout import (
     CONTAINS,
     NOT_CONTAINS,
@@ -65,7 +66,16 @@ def contains_text(value, at, end, text, start, stop):
             if value[i] == text[start] and starts_with(value, i, end, text, start, stop):
                 return True
         return False
-    failure = np.zeros(m, np.int32)
+    memory = take_memory(4 * m)
+    found = search_text(value, at, end, text, start, m, array_at(memory, m, np.int32))
+    give_memory(memory)
+    return found
+
+
+@kernel
+def search_text(value, at, end, text, start, m, failure):
+    """Whether m bytes of a text are part of a value; `failure` is for the search's own use."""
+    failure[0] = 0
     k = 0
     for i in range(1, m):
         while k > 0 and text[start + i] != text[start + k]:

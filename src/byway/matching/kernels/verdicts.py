@@ -8,24 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from byway.matching.kernels.caching import kernel
+from byway.matching.kernels.decorator import kernel
 from byway.matching.kernels.selectivity import is_member
 from byway.matching.layout import ABSENT, ANY, EQ, EXISTS, GE, IN, LE, NE, NUMBER
 
-BOX = np.dtype(
-    [
-        ("low", "f8"),
-        ("high", "f8"),
-        ("attr", "i4"),  # -1: no stored filter constrains it
-        ("first", "i4"),  # its atoms in the query
-        ("last", "i4"),
-        ("low_res", "i2"),
-        ("high_res", "i2"),
-        ("kind", "u1"),  # or BOX_EXISTS, BOX_ABSENT
-        ("shape", "u1"),
-    ],
-    align=True,
-)
 BOX_EXISTS = 3
 BOX_ABSENT = 4
 POINT = 0

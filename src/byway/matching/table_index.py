@@ -1,0 +1,134 @@
+"""Indexes that answer before the kernels are there: by looking at every filter until then.
+
+A broker that has just been installed can work at once while another process compiles. Answers do
+not depend on which of the two gives them: keys are sets, and routing sorts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+from weakref import WeakSet
+
+import numpy as np
+
+from byway.matching.answers import Keys, Routes
+from byway.matching.encoding import Encoded
+from byway.matching.index import LINKS_MAX, MatchIndex
+from byway.matching.naive import NaiveIndex
+from byway.matching.native import KERNELS
+from byway.model import Attributes, Filter
+
+
+class SimpleIndex:
+    """A `MatchIndex` for few filters that needs no kernels. Every answer takes time in proportion
+    to the number of filters, about a microsecond for each; keys come back in ascending order."""
+
+    def __init__(self) -> None:
+        self._filters = NaiveIndex()
+
+    def add(self, key: int, filter: Filter, link: int | None = None) -> None:
+        """Store a filter, as `MatchIndex.add` does."""
+        if link is not None and not 0 <= link < LINKS_MAX:
+            raise ValueError(f"link {link} is out of range: expected 0 to {LINKS_MAX - 1}")
+        self._filters.add(key, filter, link)
+
+    def remove(self, key: int) -> None:
+        """Forget a key. Raises `UnknownKeyError` when it is not there."""
+        self._filters.remove(key)
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __repr__(self) -> str:
+        return f"<SimpleIndex {len(self)} filters>"
+
+    def items(self) -> Iterator[tuple[int, Filter, int | None]]:
+        """Keys in the order in which they were added, with filters and links."""
+        return self._filters.items()
+
+    def match(self, attributes: Attributes) -> Keys:
+        """Keys of the filters that match a publication."""
+        return _keys(self._filters.match(attributes))
+
+    def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
+        """Links, how many entries match, keys of those without a link."""
+        assert not isinstance(publication, Encoded), "only kernels read encoded publications"
+        mask, matched, local = self._filters.match_routes(publication, exclude)
+        return mask, matched, _keys(local)
+
+    def covering(self, filter: Filter) -> Keys:
+        """Keys of stored filters that cover the given one."""
+        return _keys(self._filters.covering(filter))
+
+    def covered_by(self, filter: Filter) -> Keys:
+        """Keys of stored filters that the given one covers."""
+        return _keys(self._filters.covered_by(filter))
+
+    def intersecting(self, advertisement: Filter) -> Keys:
+        """Keys of stored filters, read as subscriptions, that `advertisement` may feed."""
+        return _keys(self._filters.intersecting(advertisement))
+
+    def intersecting_advertisements(self, subscription: Filter) -> Keys:
+        """Keys of stored filters, read as advertisements, that may feed `subscription`."""
+        return _keys(self._filters.intersecting_advertisements(subscription))
+
+
+def _keys(keys: list[int]) -> Keys:
+    return np.array(sorted(keys), np.int64)
+
+
+class TableIndex:
+    """The index of a routing table: a `MatchIndex`, or a `SimpleIndex` while the kernels are
+    compiled, until `use_kernels` is called. Its methods are those of the one in use."""
+
+    add: Callable[..., None]
+    remove: Callable[[int], None]
+    match: Callable[[Attributes], Keys]
+    match_routes: Callable[[Attributes | Encoded, int | None], Routes]
+    covering: Callable[[Filter], Keys]
+    covered_by: Callable[[Filter], Keys]
+    intersecting: Callable[[Filter], Keys]
+    intersecting_advertisements: Callable[[Filter], Keys]
+
+    def __init__(self) -> None:
+        if KERNELS.are_awaited:
+            self._use(SimpleIndex())
+            _WAITING.add(self)
+        else:
+            self._use(MatchIndex())
+
+    def _use(self, index: MatchIndex | SimpleIndex) -> None:
+        self.in_use = index
+        for name in _METHODS:
+            setattr(self, name, getattr(index, name))
+
+    def exchange(self) -> None:
+        """Go over to the kernels."""
+        if isinstance(self.in_use, SimpleIndex):
+            index = MatchIndex()
+            for key, filter, link in self.in_use.items():
+                index.add(key, filter, link)
+            self._use(index)
+
+    def __len__(self) -> int:
+        return len(self.in_use)
+
+    def __repr__(self) -> str:
+        return f"<TableIndex, in use: {self.in_use!r}>"
+
+
+_METHODS: Final = tuple(TableIndex.__annotations__)
+_WAITING: Final[WeakSet[TableIndex]] = WeakSet()
+
+
+def use_kernels() -> int:
+    """Let all indexes of this process go over to the kernels, which are loaded; how many filters
+    they hold. It takes about 10 µs for each filter, and must not happen while an input is handled.
+    """
+    KERNELS.are_awaited = False
+    indexes = list(_WAITING)
+    _WAITING.clear()
+    for index in indexes:
+        index.exchange()
+    return sum(len(index) for index in indexes)
