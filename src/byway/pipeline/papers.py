@@ -41,7 +41,7 @@ POLICIES_IN_A_LINE: Final = {
     "thousand in one message.",
     "incremental": "As active, but an unsubscription that would release many stops at a "
     "broker where others want nearly the same publications.",
-    "selective": "As incremental, but the subscriber's home broker decides whether the "
-    "unsubscription may stop, by how many other subscriptions its publications matched.",
+    "selective": "As active, but an unsubscription that would release many may stop at a broker "
+    "where others want nearly the same publications; the subscriber's home broker decides.",
 }
 """By policy, what it does, in one sentence."""

@@ -41,7 +41,7 @@ REPORTED: Final = (
     ("mean_delay_ms", "mean delay, ms"),
     ("delay_ms_p99", "99th percentile of the delay, ms"),
     ("false_positives", "publications received where nobody wanted them"),
-    ("stirred", "subscriptions and unsubscriptions between brokers since the first publication"),
+    ("stirred", "control messages between brokers since the first publication"),
 )
 
 
