@@ -104,7 +104,9 @@ def _show_summaries(summaries: list[dict[str, Any]], names: list[str]) -> None:
                     column.append(_figure(summary[name].get(kind, 0)))
     widths = [max(cell_len(cell) for cell in column) + PADDING for column in cells]
     first = max(map(len, labels)) + PADDING
-    for number, chosen in enumerate(side_by_side(widths, console.width - first)):
+    room = console.width - first
+    for number, chosen in enumerate(side_by_side(widths, room)):
+        console.width = first + max(room, sum(widths[chosen]))  # a long name does not wrap either
         if number:
             console.print()
         table = Table(box=None, padding=(0, PADDING, 0, 0), pad_edge=False)
@@ -113,7 +115,7 @@ def _show_summaries(summaries: list[dict[str, Any]], names: list[str]) -> None:
             table.add_column(Text(column[0]), justify="right", no_wrap=True)
         for row in zip(labels[1:], *(column[1:] for column in cells[chosen]), strict=True):
             table.add_row(*row)
-        console.print(table, width=max(console.width, first + sum(widths[chosen])), soft_wrap=True)
+        console.print(table)
 
 
 def side_by_side(widths: Sequence[int], width: int) -> Iterator[slice]:
