@@ -67,9 +67,19 @@ def sections() -> Iterator[str]:
         yield f"## {title}\n"
         for name in names.split():
             yield from described(name, getattr(byway, name))
+    if others := undivided():
+        yield "## More\n"
+        for name in others:
+            yield from described(name, getattr(byway, name))
     yield "## Blocking\n"
     yield text_of(byway.blocking)
     yield from blocking()
+
+
+def undivided() -> list[str]:
+    """The public names that no section has, in the order of the alphabet."""
+    listed = {name for names in SECTIONS.values() for name in names.split()}
+    return sorted(set(byway.__all__) - listed - {"__version__", "blocking"})
 
 
 def described(name: str, found: Any, module: str = "byway") -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The API reference is made from the code as it is, and has every public name."""
 
 import byway
-from tests.docs.api_reference import PAGE, SECTIONS, page
+from tests.docs.api_reference import PAGE, page
 
 
 def test_the_page_is_current() -> None:
@@ -10,10 +10,8 @@ def test_the_page_is_current() -> None:
 
 
 def test_every_public_name_is_described_once() -> None:
-    described = [name for names in SECTIONS.values() for name in names.split()]
-    assert sorted([*described, "__version__", "blocking"]) == sorted(byway.__all__)
     text = PAGE.read_text()
-    for name in described:
+    for name in set(byway.__all__) - {"__version__", "blocking"}:
         assert text.count(f"### `byway.{name}` ") == 1
     for name in byway.blocking.__all__:
         assert text.count(f"### `byway.blocking.{name}` ") == 1
