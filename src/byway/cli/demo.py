@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from byway.cli.app import fail, new_app
-from byway.local.showcase import PICTURE, SHAPE, Showcase, ShowcaseOutcome
+from byway.local.showcase import SHAPE, Showcase, ShowcaseOutcome
 from byway.runtime.warmup import warm_up
 
 app = new_app(help="Show byway at work.", no_args_is_help=False)
@@ -55,7 +55,7 @@ def demo(
         warm_up()
     showcase = Showcase(rate)
     console.print(Text(f"Seven brokers on loopback ({SHAPE}), three of them with an exchange"))
-    console.print(Text(PICTURE, "cyan"))
+    console.print(Text(showcase.picture, "cyan"))
     console.print()
     outcome = _run(showcase, seconds, console)
     _show(outcome, console)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from itertools import count
 from statistics import quantiles
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -154,6 +154,8 @@ class ShowcaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 class Showcase:
     """One run of the demonstration."""
+
+    picture: ClassVar[str] = PICTURE
 
     def __init__(self, rate: float) -> None:
         self.publishers = [ShowcasePublisher(*exchange) for exchange in EXCHANGES]
