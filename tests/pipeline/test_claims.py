@@ -19,8 +19,17 @@ from byway.pipeline.claims.claim import (
     Statement,
 )
 from byway.pipeline.claims.claim_plots import plot
-from byway.pipeline.claims.judging import Estimate, Judgement, Key, in_words, judge, number_text
-from byway.pipeline.claims.reproduction import ClaimRow
+from byway.pipeline.claims.judging import (
+    Estimate,
+    Judgement,
+    Key,
+    Verdict,
+    in_words,
+    judge,
+    number_text,
+)
+from byway.pipeline.claims.report import likeness, summary
+from byway.pipeline.claims.reproduction import ClaimResult, ClaimRow
 from byway.pipeline.papers import Paper
 
 DELAY = Measure(name="delay", unit="s", value="mean_delay_ms / 1000")
@@ -269,6 +278,27 @@ def test_the_same_rows_give_the_same_plot(rows: list[ClaimRow]) -> None:
     assert drawing == plot(rows, "a number")
     assert "delay, s" in drawing
     assert not re.search(r'(?:href|src)="(?!#)', drawing)
+
+
+def result(id: str, *rows: ClaimRow, reproduced: bool = True) -> ClaimResult:
+    verdict = Verdict(reproduced=reproduced, reason="", judgements=())
+    return ClaimResult(id=id, title="", verdict=verdict, rows=rows)
+
+
+def test_the_report_begins_with_the_verdicts() -> None:
+    one, two, three = result("U1"), result("U2"), result("U3", reproduced=False)
+    assert summary([one, two, three]) == "byway reproduces 2 of 3 claims (U1 and U2), but not U3."
+    assert summary([one]) == "byway reproduces 1 of 1 claim (U1)."
+    assert summary([three]) == "byway reproduces none of 1 claim (U3)."
+
+
+def test_the_report_says_how_far_the_numbers_are_from_the_papers() -> None:
+    rows = [row("a", 1.0, printed=2.0), row("b", 2.5, printed=1.0), row("c", 0.0, printed=0.0)]
+    rows += [row("d", None, printed=1.0), row("e", 1.0), row("f", 0.0, printed=1.0)]
+    assert likeness([result("U1", *rows)]) == (
+        "Of the 4 values that the papers report and byway measured, 2 differ by a factor of 2 or "
+        "less."
+    )
 
 
 @pytest.mark.parametrize(

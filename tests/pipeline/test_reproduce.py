@@ -44,6 +44,9 @@ def test_a_run_that_is_not_exact_reproduces_nothing(spark: SparkSession, tmp_pat
     assert {row["contender"] for row in shown["claims"][0]["rows"]} == {"active", "selective"}
     page = write_report(found, tmp_path, "byway reproduce U9").read_text()
     assert "Not reproduced" in page
+    assert "byway reproduces none of 1 claim (U9)." in page
+    assert "Why a claim can be reproduced though the numbers differ" in page
+    assert page.count("<dt>") == 2, "the two policies, each in a line"
     lines = (tmp_path / "results.csv").read_text().splitlines()
     assert lines[0].startswith("claim,measure,unit,at,contender,printed")
     assert len(lines) == 5

@@ -2,11 +2,17 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from byway.local.showcase import ShowcaseAccount, ShowcaseOutcome
 from byway.model.trace_schema import TraceEvent
+from byway.pipeline.papers import Paper
+from byway.pipeline.storm.finding import comparison, finding
 from byway.pipeline.storm.script import BROAD, POLICIES, Script
 from byway.pipeline.storm.storm_report import report_storm
 from byway.pipeline.storm.time_series import (
@@ -19,6 +25,21 @@ from byway.workload import CoveringDegree
 from tests.pipeline.trace_rows import collected, frame, row
 
 SMALL = {"roots": 4, "rate": 60, "seconds": 2.0}
+SHOWCASE = ShowcaseOutcome(
+    seconds=5.0,
+    brokers=7,
+    published={"Oslo": 1_500, "Rome": 1_501},
+    subscribers=[
+        ShowcaseAccount(
+            name="penny", broker="B3", filter="close < 10", expected=1_234, received=1_234,
+            unexpected=0, latency_ms_p50=1.25, latency_ms_p99=7.5, hops=[0, 617, 0, 617],
+        ),
+        ShowcaseAccount(
+            name="idle", broker="B5", filter="symbol = 'NONE'", expected=0, received=0,
+            unexpected=0, latency_ms_p50=0, latency_ms_p99=0, hops=[],
+        ),
+    ],
+)  # fmt: skip
 
 
 def test_the_script_is_the_same_every_time() -> None:
@@ -40,7 +61,7 @@ def test_what_ends_is_broad_and_far_away() -> None:
 @pytest.mark.timeout(300)
 def test_the_whole_storm(tmp_path: Path) -> None:
     lines: list[str] = []
-    report = report_storm(tmp_path, lines.append, Script(**SMALL))
+    report = report_storm(tmp_path, lines.append, SHOWCASE, Script(**SMALL))
     assert report.is_exact
     runs = {run["run"]: run for run in report.runs}
     assert set(runs) == {f"{how} {policy}" for how in ("live", "simulated") for policy in POLICIES}
@@ -51,8 +72,58 @@ def test_the_whole_storm(tmp_path: Path) -> None:
     assert lines[0].startswith("164 subscriptions at 15 brokers. 4 of them are broad")
     page = report.page.read_text()
     assert page.count("<svg") == 3
-    assert "Every subscriber received exactly what it should" in page
+    assert report.finding.endswith("and every subscriber received exactly what it should.")
+    text = re.sub(r"<[^>]*>", " ", page.partition("<body>")[2])
+    assert re.sub(r"\s+", " ", text).strip().startswith(f"What the demo found {report.finding}")
+    for words in ("penny", "close &lt; 10", "1,234", "1–3 (2.0)", "B1 Cairo", "Oslo 1,500"):
+        assert words in page, words
+    for policy in POLICIES:
+        assert f"<dt>{policy}</dt><dd>A" in page
+    for paper in Paper:
+        assert f"{paper.authors}: <em>{paper}</em>" in page
     assert not re.search(r'(?:href|src)="(?!#)', page), "it opens without a network connection"
+
+
+# --- what was found -------------------------------------------------------------------------------
+
+
+def runs(active: dict[str, Any], selective: dict[str, Any]) -> list[dict[str, Any]]:
+    own = {"live active": active, "live selective": selective}
+    return [{"run": name, "stirred": 0, "delay_ms_p99": 1.0, **own.get(name, {})}
+            for name in ("live active", "live selective", "simulated active")]  # fmt: skip
+
+
+def test_the_finding_is_one_sentence_of_measured_numbers() -> None:
+    found = finding(
+        runs({"stirred": 5_230, "delay_ms_p99": 690.4}, {"stirred": 523, "delay_ms_p99": 69.04}),
+        40,
+        is_exact=True,
+    )
+    assert found == (
+        "When 40 broad subscriptions ended, brokers with selective pruning sent one another 523 "
+        "subscriptions and unsubscriptions where those with active covering sent 5,230 (90 % "
+        "fewer), the 99th percentile of the delay was 69 ms instead of 690 ms (90 % less), and "
+        "every subscriber received exactly what it should."
+    )
+
+
+def test_a_finding_that_is_not_the_hoped_for_one_is_told() -> None:
+    found = finding(
+        runs({"stirred": 100, "delay_ms_p99": None}, {"stirred": 300}), 4, is_exact=False
+    )
+    assert "(200 % more)" in found
+    assert "percentile" not in found
+    assert found.endswith("and not every subscriber received exactly what it should.")
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9))
+def test_a_comparison_says_which_is_less(value: int, other: int) -> None:
+    words = comparison(value, other, "fewer")
+    expected = "fewer" if value < other else "more" if value > other else "the same"
+    assert words.endswith(expected)
+    if other and value != other:
+        share = float(words.split(" %")[0].replace(",", "")) / 100
+        assert share == pytest.approx(abs(value - other) / other, rel=0.01, abs=0.005)
 
 
 # --- what is asked of traces ----------------------------------------------------------------------

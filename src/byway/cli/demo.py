@@ -27,13 +27,6 @@ if TYPE_CHECKING:  # brokers take long to import, and shells ask for options alo
 
 app = new_app(help="Show byway at work.", no_args_is_help=False)
 
-TREE = """\
-          B1 Cairo
-       ┌───┴────┐
-       B2       B3
-     ┌─┴──┐   ┌─┴──┐
-Oslo B4   B5  B6   B7 Rome"""
-
 
 @app.command()
 def demo(
@@ -66,14 +59,14 @@ def demo(
     ensure_kernels()
     showcase = Showcase(rate)
     console.print(Text(f"Seven brokers on loopback ({SHAPE}), three of them with an exchange"))
-    console.print(Text(TREE, "cyan"))
+    console.print(Text(showcase.picture, "cyan"))
     console.print()
     outcome = _run(showcase, seconds, console)
     _show(outcome, console)
     facts: dict[str, Any] = msgspec.to_builtins(outcome)
     is_complete = outcome.is_complete
     if not brief:
-        storm = _run_storm(out, console)
+        storm = _run_storm(out, outcome, console)
         facts |= {"storm": storm}
         is_complete &= storm["is_exact"]
     if as_json:
@@ -147,16 +140,15 @@ def _show(outcome: ShowcaseOutcome, console: Console) -> None:
         table.add_column(name, justify="right")
     for who in outcome.subscribers:
         got = f"{who.received:,}" + (f" +{who.unexpected:,}" if who.unexpected else "")
-        is_right = who.received == who.expected and not who.unexpected
         table.add_row(
             who.name,
             who.broker,
             Text(who.filter),
             f"{who.expected:,}",
-            Text(got, "green" if is_right else "bold red"),
+            Text(got, "green" if who.is_exact else "bold red"),
             f"{who.latency_ms_p50:,.1f}" if who.received else "",
             f"{who.latency_ms_p99:,.1f}" if who.received else "",
-            _hops(who.hops),
+            who.hops_text,
         )
     console.print(table)
     published = ", ".join(f"{name} {count:,}" for name, count in outcome.published.items())
@@ -165,7 +157,7 @@ def _show(outcome: ShowcaseOutcome, console: Console) -> None:
         console.print(Text("Every subscriber received exactly what it should, once.", "green"))
 
 
-def _run_storm(out: Path, console: Console) -> dict[str, Any]:
+def _run_storm(out: Path, showcase: ShowcaseOutcome, console: Console) -> dict[str, Any]:
     try:
         from byway.pipeline.java import find_java
         from byway.pipeline.spark_session import need_spark
@@ -174,14 +166,14 @@ def _run_storm(out: Path, console: Console) -> dict[str, Any]:
         find_java()
     except BywayError as error:
         console.print(Text(f"The storm is left out: {error}", "yellow"))
-        return {"is_exact": True, "runs": [], "report": None}
+        return {"is_exact": True, "finding": None, "runs": [], "report": None}
     from byway.pipeline.pipeline_errors import SessionError
     from byway.pipeline.storm.storm_report import report_storm
 
     console.print()
     console.print(Text("A storm of unsubscriptions", "bold cyan"))
     try:
-        report = report_storm(out, lambda line: console.print(Text(line)))
+        report = report_storm(out, lambda line: console.print(Text(line)), showcase)
     except SessionError as error:
         fail(error)
     table = Table(box=SIMPLE)
@@ -192,19 +184,11 @@ def _run_storm(out: Path, console: Console) -> dict[str, Any]:
         figures = (f"{run[name]:,.1f}" for name in ("mean_delay_ms", "delay_ms_p99"))
         table.add_row(run["run"], *figures, f"{run['stirred']:,}")
     console.print(table)
-    if report.is_exact:
-        console.print(
-            Text("Every subscriber received exactly what it should, live and simulated.", "green")
-        )
+    console.print(Text(report.finding, "green" if report.is_exact else "bold red"))
     console.print(f"report: {report.page}", soft_wrap=True)
-    return {"is_exact": report.is_exact, "runs": report.runs, "report": str(report.page)}
-
-
-def _hops(hops: list[int]) -> str:
-    """The range of hops, and their mean."""
-    total = sum(hops)
-    if not total:
-        return ""
-    mean = sum(number * events for number, events in enumerate(hops)) / total
-    used = [number for number, events in enumerate(hops) if events]
-    return f"{used[0]}–{used[-1]} ({mean:.1f})" if len(used) > 1 else f"{used[0]}"
+    return {
+        "is_exact": report.is_exact,
+        "finding": report.finding,
+        "runs": report.runs,
+        "report": str(report.page),
+    }

@@ -99,4 +99,4 @@ def byway(
         ),
     ] = False,
 ) -> None:
-    """A content-based publish/subscribe network that reshapes itself."""
+    """A content-based publish/subscribe network of brokers."""

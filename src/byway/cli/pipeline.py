@@ -6,11 +6,13 @@ valid.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +25,8 @@ from byway.pipeline.pipeline_errors import SweepError, TableError
 if TYPE_CHECKING:
     from byway.pipeline.sweeps import Sweep, SweepOutcome
 
+PADDING = 2
+"""Blanks between the columns of a table."""
 EVERY_S_MIN = 0.000001
 EVERY_S_MAX = 1_000_000_000.0
 
@@ -87,19 +91,47 @@ def analyse(
 
 
 def _show_summaries(summaries: list[dict[str, Any]], names: list[str]) -> None:
-    """Print a table with one column for each run."""
+    """Print a table with one column for each run; runs that do not fit beside one another come in
+    a further table below."""
     console = Console(highlight=False)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("run")
-    for summary in summaries:
-        table.add_column(summary["run"], justify="right")
+    labels, cells = ["run"], [[summary["run"]] for summary in summaries]
     for name in names:
         if name not in ("run", "messages_by_kind"):
-            table.add_row(name.replace("_", " "), *(_figure(s[name]) for s in summaries))
+            labels.append(name.replace("_", " "))
+            for column, summary in zip(cells, summaries, strict=True):
+                column.append(_figure(summary[name]))
         elif name == "messages_by_kind":
             for kind in sorted({kind for s in summaries for kind in s[name]}):
-                table.add_row(f"  {kind}", *(_figure(s[name].get(kind, 0)) for s in summaries))
-    console.print(table)
+                labels.append(f"  {kind}")
+                for column, summary in zip(cells, summaries, strict=True):
+                    column.append(_figure(summary[name].get(kind, 0)))
+    widths = [max(cell_len(cell) for cell in column) + PADDING for column in cells]
+    first = max(map(len, labels)) + PADDING
+    room = console.width - first
+    for number, chosen in enumerate(side_by_side(widths, room)):
+        console.width = first + max(room, sum(widths[chosen]))  # a long name does not wrap either
+        if number:
+            console.print()
+        table = Table(box=None, padding=(0, PADDING, 0, 0), pad_edge=False)
+        table.add_column(labels[0], no_wrap=True)
+        for column in cells[chosen]:
+            table.add_column(Text(column[0]), justify="right", no_wrap=True)
+        for row in zip(labels[1:], *(column[1:] for column in cells[chosen]), strict=True):
+            table.add_row(*row)
+        console.print(table)
+
+
+def side_by_side(widths: Sequence[int], width: int) -> Iterator[slice]:
+    """Parts of a row of columns, in order: each as many columns as fit into `width`, at least
+    one."""
+    begin, used = 0, 0
+    for number, own in enumerate(widths):
+        if number > begin and used + own > width:
+            yield slice(begin, number)
+            begin, used = number, 0
+        used += own
+    if widths:
+        yield slice(begin, len(widths))
 
 
 def _figure(value: Any) -> str:

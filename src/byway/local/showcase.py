@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from itertools import count
 from statistics import quantiles
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -25,6 +25,13 @@ from byway.model.values import Value
 from byway.workload import StockQuotes
 
 SHAPE: Final = "tree:7"
+PICTURE: Final = """\
+          B1 Cairo
+       ┌───┴────┐
+       B2       B3
+     ┌─┴──┐   ┌─┴──┐
+Oslo B4   B5  B6   B7 Rome"""
+"""The brokers of `SHAPE`, and where the publishers of `EXCHANGES` are."""
 SYMBOLS: Final = 30
 TICK_S: Final = 0.01
 WATCH_S: Final = 0.25
@@ -114,6 +121,21 @@ class ShowcaseAccount(msgspec.Struct, frozen=True, kw_only=True):
     hops: list[int]
     """By number of hops, from 0 on, the number of events."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether each expected event was received once, and nothing else."""
+        return self.received == self.expected and not self.unexpected
+
+    @property
+    def hops_text(self) -> str:
+        """The range of hops and their mean, such as `1–4 (2.5)`; empty without events."""
+        total = sum(self.hops)
+        if not total:
+            return ""
+        mean = sum(number * events for number, events in enumerate(self.hops)) / total
+        used = [number for number, events in enumerate(self.hops) if events]
+        return f"{used[0]}–{used[-1]} ({mean:.1f})" if len(used) > 1 else f"{used[0]}"
+
 
 class ShowcaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a demonstration."""
@@ -127,11 +149,13 @@ class ShowcaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_complete(self) -> bool:
         """Whether every subscriber received each expected event once, and nothing else."""
-        return all(s.received == s.expected and not s.unexpected for s in self.subscribers)
+        return all(subscriber.is_exact for subscriber in self.subscribers)
 
 
 class Showcase:
     """One run of the demonstration."""
+
+    picture: ClassVar[str] = PICTURE
 
     def __init__(self, rate: float) -> None:
         self.publishers = [ShowcasePublisher(*exchange) for exchange in EXCHANGES]

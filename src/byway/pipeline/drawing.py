@@ -1,4 +1,9 @@
-"""Draws figures as self-contained SVG. The same drawing gives the same bytes."""
+"""Draws figures as self-contained SVG. The same drawing gives the same bytes.
+
+Text and axes have the colour of the text around the drawing, and there is no background, so that a
+drawing is as readable on a dark page as on a light one. The legend is below the axes: nothing is
+drawn over a curve.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-SIZE: Final = (4.6, 3.0)
+SIZE: Final = (4.6, 3.3)
+COLORS: Final = ("#1098ad", "#e8590c", "#7950f2", "#2f9e44", "#e64980")
+"""Colours of series, in this order; all are visible on white and on black."""
+_BLACK: Final = "#000000"
 _STYLE: Final = {
     "svg.fonttype": "none",
     "svg.hashsalt": "byway",
@@ -15,6 +23,7 @@ _STYLE: Final = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "savefig.transparent": True,
 }
 
 
@@ -27,7 +36,10 @@ class Svg:
 
 @contextmanager
 def figure() -> Iterator[tuple[Any, Svg]]:
-    """Axes to draw on, and the object that holds the drawing when the block is done."""
+    """Axes to draw on, and the object that holds the drawing when the block is done.
+
+    What has a label is listed in a legend below the axes.
+    """
     import matplotlib as mpl
 
     svg = Svg()
@@ -35,7 +47,11 @@ def figure() -> Iterator[tuple[Any, Svg]]:
         from matplotlib.figure import Figure
 
         drawn = Figure(figsize=SIZE, layout="constrained")
-        yield drawn.add_subplot(), svg
+        axes = drawn.add_subplot()
+        yield axes, svg
+        if axes.get_legend_handles_labels()[1]:
+            drawn.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
         text = io.StringIO()
         drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    svg.text = text.getvalue()[text.getvalue().index("<svg") :]
+    found = text.getvalue()
+    svg.text = found[found.index("<svg") :].replace(_BLACK, "currentColor")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor, log10
 from typing import Any, Final
 
 from byway.pipeline.claims.reproduction import ClaimRow
-from byway.pipeline.drawing import figure
+from byway.pipeline.drawing import COLORS, figure
 
-_OURS: Final = "#0b7285"
-_PAPER: Final = "#e8590c"
-_LINES: Final = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c")
+_OURS: Final = COLORS[0]
+_PAPER: Final = COLORS[1]
 
 
 def plot(rows: Sequence[ClaimRow], axis: str = "") -> str:
@@ -23,7 +23,6 @@ def plot(rows: Sequence[ClaimRow], axis: str = "") -> str:
             _bars(axes, rows)
         axes.set_ylabel(", ".join(part for part in (rows[0].measure, rows[0].unit) if part))
         _scale(axes, rows)
-        axes.legend(frameon=False, fontsize=9)
     return svg.text
 
 
@@ -51,7 +50,7 @@ def _lines(axes: Any, rows: Sequence[ClaimRow]) -> None:
     points = list(dict.fromkeys(row.at for row in rows))
     for number, contender in enumerate(dict.fromkeys(row.contender for row in rows)):
         own = [row for row in rows if row.contender == contender and row.mean is not None]
-        color = _LINES[number % len(_LINES)]
+        color = COLORS[number % len(COLORS)]
         axes.errorbar(
             [points.index(row.at) for row in own], [row.mean for row in own], yerr=_errors(own),
             fmt="o-", color=color, capsize=3, label=contender,
@@ -78,7 +77,8 @@ def _scale(axes: Any, rows: Sequence[ClaimRow]) -> None:
     positive = [value for value in values if value > 0]
     is_wide = bool(positive) and max(positive) > 50 * min(positive)
     if is_wide:
-        axes.set_yscale("symlog", linthresh=min(positive))
+        # A power of ten: the axis has a mark there, and none between it and zero.
+        axes.set_yscale("symlog", linthresh=10 ** floor(log10(min(positive))))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     top = max([*positive, *(row.high or 0 for row in rows)]) or 1
     axes.set_ylim(0, top * (4 if is_wide else 1.15))

@@ -1,7 +1,7 @@
 """Writes the report on claims: one HTML page, and the same numbers as JSON and CSV.
 
-The page refers to no other file, so it opens without a network connection. Nothing is computed
-here.
+The page refers to no other file, so it opens without a network connection. It begins with a summary
+of the verdicts; nothing is judged here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from byway.pipeline.claims.claim_plots import plot
 from byway.pipeline.claims.judging import number_text
 from byway.pipeline.claims.reproduction import ClaimResult, ClaimRow, Reproduction
 from byway.pipeline.pages import render
+from byway.pipeline.papers import POLICIES_IN_A_LINE
 from byway.pipeline.table_files import write_text
 
 PAGE: Final = "report.html"
 FACTS: Final = "results.json"
 TABLE: Final = "results.csv"
+LIKE: Final = 2
+"""Two values are alike if neither is more than this many times the other."""
 
 
 def write_report(found: Reproduction, directory: Path, command: str) -> Path:
@@ -69,10 +72,49 @@ def _page(found: Reproduction, command: str) -> str:
         command=command,
         size="full" if found.is_full else "quick",
         version=__version__,
+        summary=summary(found.results),
+        likeness=likeness(found.results),
+        policies=_policies(found.results),
         sections=[_section(result, found) for result in found.results],
         figure=_figure,
         interval=_interval,
     )
+
+
+def summary(results: Sequence[ClaimResult]) -> str:
+    """The verdicts in one sentence."""
+    yes = [result.id for result in results if result.verdict.reproduced]
+    no = [result.id for result in results if not result.verdict.reproduced]
+    claims = "1 claim" if len(results) == 1 else f"{len(results)} claims"
+    if not yes:
+        return f"byway reproduces none of {claims} ({_listed(no)})."
+    rest = f", but not {_listed(no)}" if no else ""
+    return f"byway reproduces {len(yes)} of {claims} ({_listed(yes)}){rest}."
+
+
+def likeness(results: Sequence[ClaimResult]) -> str:
+    """How near byway's values are to those that the papers report, in one sentence."""
+    pairs = [
+        (row.mean, row.printed)
+        for result in results
+        for row in result.rows
+        if row.mean is not None and row.printed is not None
+    ]
+    near = sum(ours <= LIKE * paper and paper <= LIKE * ours for ours, paper in pairs)
+    return (
+        f"Of the {len(pairs):,} values that the papers report and byway measured, {near:,} differ "
+        f"by a factor of {LIKE} or less."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _policies(results: Sequence[ClaimResult]) -> dict[str, str]:
+    """The policies that are compared, each in a line."""
+    compared = {row.contender for result in results for row in result.rows}
+    return {name: line for name, line in POLICIES_IN_A_LINE.items() if name in compared}
 
 
 def _section(result: ClaimResult, found: Reproduction) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from byway.pipeline.drawing import figure
+from byway.pipeline.drawing import COLORS, figure
 
-_COLORS: Final = {"active": "#e8590c", "selective": "#0b7285"}
+_POLICY_COLORS: Final = {"selective": COLORS[0], "active": COLORS[1]}
 
 
 class Line(NamedTuple):
@@ -25,10 +25,10 @@ def draw(lines: Sequence[Line], label: str) -> str:
             how, _, policy = line.run.partition(" ")
             axes.plot(
                 line.times_s, line.values, "-" if how == "live" else "--",
-                color=_COLORS.get(policy, "#495057"), label=line.run, linewidth=1.5,
+                color=_POLICY_COLORS.get(policy, COLORS[2]), label=line.run, linewidth=1.5,
             )  # fmt: skip
-        axes.set_xlabel("seconds")
+        axes.set_xlabel("seconds since the first publication")
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
-        axes.legend(frameon=False, fontsize=9)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     return svg.text

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import nan
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from byway.local.showcase import PICTURE, ShowcaseOutcome
 from byway.pipeline.pages import render
-from byway.pipeline.papers import Paper
+from byway.pipeline.papers import POLICIES_IN_A_LINE, Paper
 from byway.pipeline.schemas import TRACE
 from byway.pipeline.spark_session import open_session
+from byway.pipeline.storm.finding import finding
 from byway.pipeline.storm.live import run_live
 from byway.pipeline.storm.script import BROKERS, DEGREE, POLICIES, Script
 from byway.pipeline.storm.simulated import run_simulated
@@ -35,17 +37,28 @@ EVERY_S: Final = 0.25
 REPORTED: Final = (
     ("publications", "publications"),
     ("deliveries", "deliveries"),
-    ("yield", "yield: share of brokers that handled a publication and had a match for it"),
+    ("yield", "yield: of the brokers that handled a publication, the share that had a match"),
     ("mean_delay_ms", "mean delay, ms"),
     ("delay_ms_p99", "99th percentile of the delay, ms"),
     ("false_positives", "publications received where nobody wanted them"),
-    ("stirred", "subscriptions and unsubscriptions between brokers since the first publication"),
+    ("stirred", "control messages between brokers since the first publication"),
 )
+
+
+PAPERS: Final = (
+    (Paper.INCREMENTAL, "describes the burst and active covering, and is where the brokers' times "
+     "per message in the simulation come from"),
+    (Paper.SELECTIVE, "proposes selective pruning"),
+    (Paper.PLACEMENT, "is where the stock quotes of the seven brokers come from"),
+)  # fmt: skip
+"""The papers behind the demonstration, each with what it is used for."""
 
 
 class StormReport(NamedTuple):
     """The results of a storm, and where its page is."""
 
+    finding: str
+    """What was found, in one sentence."""
     runs: list[dict[str, Any]]
     """The summary of each run."""
     is_exact: bool
@@ -54,21 +67,21 @@ class StormReport(NamedTuple):
 
 
 def report_storm(
-    directory: Path, say: Callable[[str], None], script: Script | None = None
+    directory: Path,
+    say: Callable[[str], None],
+    showcase: ShowcaseOutcome,
+    script: Script | None = None,
 ) -> StormReport:
     """Run the storm live and simulated under each policy, and write the report into `directory`.
 
-    `say` is called with a line about each step that is done.
+    `say` is called with a line about each step that is done; the page also has the outcome of
+    `showcase`.
     """
     script = script or Script()
     traces = directory / "traces"
     shutil.rmtree(traces, ignore_errors=True)
-    summary = (
-        f"{len(script.subscriptions):,} subscriptions at {BROKERS} brokers. {script.roots} of them "
-        f"are broad, and each stands for {DEGREE} others; after {script.seconds / 2:g} s they end, "
-        "one after another, while publishing goes on."
-    )
-    say(summary)
+    setup = _setup(script)
+    say(setup)
     expected, is_exact = script.expected(), True
     for policy in POLICIES:
         began_s = monotonic()
@@ -78,30 +91,26 @@ def report_storm(
         began_s = monotonic()
         is_exact &= run_simulated(script, policy, traces / f"simulated-{policy}")
         say(f"simulated, {policy}: {monotonic() - began_s:.1f} s")
-    page = directory / "report.html"
     began_s = monotonic()
     with open_session() as spark:
-        runs = write_page(spark, traces, page, _remarks(summary, is_exact))
+        runs, plots = measure(spark, traces)
     say(f"analysed by Spark: {monotonic() - began_s:.1f} s")
-    return StormReport(runs, is_exact, page)
+    found = finding(runs, script.roots, is_exact)
+    page = directory / "report.html"
+    page.write_text(demo_page(found, setup, runs, plots, showcase))
+    return StormReport(found, runs, is_exact, page)
 
 
-def _remarks(summary: str, is_exact: bool) -> dict[str, str]:
-    return {
-        "script": summary,
-        "exact": "Every subscriber received exactly what it should, live and simulated."
-        if is_exact
-        else "Not every subscriber received exactly what it should.",
-        "live": f"{BROKERS} brokers in one process, over TCP on loopback.",
-        "simulated": "the same brokers under a simulated clock, as slow as those of "
-        f"“{Paper.INCREMENTAL}”.",
-    }
+def _setup(script: Script) -> str:
+    return (
+        f"{len(script.subscriptions):,} subscriptions at {BROKERS} brokers. {script.roots} of them "
+        f"are broad, and each covers {DEGREE} others; after {script.seconds / 2:g} s they end, "
+        "one after another, while publishing goes on."
+    )
 
 
-def write_page(
-    spark: SparkSession, directory: Path, page: Path, remarks: dict[str, str]
-) -> list[Any]:
-    """Analyse the traces below a directory, write the page, and return a summary of each run."""
+def measure(spark: SparkSession, directory: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """A summary of each run whose trace is below a directory, and plots of all of them."""
     trace = read_table(spark, TRACE, directory)
     analysis = analyse(trace, every_s=EVERY_S)
     summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
@@ -113,20 +122,34 @@ def write_page(
     stirred = {line.run: round(sum(line.values) * EVERY_S) for line in control}
     for summary in summaries:
         summary["stirred"] = stirred.get(summary["run"], 0)
-    page.write_text(
-        render(
-            "storm",
-            remarks=remarks,
-            runs=[s["run"] for s in summaries],
-            rows=[(label, [s[name] for s in summaries]) for name, label in REPORTED],
-            plots=[
-                draw(control, "control messages a second"),
-                draw(delays, "mean delay, ms"),
-                draw(tables, "entries in all tables"),
-            ],
-        )
+    return summaries, [
+        draw(control, "control messages a second"),
+        draw(delays, "mean delay, ms"),
+        draw(tables, "entries in all tables"),
+    ]
+
+
+def demo_page(
+    found: str,
+    setup: str,
+    runs: Sequence[Mapping[str, Any]],
+    plots: Sequence[str],
+    showcase: ShowcaseOutcome,
+) -> str:
+    """The page of the demonstration: the finding, the storm, the seven brokers, the papers."""
+    return render(
+        "storm",
+        finding=found,
+        setup=setup,
+        policies={policy: POLICIES_IN_A_LINE[policy] for policy in POLICIES},
+        runs=[run["run"] for run in runs],
+        rows=[(label, [run[name] for run in runs]) for name, label in REPORTED],
+        plots=plots,
+        brokers=BROKERS,
+        showcase=showcase,
+        picture=PICTURE,
+        papers=PAPERS,
     )
-    return summaries
 
 
 def _lines(frame: DataFrame, empty: float | None = None) -> list[Line]:
