@@ -71,10 +71,18 @@ class Lone:
         trace: TraceBuffer | None = None,
         agreed: bool = True,
         restarting: bool = False,
+        expects_unlisted: bool = False,
         all_timers: bool = False,
         restored: bool = False,
     ) -> None:
-        self.broker = Broker("B", links, config, trace=trace, restarting=restarting)
+        self.broker = Broker(
+            "B",
+            links,
+            config,
+            trace=trace,
+            restarting=restarting,
+            expects_unlisted=expects_unlisted,
+        )
         self.trace = trace
         self.all_timers = all_timers
         self.restored = restored

@@ -45,6 +45,8 @@ QUIET_S = 1.0
 """Traffic goes on for so long after that; so long it is looked whether something comes twice."""
 FULL_S = 5.0
 """A broker whose disk is full ends within so long if it has anything to write."""
+JUST_S = 1.0
+"""So long after there is room again a broker may still end: it had tried to write before."""
 STEP_S = 0.02
 
 
@@ -102,6 +104,7 @@ class Round:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._full: dict[str, tuple[Fault, float]] = {}
+        self._relieved: dict[str, tuple[Fault, float]] = {}
         """By broker whose disk is full, the fault and when it is given up."""
         self._damaged: dict[str, dict[str, str]] = {}
         """By broker whose files are damaged, what its directory held then."""
@@ -331,8 +334,8 @@ class Round:
 
     def _tear(self, fault: Fault) -> bool:
         broker = self.brokers[fault.target]
-        if broker.running is None or broker.data is None:
-            return False
+        if broker.running is None or broker.data is None or not broker.data.is_dir():
+            return False  # one that has only just begun may have made no directory yet
         self._loses(fault.target)
         self._end(fault.target)
         self.note(f"  {damage(broker.data, fault.how, self._rng)}")
@@ -354,6 +357,7 @@ class Round:
     def _relieve(self, name: str) -> Fault:
         """A full disk has room again."""
         fault, _ = self._full.pop(name)
+        self._relieved[name] = fault, time.monotonic()
         broker = self.brokers[name]
         if name in self._disks:
             self._disks[name].free()
@@ -377,6 +381,9 @@ class Round:
         def go_on() -> None:
             if process.running is stopped:
                 self.note(f"continue {process.name}")
+                if process.name in self._full:  # it had no time to write
+                    fault, _ = self._full[process.name]
+                    self._full[process.name] = fault, time.monotonic() + FULL_S
                 process.go_on()
 
         self._in(lasts, go_on)
@@ -448,8 +455,8 @@ class Round:
         broker = self.brokers[name]
         self.note(f"{name} ended with {code}: {broker.last_words}")
         was_starting = self._starting.pop(name, None) is not None
-        if name in self._full:
-            fault = self._relieve(name)
+        fault = self._of_full_disk(name)
+        if fault is not None:
             if code != 1:
                 self.wrong.append(f"{name} ended with {code} on a full disk, not with 1")
             self._in(fault.lasts, lambda: self._begin(name))
@@ -464,6 +471,14 @@ class Round:
             if broker.data is None:
                 self._loses(name)
             self._in(0.0, lambda: self._begin(name))
+
+    def _of_full_disk(self, name: str) -> Fault | None:
+        """The full disk that made a broker end, which has room from now on; None if none did."""
+        if name in self._full:
+            return self._relieve(name)
+        fault, when = self._relieved.get(name, (None, 0.0))
+        is_late = "cannot be written to" in self.brokers[name].last_words
+        return fault if is_late and time.monotonic() - when < JUST_S else None
 
     def _refused(self, name: str, code: int) -> None:
         """Damaged files were refused: the file must be named and nothing changed. The operator

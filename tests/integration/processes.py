@@ -52,6 +52,12 @@ def environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("BYWAY_")}
 
 
+def impatient() -> dict[str, str]:
+    """The environment of brokers that need not wait long for neighbours that are not listed, so
+    that tests need not either."""
+    return environment() | {"BYWAY_CORE__UNLISTED_WAIT_US": "16000"}
+
+
 def eventually(happened: Callable[[], object], seconds: float = WAIT_S) -> None:
     """Wait until something is so; fail if it never is."""
     deadline = time.monotonic() + seconds
@@ -75,7 +81,7 @@ class BrokerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment(),
+            env=impatient(),
         )
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()

@@ -2,7 +2,8 @@
 that was confirmed is lost, doubled or out of order, and nobody is excused for it.
 
 A broker that forgot may have neighbours that it is not told of. It then knows them from the others,
-or from a file of its own. No run goes where neither can be (see `docs/reference/durability.md`).
+from a file of its own, or because they dial in while it waits for them. No run goes where none of
+these can be (see `docs/reference/durability.md`).
 """
 
 import random
@@ -14,6 +15,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown, NeighbourAdded, Started
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.recovery import TIMER as SYNC_TIMER
+from byway.core.recovery import UNLISTED_TIMER_OWNER
 from byway.model.messages import Attached
 from tests.core_net import Net
 from tests.sim import test_routing_is_exact as exact
@@ -68,7 +70,12 @@ class OutageNet(Net):
             remembers = broker in self.remembering
             names = names if remembers else self.listed(broker)
             self.brokers[broker] = Broker(
-                broker, names, self.configs[broker], incarnation + 1, restarting=remembers
+                broker,
+                names,
+                self.configs[broker],
+                incarnation + 1,
+                restarting=remembers,
+                expects_unlisted=not remembers and any(b == broker for b, _ in self.unlisted),
             )
         self.do(broker, Started())
 
@@ -79,6 +86,8 @@ class OutageWorld(exact.World):
     def __init__(self, rng, policies, merging, how):
         super().__init__(rng, policies, False, merging)
         self.how = how
+        self.dialling: list[tuple[str, str]] = []
+        """Links that neighbours of a broker which is back are about to make."""
         brokers = sorted(self.net.brokers)
         unlisted = set() if how == "listed" else self.unlisted(rng, how)
         remembering = set(brokers) if how == "remembered" else set()
@@ -92,9 +101,9 @@ class OutageWorld(exact.World):
             self.subscribe(client)
             self.count += 1
         self.net.settle()
-        self.work = exact.WORK + FAULTS
+        self.work = (*exact.WORK, *FAULTS, "dial")
         known = zip(exact.WORK, exact.WEIGHTS, strict=True)
-        self.weights = (*(WORK_WEIGHTS.get(what, weight) for what, weight in known), *WEIGHTS)
+        self.weights = (*(WORK_WEIGHTS.get(what, weight) for what, weight in known), *WEIGHTS, 2)
 
     def unlisted(self, rng, how):
         """Links that only one end lists; with no memory of its own, each broker lists one."""
@@ -103,7 +112,7 @@ class OutageWorld(exact.World):
             here, there = rng.sample((a, b), 2)
             others = [n for n in self.net.neighbours[here] if n != there]
             listed = [n for n in others if (here, n) not in found]
-            if rng.random() < 0.7 and (how == "remembered" or listed):
+            if rng.random() < 0.7 and (how in ("remembered", "told by those who dial") or listed):
                 found.add((here, there))
         return found
 
@@ -121,7 +130,22 @@ class OutageWorld(exact.World):
 
     # --- faults --------------------------------------------------------------------------------
 
+    def dial(self, _):
+        """A neighbour of a broker that is back has seen that."""
+        if self.dialling:
+            edge = self.rng.choice(self.dialling)
+            self.dialling.remove(edge)
+            self.net.connect(*edge)
+
+    def is_unknown(self):
+        """Whether a broker has forgotten neighbours which have not dialled in yet: while that is
+        so, none goes away. What it accepts meanwhile may not be lost."""
+        forgot = any(state is None for state, _, _ in self.net.away.values())
+        return self.how == "told by those who dial" and bool(forgot or self.dialling)
+
     def cut(self, _):
+        if self.is_unknown():
+            return
         up = [edge for edge in self.edges if edge not in self.net.cut]
         if up:
             a, b = edge = self.rng.choice(up)
@@ -138,22 +162,27 @@ class OutageWorld(exact.World):
             self.net.connect(*edge)
 
     def fall(self, _):
-        if len(self.net.away) >= min(DOWN_MAX, len(self.edges)):
+        if len(self.net.away) >= min(DOWN_MAX, len(self.edges)) or self.is_unknown():
             return
         broker = self.rng.choice(sorted(self.net.brokers))
         lost = self.clients_of(broker)
         keeps = 0.9 if lost else 0.3  # with a home's state go the claims that are to be judged
-        stored = self.rng.random() < keeps or not self.may_forget()
+        if self.how == "told by those who dial":
+            keeps = 0.3  # it is about publications that a home takes before neighbours dial in
+        stored = self.rng.random() < keeps or not self.may_forget(broker)
         confirmed = {client: self.net.confirmed(client) for client in lost}
         self.net.fall(broker, stored)
         if not stored:
             for client in lost:
                 self.forget(client, confirmed[client])
 
-    def may_forget(self):
+    def may_forget(self, broker):
         """Whether others remember for a broker that forgets: while they do not, none does."""
-        if self.how != "told by others":
+        if self.how in ("listed", "remembered"):
             return True
+        others = set(self.net.neighbours[broker]) - self.net.away.keys()
+        if self.how == "told by those who dial" and not others:
+            return False
         forgot = [b for b, (state, _, _) in self.net.away.items() if state is None]
         waiting = [b for b in self.net.brokers.values() if not b.is_recovered]
         return not forgot and not waiting and not self.net.cut
@@ -171,8 +200,11 @@ class OutageWorld(exact.World):
         early = self.rng.random() < 0.5
         if early:
             self.attach_all(clients, broker, stored)
-        for edge in mine:
-            self.net.connect(*edge)
+        if self.how == "told by those who dial":
+            self.dialling += [edge for edge in mine if not self.net.away.keys() & set(edge)]
+        else:
+            for edge in mine:
+                self.net.connect(*edge)
         if not early:
             self.attach_all(clients, broker, stored)
 
@@ -186,13 +218,15 @@ class OutageWorld(exact.World):
     def wait(self, _):
         """Half a minute passes at a broker that has not heard of anybody."""
         due = sorted(key for key in self.net.timers if key[1] in TIMERS)
+        if not self.dialling:  # it is long enough for neighbours that are there to dial
+            due += sorted(key for key in self.net.timers if key[1].owner == UNLISTED_TIMER_OWNER)
         if due:
             self.net.fire(*self.rng.choice(due))
 
     def all_back(self):
         """Whoever is away comes back, in any order, and all links are whole again."""
-        while self.net.away or self.net.cut:
-            (self.mend if self.rng.random() < 0.5 else self.rise)(None)
+        while self.net.away or self.net.cut or self.dialling:
+            self.rng.choice((self.mend, self.rise, self.dial))(None)
             if self.rng.random() < 0.5:
                 self.net.settle()
 
@@ -210,7 +244,7 @@ def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", le
     for _ in range(length):
         world.step()
     world.all_back()
-    while any(key[1] in TIMERS for key in world.net.timers):
+    while any(key[1] in TIMERS or key[1].owner == UNLISTED_TIMER_OWNER for key in world.net.timers):
         world.wait(None)
     world.calm_down()
     exact.check_deliveries(world, False)
@@ -228,7 +262,7 @@ def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", le
 
 VARIANTS = {
     f"{how}, {name}": {"how": how, **options}
-    for how in ("listed", "remembered", "told by others")
+    for how in ("listed", "remembered", "told by others", "told by those who dial")
     for name, options in {
         "none": {"policies": ("none",)},
         "active": {"policies": ("active",)},

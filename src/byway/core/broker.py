@@ -52,14 +52,14 @@ from byway.core.inputs import (
     Started,
     TimerFired,
 )
-from byway.core.links import LinkEnd
+from byway.core.links import UNLISTED, LinkEnd
 from byway.core.neighbours import RECHECK_TIMER, Neighbours
 from byway.core.outgoing import Outgoing
 from byway.core.publications import Delivered, Forwarded, Publications, Received
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.reachability import Reachability
 from byway.core.recovery import TIMER as SYNC_TIMER
-from byway.core.recovery import Recovery
+from byway.core.recovery import UNLISTED_TIMER_OWNER, Recovery
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.core.subscriptions import Subscriptions
@@ -118,9 +118,11 @@ class Broker(BrokerQueries):
         trace: TraceBuffer | None = None,
         bodies: Bodies | None = None,
         restarting: bool = False,
+        expects_unlisted: bool = False,
     ) -> None:
         """`restarting`: it was here before and has lost its state, or a part of it. If that is
-        not known, the broker finds out."""
+        not known, the broker finds out. `expects_unlisted`: there may be neighbours besides these
+        that connect when they see that the broker is there."""
         self.name = name
         self.context = context = Context(
             name, incarnation, config, trace or NullTrace(name), bodies or Bodies()
@@ -150,6 +152,8 @@ class Broker(BrokerQueries):
         if config.load_interval_us:
             view = BrokerView(context, LoadExchange.name)
             self._plug_in(LoadExchange(view, config.load_interval_us, config.load_radius))
+        if expects_unlisted and config.unlisted_wait_us:
+            neighbours = [*neighbours, UNLISTED]
         for neighbour in sorted(neighbours):
             self._neighbours.add(neighbour)
             recovery.missing[neighbour] = Missing.ALL
@@ -305,6 +309,7 @@ class Broker(BrokerQueries):
             RESTORE_TIMER.owner: lambda _: self.clients.on_grace_ended(),
             SESSION_TIMER.owner: self.clients.on_session_expired,
             RECHECK_TIMER.owner: lambda _: None,  # `_flush` goes on with it after every input
+            UNLISTED_TIMER_OWNER: self._on_unlisted_timer,
         }
 
     def _plug_in(self, behaviour: Behaviour) -> None:
@@ -329,7 +334,7 @@ class Broker(BrokerQueries):
         self.clients.on_started()
         self._subscriptions.policy.on_started()
         self._takeover.on_started()
-        for link in self.context.ends:
+        for link in self.neighbours:
             self.context.out.do(OpenLink(link))
         for behaviour in self.behaviours.values():
             behaviour.on_started()
@@ -338,6 +343,10 @@ class Broker(BrokerQueries):
         handler = self._timers.get(event.timer.owner)
         if handler is not None:  # else of a behaviour that was on before a restart
             handler(event.timer.detail)
+
+    def _on_unlisted_timer(self, detail: str) -> None:
+        if self.recovery.has_waited_for_unlisted(detail):
+            self._neighbours.stop_waiting_for_unlisted()
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
         self._subscriptions.policy.on_load_sampled(event.queued)

@@ -226,6 +226,15 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             was="agreement_wait_us",
         ),
     ] = 30_000_000
+    unlisted_wait_us: Annotated[
+        Microseconds,
+        option(
+            "How long neighbours that are not listed have to connect to a broker that starts "
+            "without its state, and without the names of its neighbours. Until then publications "
+            "are delivered, but not confirmed. With 0, or if `limits.neighbours` is 0, nobody is "
+            "waited for."
+        ),
+    ] = 2_000_000
     restore_grace_us: Annotated[
         Microseconds,
         option(

@@ -19,7 +19,7 @@ from byway.core.clients import Clients
 from byway.core.context import Context
 from byway.core.counters import Counters
 from byway.core.covering import Covering
-from byway.core.links import LinkEnd
+from byway.core.links import UNLISTED, LinkEnd
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
@@ -132,7 +132,7 @@ class BrokerQueries:
         return BrokerFacts(
             name=self.name,
             incarnation=self.incarnation,
-            links=tuple(self._link(end) for end in self.context.ends.values()),
+            links=tuple(self.links.values()),
             sessions=self.session_totals(),
             advertisements=len(self.advertisements),
             subscriptions=len(self.subscriptions),
@@ -206,7 +206,7 @@ class BrokerQueries:
     @property
     def neighbours(self) -> tuple[str, ...]:
         """The names of all neighbours, in order."""
-        return tuple(self.context.ends)
+        return tuple(link for link in self.context.ends if link != UNLISTED)
 
     def is_neighbour(self, name: str) -> bool:
         """Whether a broker is a neighbour."""
@@ -220,7 +220,7 @@ class BrokerQueries:
     @property
     def links(self) -> dict[str, LinkFacts]:
         """All links by neighbour, in the order of their names."""
-        return {name: self._link(end) for name, end in self.context.ends.items()}
+        return {name: self._link(self.context.ends[name]) for name in self.neighbours}
 
     @property
     def links_up(self) -> list[str]:

@@ -12,7 +12,7 @@ from byway.core.bodies import Bodies
 from byway.core.broker_config import BrokerConfig
 from byway.core.counters import Counters
 from byway.core.in_flight import InFlight
-from byway.core.links import LinkEnd
+from byway.core.links import UNLISTED, LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
 from byway.model.messages import EntryId, Message
@@ -78,7 +78,8 @@ class Context:
 
     def count_control(self, link: str, message: Message) -> None:
         """Count and trace a message to a neighbour that is no publication."""
-        self.counters.count_control(message, link, self.now_us, self.trace)
+        if link != UNLISTED:
+            self.counters.count_control(message, link, self.now_us, self.trace)
 
     def finish(self, pending: InFlight) -> None:
         """One copy of a data message is confirmed, or need not be. With the last one the message

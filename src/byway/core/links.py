@@ -29,6 +29,9 @@ from byway.model.messages import (
     Message,
 )
 
+UNLISTED: Final = ""
+"""The name of no broker: the link to it stands for those to neighbours that are not listed and have
+not connected yet (see `recovery`)."""
 EPOCH_MAX: Final = INT64_MAX
 CONTROL_MAX: Final = 65_536
 """Control messages kept for a peer that is away; beyond, tables are compared when it is back."""

@@ -17,7 +17,7 @@ from byway.core.context import Context
 from byway.core.cycles import Cycles
 from byway.core.in_flight import unowned
 from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded, NeighbourRemoved
-from byway.core.links import LinkEnd
+from byway.core.links import UNLISTED, LinkEnd
 from byway.core.publications import Publications
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
@@ -117,6 +117,11 @@ class Neighbours:
         """A neighbour has removed this broker."""
         self._remove(link, message.reason)
 
+    def stop_waiting_for_unlisted(self) -> None:
+        """Neighbours that are not listed had their time to connect."""
+        if UNLISTED in self._context.ends:
+            self._remove(UNLISTED, "")
+
     def _remove(self, link: str, reason: str) -> None:
         context = self._context
         context.adverts.alternates.remove_link(link)
@@ -127,15 +132,17 @@ class Neighbours:
             context.finish(pending)
         end = context.ends.pop(link)
         context.numbers.release(link)
-        for message in end.sent[DATA].kept:
-            if isinstance(message, Publish):
-                self._publications.drop(message, DropReason.LINK_LOST, link)
+        if link != UNLISTED:  # what was kept for that one was kept in case
+            for message in end.sent[DATA].kept:
+                if isinstance(message, Publish):
+                    self._publications.drop(message, DropReason.LINK_LOST, link)
         context.out.forget_link(link)
         if end.up:
             self._link_went_down(link, LinkChange.CLOSED)
         self._sync.remove_link(link)
         self._reachability.on_link_changed(link)
-        context.out.do(CloseLink(link, reason))
+        if link != UNLISTED:
+            context.out.do(CloseLink(link, reason))
 
     def _end_entries_from(self, link: str, subscriptions: list[Entry]) -> None:
         """End the subscriptions and advertisements that came over a link."""

@@ -19,7 +19,7 @@ from byway.core.clients import Clients
 from byway.core.context import Context
 from byway.core.covering import Covering
 from byway.core.in_flight import InFlight
-from byway.core.links import Window
+from byway.core.links import UNLISTED, Window
 from byway.core.outgoing import Outgoing
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
@@ -198,6 +198,8 @@ class Publications:
             pending.left += 1
             context.unconfirmed[link].append(pending)
             context.out.send_publication(link, onward)
+        if links[0] == UNLISTED:
+            links = links[1:]
         context.counters.copies += len(links)
         if context.trace.enabled:
             context.trace.forwarded(context.now_us, links, *_header(onward))

@@ -10,6 +10,7 @@ from typing import Final
 
 from byway.core.actions import SetTimer, Timer
 from byway.core.context import Context
+from byway.core.links import UNLISTED
 from byway.model.messages import BrokersUnreachable
 
 TIMER: Final = Timer("reachability")
@@ -43,7 +44,8 @@ class Reachability:
 
     def away(self) -> list[str]:
         """All brokers that are known to be out of reach."""
-        return sorted({name for link in self._context.ends for name in self.behind(link)})
+        links = (link for link in self._context.ends if link != UNLISTED)
+        return sorted({name for link in links for name in self.behind(link)})
 
     def on_link_changed(self, link: str, reset: bool = False) -> None:
         """A link came up or went down, or a neighbour was removed. After a `reset` the neighbour
@@ -109,7 +111,7 @@ class Reachability:
     def _beyond(self, link: str) -> tuple[str, ...]:
         found: set[str] = set()
         for other in self._context.ends:
-            if other == link:
+            if other in (link, UNLISTED):
                 continue
             if other in self._down:
                 found.add(other)

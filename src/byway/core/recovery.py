@@ -11,6 +11,11 @@ an operator. It is restarting if it knows so when it starts, if a neighbour hold
 that it never sent, if a client comes back to a session, or if a neighbour is restarting itself;
 whenever it learns that.
 
+Neighbours that it does not list, and whose names it has lost, connect when they see it again. For
+a while, `unlisted_wait_us`, a neighbour without a name (`UNLISTED`) stands for them: its tables are
+missing, and what is kept for it is copied to each neighbour that connects. Without it the broker
+would confirm publications that it has sent to nobody.
+
 It decides for whom the broker waits; what is compared and sent is the business of `table_sync`.
 """
 
@@ -21,9 +26,14 @@ from typing import Final
 
 from byway.core.actions import CancelTimer, SetTimer, Timer
 from byway.core.context import Context
+from byway.core.links import UNLISTED
 from byway.core.sync_state import Missing
 
 TIMER: Final = Timer("table-sync")
+UNLISTED_TIMER_OWNER: Final = "unlisted"
+_UNLISTED_TICKS: Final = 8
+"""The wait for unlisted neighbours is counted in so many parts: of a process that was stopped
+meanwhile, one part is over when it goes on, and not all of them."""
 
 
 class Recovery:
@@ -61,6 +71,19 @@ class Recovery:
     def on_started(self) -> None:
         """Start the wait for neighbours that are missing."""
         self._wait()
+        if UNLISTED in self.missing:
+            self._wait_for_unlisted(_UNLISTED_TICKS)
+
+    def _wait_for_unlisted(self, ticks: int) -> None:
+        at_us = self._context.now_us + self._context.config.unlisted_wait_us // _UNLISTED_TICKS
+        self._context.out.do(SetTimer(Timer(UNLISTED_TIMER_OWNER, str(ticks)), at_us))
+
+    def has_waited_for_unlisted(self, detail: str) -> bool:
+        """A part of the wait for unlisted neighbours is over; whether all of it is."""
+        left = int(detail) - 1
+        if left:
+            self._wait_for_unlisted(left)
+        return not left
 
     def _wait(self) -> None:
         """Unless it was here before, the broker does not wait for ever."""

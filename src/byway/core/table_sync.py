@@ -32,6 +32,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from byway.core.context import Context
+from byway.core.links import UNLISTED
 from byway.core.recovery import Recovery
 from byway.core.sync_state import Announcement, Change, Expected, Missing, SyncPhase, SyncState
 from byway.core.table_digests import BUCKETS, bucket_of, differing, digests
@@ -155,7 +156,7 @@ class TableSync:
     def send_names(self, link: str) -> None:
         """Send one neighbour the names of all neighbours."""
         self.states[link].names_sent = True
-        names = tuple(self._context.ends)[:NEIGHBOURS_MAX]
+        names = tuple(name for name in self._context.ends if name != UNLISTED)[:NEIGHBOURS_MAX]
         self._context.out.send(link, NeighbourNames(names, self._recovery.restarting))
 
     # --- changes -------------------------------------------------------------------------------

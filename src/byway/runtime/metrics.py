@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from byway._version import __version__
 from byway.core.placeholders import by_link, placeholders
 from byway.runtime.server import BrokerServer
+from byway.runtime.waiting import NOT_LISTED
 from byway.storage.storage import Storage
 
 SLOW_CLIENTS_MAX: Final = 50
@@ -156,7 +157,7 @@ class BrokerCollector(Collector):
 
     def _waits(self) -> Iterator[Metric]:
         broker = self._server.broker
-        missing = Counter(broker.missing.keys())
+        missing = Counter(name or NOT_LISTED for name in broker.missing)
         words = "1 while a neighbour's tables are missing, so that it counts as wanting everything."
         yield self._by_link("byway_sync_missing", words, missing)
         words = "1 while the broker, which was here before, waits for tables without a time limit."

@@ -167,10 +167,17 @@ class BrokerProcess:
         settings, marker = self.settings, self._restart_marker
         marked_neighbours = [] if marker is None else marker.names(settings.neighbours)
         restarting = marker is not None and marker.was_here
+        expects_unlisted = settings.limits.neighbours > 0 and not restarting
         if self._storage is None:
             named = {*marked_neighbours, *(n.id for n in settings.neighbours if n.id)}
             broker = Broker(
-                settings.id, named, settings.core, now_us(), trace, restarting=restarting
+                settings.id,
+                named,
+                settings.core,
+                now_us(),
+                trace,
+                restarting=restarting,
+                expects_unlisted=expects_unlisted,
             )
         else:
             broker = self._storage.restore(
@@ -181,10 +188,11 @@ class BrokerProcess:
                 may_be_stale=self._may_be_stale,
                 marked_neighbours=marked_neighbours,
                 restarting=restarting,
+                expects_unlisted=expects_unlisted,
             )
             log.info("state is kept in %s: %s", settings.data, self._storage.start_summary)
         if broker.is_restarting:
-            names = ", ".join(sorted(broker.missing)) or "neighbours that connect"
+            names = ", ".join(sorted(filter(None, broker.missing))) or "neighbours that connect"
             log.info("the broker restarts without its last state: it waits for %s", names)
         return broker
 

@@ -25,6 +25,8 @@ log = logging.getLogger("byway.waiting")
 
 UNSETTLED_MAX: Final = 200
 """Entries that a status lists; all are counted."""
+NOT_LISTED: Final = "neighbours that are not listed"
+"""In the place of their names, until they connect; see `core.unlisted_wait_us`."""
 NAMES_MAX: Final = 20
 """Brokers that one line of the log names."""
 
@@ -52,7 +54,7 @@ class Waiting:
         missing = self._server.broker.missing
         return [
             MissingTables(
-                broker=name,
+                broker=name or NOT_LISTED,
                 lacks="everything" if missing[name] is Missing.ALL else "subscriptions",
                 since=_moment(self._since_us[name]),
             )
@@ -112,8 +114,10 @@ def waited_for(broker: Broker, entry: Entry) -> list[str]:
     if _kind(broker, entry) == "subscription":
         missing = broker.missing  # nobody knows where it has to go
         links |= {n for n, lacks in missing.items() if lacks is Missing.ALL}
-    links.discard(entry.origin.link or "")
-    return sorted({name for link in links for name in broker.unreachable_behind(link) or (link,)})
+    if entry.origin.link is not None:
+        links.discard(entry.origin.link)
+    names = {name for link in links for name in broker.unreachable_behind(link) or (link,)}
+    return sorted(name or NOT_LISTED for name in names)
 
 
 def _kind(broker: Broker, entry: Entry) -> str:

@@ -17,9 +17,14 @@ from typing import Any, Final
 from byway.core.bodies import SharedBodies
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
+from byway.core.clients import RESTORE_TIMER
 from byway.core.inputs import LoadSampled, Started
 from byway.core.invariants import validate
 from byway.core.placeholders import sample_placeholders
+from byway.core.reachability import TIMER as REACHABILITY_TIMER
+from byway.core.recovery import TIMER as SYNC_TIMER
+from byway.core.recovery import UNLISTED_TIMER_OWNER
+from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model.trace_schema import Queue, TableKind
 from byway.sim.engine.connections import Connections
 from byway.sim.engine.network import NetworkOptions, Transmitter
@@ -34,7 +39,10 @@ from byway.sim.run_metrics import RunMetrics, Totals, metrics_of
 from byway.sim.topology.tree import Topology
 from byway.trace import TraceBuffer, TraceWriter
 
-AWAITED_TIMERS: Final = frozenset({"agreement", "covering", "reachability", "restore"})
+AWAITED_TIMERS: Final = frozenset(
+    {SYNC_TIMER.owner, COVERING_TIMER.owner, REACHABILITY_TIMER.owner, RESTORE_TIMER.owner,
+     UNLISTED_TIMER_OWNER}
+)  # fmt: skip
 """Owners of timers that are set only while a broker waits for another one."""
 _SLICES: Final = 200
 """The parts of a run after each of which progress is reported."""
@@ -129,6 +137,7 @@ class World:
             trace=node.trace,
             bodies=self._bodies,
             restarting=restarting,
+            expects_unlisted=not restarting and any(own == name for own, _ in self._unlisted),
         )
 
     def _start(self, name: str, broker: Broker) -> None:

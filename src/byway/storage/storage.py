@@ -122,9 +122,10 @@ class Storage:
         may_be_stale: bool = False,
         marked_neighbours: Iterable[str] = (),
         restarting: bool = False,
+        expects_unlisted: bool = False,
     ) -> Broker:
-        """The broker of this directory, or a new one, which may be `restarting`. Raises
-        `StorageError`.
+        """The broker of this directory, or a new one, which may be `restarting` and may expect
+        neighbours that are not listed. Raises `StorageError`.
 
         `may_be_stale`: a journal of another version, or a damaged one, is replayed as far as
         possible instead of being refused; the broker then has a new incarnation.
@@ -134,7 +135,10 @@ class Storage:
         state = read_state(self.directory, id)
         if state is None:
             named = {*marked_neighbours, *(n.id for n in neighbours if n.id)}
-            broker = Broker(id, named, config, now_us(), trace, restarting=restarting)
+            broker = Broker(
+                id, named, config, now_us(), trace,
+                restarting=restarting, expects_unlisted=expects_unlisted,
+            )  # fmt: skip
         else:
             if state.id != id:
                 reason = f"belongs to broker {state.id!r}, not to {id!r}"

@@ -31,6 +31,7 @@ from byway.model.messages import (
     AdvertiseRequest,
     Attached,
     Batch,
+    DeliveriesReceived,
     Delivery,
     Lane,
     NeighbourNames,
@@ -96,6 +97,73 @@ def comes(lone: Lone, link: str, *subscriptions) -> list[Action]:
     """A neighbour comes, and tells everything; what follows for data."""
     lone.meet(link)
     return on_data(lone.receive(link, NOTHING, NAMES, *subscriptions, *TOLD))
+
+
+# --- neighbours that are not listed --------------------------------------------------------------
+
+
+def of_unlisted_wait(left: int) -> Timer:
+    """The timer of a part of the wait; so many are left."""
+    return Timer("unlisted", str(left))
+
+
+def waits_out(lone: Lone) -> list[Action]:
+    """The wait for neighbours that are not listed is over; what follows for data at its end."""
+    for left in range(8, 1, -1):
+        assert on_data(lone.handle(TimerFired(of_unlisted_wait(left)))) == []
+    return on_data(lone.handle(TimerFired(of_unlisted_wait(1))))
+
+
+def test_nothing_is_confirmed_while_unlisted_neighbours_may_connect(make):
+    """It is delivered to those who are here meanwhile."""
+    lone = make(expects_unlisted=True)
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY), SubscribeRequest("s", TRUE))
+    (reply,) = on_data(lone.ask("c", publish(1, p=9)))
+    assert [type(r) for r in reply.replies] == [Delivery, PublicationsAccepted]
+    lone.ask("c", DeliveriesReceived(1))
+    assert waits_out(lone) == [
+        SendReply("c", (Settled("a"), Settled("s"), PublicationsConfirmed(1)))
+    ]
+    assert validate(lone.broker) == []
+
+
+def test_a_neighbour_that_connects_gets_what_waits_for_the_unlisted(make):
+    lone = make(expects_unlisted=True)
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.ask("c", publish(1, p=9))
+    lone.handle(NeighbourAdded("N"))
+    assert waits_out(lone) == []  # but N is known now, and has told nothing
+    mine = Publish("c", 1, 1, 0, hop=1, distance=1, count=0, body=body(p=9))
+    assert comes(lone, "N", subscribe("s")) == [data("N", 1, mine)]
+
+
+def test_what_is_told_to_a_neighbour_is_not_all_while_others_may_connect(make):
+    """Else that one would drop what the others want."""
+    lone = make("A", expects_unlisted=True)
+    lone.meet("A")
+    lone.receive("A", NOTHING, NAMES, *TOLD)
+    assert lone.broker.link("A").sync_phase is not SyncPhase.SYNCED
+    told = [lone.handle(TimerFired(of_unlisted_wait(left))) for left in range(8, 0, -1)][-1]
+    assert any(isinstance(a, Send) and a.link == "A" for a in told)
+    assert lone.broker.link("A").sync_phase is SyncPhase.SYNCED
+
+
+def test_the_unlisted_are_no_neighbours(make):
+    lone = make("A", expects_unlisted=True)
+    assert lone.broker.neighbours == ("A",)
+    assert list(lone.broker.links) == ["A"]
+    assert lone.broker.unreachable == ["A"]
+    lone.meet("A")
+    assert control("A", 2, NeighbourNames(("A",)), AdvertisementsSynced()) not in lone.receive(
+        "A", NOTHING, NAMES
+    )
+
+
+def test_nobody_is_waited_for_if_the_wait_is_nothing():
+    lone = Lone(config=BrokerConfig(unlisted_wait_us=0), expects_unlisted=True)
+    assert not lone.broker.missing
 
 
 # --- data while a neighbour is missing -----------------------------------------------------------
