@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array as machine_array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -65,10 +65,16 @@ class Arrays:
         self.directory[at + 1] = len(array)
 
 
-class ArrayList:
-    """Arrays for one call of a kernel: the address of a list of their addresses and lengths."""
+_BATCH: Final = [np.dtype(kind) for kind in ("i8", "i8", "f8", "u1", "i8", "i8", "i8")]
+
+
+class BatchArrays:
+    """The arrays of a call for many publications: starts, codes, numbers, texts, marks, and two
+    that the kernel writes. A list of their addresses and lengths stands at `address`."""
 
     def __init__(self, *arrays: Array) -> None:
+        assert [one.dtype for one in arrays] == _BATCH, "a kernel takes them as they are"
+        assert all(one.flags.c_contiguous for one in arrays)
         self._arrays = arrays  # kept alive
         pairs = [number for one in arrays for number in (one.ctypes.data, len(one))]
         self._list = machine_array("q", pairs)

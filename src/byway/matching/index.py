@@ -16,7 +16,7 @@ import numpy as np
 
 from byway.matching import layout as lay
 from byway.matching.answers import NO_KEYS, IndexStatistics, Keys, Links, Matches, Routes
-from byway.matching.arrays import ArrayList
+from byway.matching.arrays import BatchArrays
 from byway.matching.building import ensure_kernels
 from byway.matching.encoding import Atoms, Codes, Encoded, Parcel
 from byway.matching.growth import GrowingArrays
@@ -228,7 +228,7 @@ class MatchIndex:
         offsets = np.zeros(len(starts), np.int64)
         if len(self._out) < len(self) + _OUT_BATCH:  # room for the largest answer behind the rest
             self._set_out(len(self) + _OUT_BATCH)
-        arrays = ArrayList(starts, codes, nums, texts, marks, self._out, offsets)
+        arrays = BatchArrays(starts, codes, nums, texts, marks, self._out, offsets)
         first = 0
         while first < len(starts) - 1:
             after = KERNELS.match_keys_batch(self._address, first, arrays.address)

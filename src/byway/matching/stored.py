@@ -18,7 +18,7 @@ import numpy as np
 
 from byway.matching import layout as lay
 from byway.matching.answers import Keys
-from byway.matching.arrays import ArrayList, Arrays
+from byway.matching.arrays import Arrays, BatchArrays
 from byway.matching.building import ensure_kernels
 from byway.matching.columns import EncodedRows
 from byway.matching.index import MatchIndex
@@ -141,7 +141,7 @@ class StoredIndex:
     def count(self, rows: EncodedRows, by_key: Counts) -> Counts:
         """How many filters match each publication; to `by_key`, how many match it, is added."""
         counts = np.zeros(len(rows), np.int64)
-        arrays = ArrayList(*rows, counts, by_key)
+        arrays = BatchArrays(*rows, counts, by_key)
         KERNELS.match_counts(self._arrays.address, arrays.address)
         self._control[lay.HOT] = 0
         return counts
@@ -152,7 +152,7 @@ class StoredIndex:
         if len(self._out) < len(self) + _OUT_ROWS:
             self._out = np.zeros(len(self) + _OUT_ROWS, np.int64)
         offsets = np.zeros(len(rows) + 1, np.int64)
-        arrays = ArrayList(*rows, self._out, offsets)
+        arrays = BatchArrays(*rows, self._out, offsets)
         first = 0
         while first < len(rows):
             after = KERNELS.match_keys_batch(self._arrays.address, first, arrays.address)

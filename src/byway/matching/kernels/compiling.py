@@ -17,13 +17,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from byway.matching import kernel_files, native
 from byway.matching.building import NICELY
 
-_STEPS_AFTER: Final = 6
-"""Linking, optimising and emitting, in steps that take about as long as an entry kernel."""
+_STEPS_AFTER: Final = 40
+"""Linking, optimising and emitting, in steps that take about as long as to lower one kernel."""
+_STEPS_EMITTING: Final = 8
+"""The last of these."""
 
 
 def main() -> None:
@@ -78,21 +80,22 @@ def _report(line: str) -> None:
 
 
 def _compiled() -> bytes:
-    from byway.matching.kernels import entry
+    from byway.matching.kernels.decorator import Kernel
+    from byway.matching.kernels.entry import ENTRIES
     from byway.matching.kernels.linking import linked, lower_only, optimise
 
-    entries = entry.ENTRIES
-    total = len(entries) + _STEPS_AFTER
+    total = len(Kernel.made) + _STEPS_AFTER
+
+    def count() -> None:
+        done = sum(1 for kernel in Kernel.made if kernel.overloads)
+        _report(f"progress {done} {total}")
+
     lower_only()
-    lowered: list[Any] = []
-    for kernel in entries:
-        _report(f"progress {len(lowered)} {total}")
-        lowered.append(kernel.lowered())
-    _report(f"progress {len(entries)} {total}")
+    Kernel.on_lowered = staticmethod(count)
     machine = native.target_machine()
-    module = linked(lowered)
+    module = linked([kernel.lowered() for kernel in ENTRIES])
     optimise(module, machine)
-    _report(f"progress {total - 2} {total}")
+    _report(f"progress {total - _STEPS_EMITTING} {total}")
     code: bytes = machine.emit_object(module)
     _report(f"progress {total} {total}")
     return code

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from numba import types
 from numba.core import compiler, dispatcher, registry
@@ -47,6 +47,19 @@ class Kernel(dispatcher.Dispatcher):
     """A function that numba types and lowers, and does not make machine code of."""
 
     targetdescr = registry.cpu_target
+    made: ClassVar[list[Kernel]] = []
+    """All kernels."""
+    on_lowered: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
+    """Called whenever one has been lowered."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.made.append(self)
+
+    def add_overload(self, lowered: Any) -> None:
+        """Let other kernels call what has been lowered."""
+        super().add_overload(lowered)
+        type(self).on_lowered()
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What numba asks for at a call: arguments are widened first."""

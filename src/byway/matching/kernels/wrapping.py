@@ -2,7 +2,7 @@
 
 Each becomes a function of Python's "fast call" convention and a `PyMethodDef` that describes it,
 from which `byway.matching.native` makes a callable object. The interpreter lock is released while a
-kernel runs. What a kernel computes is not known here.
+kernel runs. Kernels cannot raise, so what numba returns beside an answer is not looked at.
 """
 
 from __future__ import annotations
