@@ -306,7 +306,7 @@ def test_reading_traces_needs_one_extra(trace_only: Installed, tmp_path: Path) -
     (data / "state").touch()
     of_data = run(trace_only, tmp_path, *story, str(data))
     assert of_data.returncode == 2
-    assert of_data.stderr.startswith("byway trace needs numba, which is not installed")
+    assert of_data.stderr.startswith("byway trace needs numba, llvmlite, which are not installed")
 
 
 WRITE_TRACE = """
