@@ -272,7 +272,7 @@ async def test_a_broker_that_is_not_there_is_named() -> None:
 
 @in_loop
 async def test_a_host_that_nobody_can_have_is_told() -> None:
-    with pytest.raises(byway.ConnectError, match="label"):
+    with pytest.raises(byway.ConnectError, match="cannot be the name of a host"):
         await byway.connect(f"byway://{'x' * 100}.example:7001")
 
 
@@ -301,7 +301,7 @@ async def test_a_client_may_be_there_before_its_broker(caplog: pytest.LogCapture
         url = net.url("B1")
         await net.kill("B1")
         connecting = asyncio.ensure_future(byway.connect(url, connect_wait=10, retry=0.01)._open())
-        await until(lambda: caplog.text.count("Connect call failed") >= 2)
+        await until(lambda: caplog.text.count("Connection refused") >= 2)
         assert not connecting.done()
         await net.restart("B1")
         client = await connecting
