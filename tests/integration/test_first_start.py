@@ -260,6 +260,8 @@ def test_ctrl_c_ends_a_command_that_compiles(installed: Installed, tmp_path: Pat
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # these tests may run in the background of a shell, which makes their processes ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
             while not list(tmp_path.rglob("*.lock")):  # until it has begun

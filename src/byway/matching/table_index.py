@@ -22,7 +22,8 @@ from byway.model import Attributes, Filter
 
 class SimpleIndex:
     """A `MatchIndex` for few filters that needs no kernels. Every answer takes time in proportion
-    to the number of filters, about a microsecond for each; keys come back in ascending order."""
+    to the number of filters: about 1 µs for each to match, up to 5 µs to relate. Keys come back in
+    ascending order."""
 
     def __init__(self) -> None:
         self._filters = NaiveIndex()

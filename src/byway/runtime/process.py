@@ -52,8 +52,8 @@ TRACE_RUN: Final = "live"
 RELOADED: Final = ("accept", "limits", "log", "log_level", "neighbours")
 """Settings that a running broker takes over; a table includes all its keys."""
 LARGE_STATE_BYTES: Final = 100_000
-"""Stored state from which on a broker waits for its kernels: without them, to restore so much would
-take longer than to compile."""
+"""Stored state from which on a broker waits for its kernels: without them, the time to restore it
+grows with the square of the number of subscriptions."""
 Reread = Callable[[], Reading]
 
 
