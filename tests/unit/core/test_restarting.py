@@ -27,6 +27,7 @@ from byway.core.sync_state import SyncPhase
 from byway.model import ANY, TRUE
 from byway.model.messages import (
     Acknowledge,
+    Advertise,
     AdvertisementsSynced,
     AdvertiseRequest,
     Attached,
@@ -118,7 +119,7 @@ def test_nothing_is_confirmed_while_unlisted_neighbours_may_connect(make):
     """It is delivered to those who are here meanwhile."""
     lone = make(expects_unlisted=True)
     lone.attach("c")
-    lone.ask("c", AdvertiseRequest("a", ANY), SubscribeRequest("s", TRUE))
+    assert lone.ask("c", AdvertiseRequest("a", ANY), SubscribeRequest("s", TRUE)) == []
     (reply,) = on_data(lone.ask("c", publish(1, p=9)))
     assert [type(r) for r in reply.replies] == [Delivery, PublicationsAccepted]
     lone.ask("c", DeliveriesReceived(1))
@@ -137,6 +138,17 @@ def test_a_neighbour_that_connects_gets_what_waits_for_the_unlisted(make):
     assert waits_out(lone) == []  # but N is known now, and has told nothing
     mine = Publish("c", 1, 1, 0, hop=1, distance=1, count=0, body=body(p=9))
     assert comes(lone, "N", subscribe("s")) == [data("N", 1, mine)]
+
+
+def test_no_advertisement_is_settled_while_others_may_connect(make):
+    """To keep what is published until these have sent their tables is not enough: subscriptions
+    behind them are under way only when they know the advertisement."""
+    lone = make("A", expects_unlisted=True)
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.meet("A")
+    lone.receive("A", NOTHING, NAMES, Advertise(entry("x"), ANY), *TOLD)
+    assert [advert.settled for advert in lone.broker.advertisements] == [False, False]
 
 
 def test_what_is_told_to_a_neighbour_is_not_all_while_others_may_connect(make):
