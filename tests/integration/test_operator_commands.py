@@ -153,7 +153,8 @@ def gives_up(verb: str, argument: str, broker: BrokerProcess) -> None:
     """A command of a user names who has not answered."""
     done = run(verb, argument, "--broker", f"byway://{broker.address}", "--timeout", "0.5")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "): waits for leaf\n" in done.stderr
+    hint = "use --wait TIME or --no-wait to publish all the same\n"
+    assert done.stderr.endswith(f"): waits for leaf\n{hint}")
 
 
 def test_what_waited_for_a_neighbour_is_reported_when_it_is_forgotten() -> None:
