@@ -153,7 +153,7 @@ def gives_up(verb: str, argument: str, broker: BrokerProcess) -> None:
     """A command of a user names who has not answered."""
     done = run(verb, argument, "--broker", f"byway://{broker.address}", "--timeout", "0.5")
     assert (done.returncode, done.stdout) == (1, "")
-    hint = "use --wait TIME or --no-wait to publish all the same\n"
+    hint = "use --wait TIME or --no-wait to publish all the same\n" if verb == "pub" else ""
     assert done.stderr.endswith(f"): waits for leaf\n{hint}")
 
 
