@@ -35,7 +35,7 @@ class Star:
         self.brokers: dict[str, BrokerProcess] = {}
 
     def start(self, others: Iterable[str], keeping: Iterable[str] = ()) -> Star:
-        """Start all; some keep their state."""
+        """Start all, and wait until they are linked; some keep their state."""
         kept = tuple(keeping)
         for name in others:
             self.brokers[name] = self._start(name, name in kept)
@@ -46,7 +46,10 @@ class Star:
             for name, broker in self.brokers.items()
             for word in ("--neighbour", f"{name}@{broker.address}")
         ]
+        outer = tuple(self.brokers.values())
         self.brokers[self.MIDDLE] = self._start(self.MIDDLE, self.MIDDLE in kept, *dialled).ready()
+        for broker in outer:
+            broker.is_linked_to(self.MIDDLE)
         return self
 
     def _start(self, name: str, keeps: bool, *arguments: str) -> BrokerProcess:
@@ -86,6 +89,10 @@ class Account:
         self.got: dict[str, dict[str, list[int]]] = {}
         self.clients: list[byway.Client] = []
         self._takers: list[asyncio.Task[None]] = []
+
+    def __repr__(self) -> str:
+        got = {name: {p: len(numbers) for p, numbers in g.items()} for name, g in self.got.items()}
+        return f"<published {self.published}, got {got}>"
 
     async def publisher(self, client: byway.Client) -> byway.Client:
         """A client that will publish."""

@@ -147,6 +147,11 @@ class BrokerProcess:
         """Wait until its log has these words."""
         eventually(lambda: words in self.log)
 
+    def is_linked_to(self, name: str) -> None:
+        """Wait until a broker that dials this one is its neighbour. Before, what a client publishes
+        here is for local clients alone, for this broker does not know that there are others."""
+        self.logged(f"link to {name} is up")
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         self.process.send_signal(number)

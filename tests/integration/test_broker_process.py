@@ -58,6 +58,7 @@ def test_kill_9_with_data_is_no_loss(tmp_path: Path) -> None:
         second = started.start(
             "--id", "B2", *data[1], *ANYWHERE, "--neighbour", f"B1@{first.address}"
         ).ready()
+        first.is_linked_to("B2")
         publisher = started.client(first, "p", SESSION_US)
         subscriber = started.client(second, "s", SESSION_US)
         idle = started.client(
@@ -205,6 +206,7 @@ def test_kill_9_in_full_flow_is_no_loss(tmp_path: Path, seed: int) -> None:
             "--id", "B2", "--data", str(tmp_path / "two"), *ANYWHERE,
             "--neighbour", f"B1@{first.address}",
         ).ready()  # fmt: skip
+        first.is_linked_to("B2")
         publisher = started.client(first, "p", SESSION_US)
         subscriber = started.client(second, "s", SESSION_US)
         publisher.ask(AdvertiseRequest("a", ANY))

@@ -21,7 +21,7 @@ def pair() -> Iterator[Pair]:
     with brokers() as started:
         left = started.start("--id", "left", *ANYWHERE, "--set", "limits.keepalive_ms=200").ready()
         right = started.start("--id", "right", *ANYWHERE, "--neighbour", left.address).ready()
-        left.logged("link to right is up")
+        left.is_linked_to("right")
         yield left, right
 
 

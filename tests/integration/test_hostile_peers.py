@@ -49,7 +49,7 @@ def pair(started: Brokers, tmp_path: Path) -> tuple[BrokerProcess, BrokerProcess
         "--id", "B2", "--data", str(tmp_path / "B2"), *ANYWHERE,
         "--neighbour", f"B1@{first.address}",
     ).ready()  # fmt: skip
-    first.logged("link to B2 is up")
+    first.is_linked_to("B2")
     return first, second
 
 

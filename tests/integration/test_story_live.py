@@ -39,6 +39,7 @@ def test_a_story_of_two_live_brokers(tmp_path: Path) -> None:
             "--id", "west", "--data", str(data["west"]), *common,
             "--neighbour", f"east@{east.address}",
         ).ready()  # fmt: skip
+        east.is_linked_to("west")
         ticker, ann = started.client(east, "ticker"), started.client(west, "ann")
         ticker.ask(AdvertiseRequest("all", ANY))
         ticker.is_told(Settled("all"))
