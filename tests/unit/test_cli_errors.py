@@ -65,3 +65,18 @@ def test_an_unknown_option_of_every_verb(verb: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert "there is no option --nonsense-option" in result.stderr
     assert f"see byway {verb} --help" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "default"),
+    [
+        ("pub", "30s"),
+        ("sub", "0s"),
+        ("demo", "5s"),
+        ("topology leave", "30s"),
+        ("client list", "10s"),
+    ],
+)
+def test_help_shows_times_as_people_type_them(verb: str, default: str) -> None:
+    shown = " ".join(CliRunner().invoke(app, [*verb.split(), "--help"]).stdout.split())
+    assert f"[default: {default}" in shown

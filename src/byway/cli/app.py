@@ -22,12 +22,19 @@ def new_app(**settings: Any) -> typer.Typer:
     return typer.Typer(**{**defaults, **settings})
 
 
+class Seconds(float):
+    """A default of an option for times, which `--help` shows as people type it."""
+
+    def __str__(self) -> str:
+        return _shown(self)
+
+
 def time_option(*flags: str, help: str, least: float = 0.0, most: float = math.inf) -> Any:
     """An option whose value is a time such as 10s or 250ms, or a number of seconds."""
 
     def parse(text: str | float) -> float:
         if not isinstance(text, str):
-            return text  # a default
+            return float(text)  # a default
         try:
             seconds = parse_duration(text)
         except InvalidValueError as error:

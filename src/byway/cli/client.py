@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from byway.cli.app import new_app
+from byway.cli.app import Seconds, new_app
 from byway.cli.columns import columns, printable
 from byway.cli.connecting import HTTP, HttpOption, JsonOption, LimitOption, TimeoutOption, explained
 from byway.model.durations import format_duration
@@ -35,7 +35,7 @@ def client() -> None:
 def list_(
     http: HttpOption = HTTP,
     limit: LimitOption = 100,
-    timeout: TimeoutOption = 10.0,
+    timeout: TimeoutOption = Seconds(10),
     as_json: JsonOption = False,
 ) -> None:
     """List the clients that are connected or whose session is kept, in the order in which their
@@ -64,7 +64,7 @@ def show(
     name: NameArgument,
     http: HttpOption = HTTP,
     limit: LimitOption = 100,
-    timeout: TimeoutOption = 10.0,
+    timeout: TimeoutOption = Seconds(10),
     as_json: JsonOption = False,
 ) -> None:
     """Show a client, with what it advertises and subscribes to."""
@@ -95,7 +95,7 @@ def disconnect(
         ),
     ] = False,
     http: HttpOption = HTTP,
-    timeout: TimeoutOption = 10.0,
+    timeout: TimeoutOption = Seconds(10),
     as_json: JsonOption = False,
 ) -> None:
     """Disconnect a client; it may reconnect.

@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from byway.cli.app import fail, new_app, time_option
+from byway.cli.app import Seconds, fail, new_app, time_option
 from byway.model.errors import BywayError
 
 if TYPE_CHECKING:  # brokers take long to import, and shells ask for options alone
@@ -32,7 +32,7 @@ app = new_app(help="Show byway at work.", no_args_is_help=False)
 def demo(
     seconds: Annotated[
         float, time_option("--seconds", help="For how long it publishes.", least=0.1, most=3_600)
-    ] = 5.0,
+    ] = Seconds(5),
     rate: Annotated[
         float,
         typer.Option(

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from byway.cli import pipeline_tables as tables
-from byway.cli.app import new_app, refuse, time_option
+from byway.cli.app import Seconds, new_app, refuse, time_option
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
 from byway.pipeline.pipeline_errors import SweepError, TableError
 
@@ -52,7 +52,7 @@ def analyse(
             least=EVERY_S_MIN,
             most=EVERY_S_MAX,
         ),
-    ] = 1.0,
+    ] = Seconds(1),
     edges: Annotated[
         bool,
         typer.Option(

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from byway.cli.app import fail, new_app, refuse, time_option
+from byway.cli.app import Seconds, fail, new_app, refuse, time_option
 from byway.cli.connecting import BROKER, BrokerOption, TimeoutOption, end_on_signals, explained
 from byway.client.client import connect
 from byway.client.event_lines import LineError, read_publication
@@ -65,7 +65,7 @@ def pub(
     window: Annotated[
         int, typer.Option(min=1, metavar="N", help="Unconfirmed publications at a time.")
     ] = 4_096,
-    timeout: TimeoutOption = 30.0,
+    timeout: TimeoutOption = Seconds(30),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Publish each JSON object, or each line of standard input if there are none, and wait until
@@ -123,7 +123,7 @@ def _warn(error: NotSettledError) -> None:
     """Tell who may miss what is published now."""
     brokers = ", ".join(error.brokers) or "some brokers"
     typer.echo(
-        f"warning: {brokers} not reached within {error.waited_s:g} s: publishing all the same; "
+        f"warning: {brokers} not reached within {round(error.waited_s, 2):g} s: publishing all the same; "
         "subscribers there and behind may miss it",
         err=True,
     )

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from byway.cli.app import fail, new_app, time_option
+from byway.cli.app import Seconds, fail, new_app, time_option
 from byway.cli.connecting import BROKER, BrokerOption, end_on_signals, explained
 from byway.client import blocking
 from byway.client.event_lines import Columns, json_line
@@ -45,7 +45,7 @@ def sub(
         time_option(
             "--session-ttl", help="How long the broker keeps events if the connection breaks."
         ),
-    ] = 0.0,
+    ] = Seconds(0),
     timeout: Annotated[
         float | None,
         time_option(

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from byway.cli.app import new_app, refuse
+from byway.cli.app import Seconds, new_app, refuse
 from byway.cli.client import show_cut, show_entries
 from byway.cli.connecting import HTTP, HttpOption, JsonOption, LimitOption, TimeoutOption, explained
 
@@ -36,7 +36,7 @@ def list_(
     ] = False,
     http: HttpOption = HTTP,
     limit: LimitOption = 100,
-    timeout: TimeoutOption = 10.0,
+    timeout: TimeoutOption = Seconds(10),
     as_json: JsonOption = False,
 ) -> None:
     """List the subscriptions of a broker's clients, client by client."""

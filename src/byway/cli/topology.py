@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from byway.cli.app import fail, new_app, refuse
+from byway.cli.app import Seconds, fail, new_app, refuse
 from byway.cli.connecting import (
     BROKER,
     HTTP,
@@ -53,7 +53,7 @@ def topology() -> None:
 @app.command()
 def show(
     broker: BrokerOption = BROKER,
-    timeout: TimeoutOption = 10.0,
+    timeout: TimeoutOption = Seconds(10),
     preserved: Annotated[
         bool,
         typer.Option(
@@ -80,7 +80,7 @@ def show(
 def forget(
     neighbour: Annotated[str, typer.Argument(metavar="NEIGHBOUR")],
     http: HttpOption = HTTP,
-    timeout: TimeoutOption = 10.0,
+    timeout: TimeoutOption = Seconds(10),
     as_json: JsonOption = False,
 ) -> None:
     """Have a broker forget a neighbour that does not come back, and wait for it no longer.
@@ -118,7 +118,7 @@ def discard(
         bool, typer.Option("--all", help="Discard everything that is set aside.")
     ] = False,
     http: HttpOption = HTTP,
-    timeout: TimeoutOption = 10.0,
+    timeout: TimeoutOption = Seconds(10),
     as_json: JsonOption = False,
 ) -> None:
     """Discard an input that a broker could not handle and has set aside; it is lost.
@@ -142,7 +142,7 @@ def discard(
 @app.command()
 def leave(
     http: HttpOption = HTTP,
-    timeout: TimeoutOption = 30.0,
+    timeout: TimeoutOption = Seconds(30),
     as_json: JsonOption = False,
 ) -> None:
     """Have a broker with at most one neighbour leave the network for good, and end.

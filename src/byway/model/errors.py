@@ -254,7 +254,9 @@ class NotInTimeError(ClientError, TimeoutError):
         self.subject = subject
         self.waited_s = waited_s
         self.state = state
-        super().__init__(f"{subject} is not {self.expected} within {waited_s:g} s ({state})")
+        super().__init__(
+            f"{subject} is not {self.expected} within {round(waited_s, 2):g} s ({state})"
+        )
 
 
 class NotSettledError(NotInTimeError):
