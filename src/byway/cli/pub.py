@@ -123,8 +123,8 @@ def _warn(error: NotSettledError) -> None:
     """Tell who may miss what is published now."""
     brokers = ", ".join(error.brokers) or "some brokers"
     typer.echo(
-        f"warning: {brokers} not reached within {round(error.waited_s, 2):g} s: publishing all the same; "
-        "subscribers there and behind may miss it",
+        f"warning: {brokers} not reached within {round(error.waited_s, 2):g} s: publishing all the "
+        "same; subscribers there and behind may miss it",
         err=True,
     )
 
