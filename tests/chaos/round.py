@@ -300,7 +300,7 @@ class Round:
     def _strike_all(self, faults: list[Fault]) -> None:
         """Let several things go wrong at once: no broker outlives another by the time it takes."""
         for fault in faults:
-            if fault.kind in ("kill", "torn"):
+            if fault.kind == "kill" or (fault.kind == "torn" and self._has_files(fault.target)):
                 self.brokers[fault.target].strike()
         for fault in faults:
             self._strike(fault)
@@ -334,14 +334,20 @@ class Round:
 
     def _tear(self, fault: Fault) -> bool:
         broker = self.brokers[fault.target]
-        if broker.running is None or broker.data is None or not broker.data.is_dir():
-            return False  # one that has only just begun may have made no directory yet
+        if not self._has_files(fault.target):
+            return False
+        assert broker.data is not None
         self._loses(fault.target)
         self._end(fault.target)
         self.note(f"  {damage(broker.data, fault.how, self._rng)}")
         self._damaged[fault.target] = contents(broker.data)
         self._in(fault.lasts, lambda: self._begin(fault.target))
         return True
+
+    def _has_files(self, name: str) -> bool:
+        """Whether a broker runs and has files; one that has only just begun may have none yet."""
+        broker = self.brokers[name]
+        return broker.running is not None and broker.data is not None and broker.data.is_dir()
 
     def _fill(self, fault: Fault) -> bool:
         broker = self.brokers[fault.target]
