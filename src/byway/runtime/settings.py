@@ -72,8 +72,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     partial_bytes: Annotated[
         Bytes,
         option(
-            "Bytes of incomplete frames of all connections together; beyond, the connection whose "
-            "frame began first is closed, clients' before neighbours'."
+            "Bytes of incomplete frames of all connections together; with more, the broker closes "
+            "the connection whose frame began first, but neighbours' connections last."
         ),
     ] = 67_108_864
     client_requests: Annotated[
