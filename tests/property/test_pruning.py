@@ -35,7 +35,8 @@ SHARES = st.one_of(st.sampled_from((0.0, 0.1, 0.3, 0.6, 0.7, 0.9, 1.0)), st.floa
 
 
 def similarity(distances: list[int], hops: int) -> float:
-    """003: the share of publications that another one within so many hops wanted too."""
+    """The share of publications that another one within so many hops wanted too, as in "Incremental
+    filter aggregation"."""
     return sum(distance <= hops for distance in distances) / len(distances)
 
 
@@ -90,8 +91,9 @@ def test_packs_say_the_same_in_the_same_order(runs):
     st.sampled_from(("none", "active", "incremental", "selective")),
 )
 def test_distance_and_count_are_what_tables_on_the_way_say(length, wanting, value, covering):
-    """003, definition 1: hops from home to the nearest broker on the way with another entry that
-    matches; 004: how many others matched on the way, the publisher's broker apart."""
+    """`distance` ("Incremental filter aggregation", definition 1): hops from home to the nearest
+    broker on the way with another entry that matches. `count` ("Selective filter aggregation"): how
+    many others matched on the way, not counting the publisher's broker."""
     names = [f"B{number}" for number in range(length)]
     edges = chain_links(names)
     config = {

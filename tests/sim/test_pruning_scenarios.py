@@ -1,4 +1,5 @@
-"""The setups of documents 003 and 004 in a small size: exact, and in the documents' order."""
+"""The setups of the two papers on filter aggregation in a small size: exact, and in the papers'
+order."""
 
 from functools import cache
 from pathlib import Path

@@ -72,12 +72,12 @@ def pub(
     every copy has arrived.
 
     An object holds the attributes: '{"symbol": "IBM", "price": 9}'. With data it holds them as
-    '{"attributes": {"symbol": "IBM"}, "data": "some text"}'; bytes that are no text go under
+    '{"attributes": {"symbol": "IBM"}, "data": "some text"}'; data that is not text goes under
     data_base64. This is also what byway sub --json prints.
 
     Before it publishes, the command waits until all brokers know what will be published. While one
     of them is down it publishes nothing and fails, unless --wait or --no-wait is given: then
-    subscribers elsewhere may miss publications; none of them gets one twice.
+    subscribers elsewhere may miss publications; none receives a publication twice.
     """
     if no_wait and wait is not None:
         refuse("expected --wait or --no-wait, found both")

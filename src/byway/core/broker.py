@@ -121,8 +121,8 @@ class Broker(BrokerQueries):
         restarting: bool = False,
         expects_unlisted: bool = False,
     ) -> None:
-        """`restarting`: it was here before and has lost its state, or a part of it. If that is
-        not known, the broker finds out. `expects_unlisted`: there may be neighbours besides these
+        """`restarting`: this broker ran before and has lost its state, or a part of it. If that is
+        not known, it finds out. `expects_unlisted`: there may be neighbours besides these
         that connect when they see that the broker is there."""
         self.name = name
         self.context = context = Context(

@@ -34,8 +34,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         tuple[Count, Count],
         option(
             "With `incremental`, an unsubscription that would release fewer subscriptions than "
-            "the first number is always forwarded; one that would release more than the second "
-            "number is stopped by the second similarity.",
+            "the first number is always forwarded; to one that would release more than the second "
+            "number, the second of `incremental_similarities` applies.",
             order="rising",
         ),
     ] = (100, 5_000)
@@ -74,7 +74,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         within(2),
         option(
             "`incremental` and `selective` keep at most this many rows about what local "
-            "subscriptions received; beyond, the older half is forgotten."
+            "subscriptions received; with more, the older half is forgotten."
         ),
     ] = 65_536
     statistics_window_us: Annotated[
@@ -90,8 +90,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     merging: Annotated[
         bool,
         option(
-            "Forwards one merged filter in place of several that differ in one attribute, in quiet "
-            "times; without effect under `none`."
+            "Forwards one merged filter in place of several that differ in one attribute, a few at "
+            "a time every `retire_interval`; without effect under `none`."
         ),
     ] = False
     merging_false_positives: Annotated[
@@ -104,8 +104,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     retire_interval_us: Annotated[
         Microseconds,
         option(
-            "How often the broker retires preserved subscriptions, decides postponed ones and "
-            "merges filters; with 0 never, and nothing is postponed."
+            "How often the broker retires preserved subscriptions, decides postponed "
+            "unsubscriptions and merges filters; with 0 never, and no unsubscription is postponed."
         ),
     ] = 1_000_000
     retire_batch: Annotated[
@@ -155,7 +155,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Quantity,
         option(
             "The broker remembers the last sequence of at most this many publishers, to recognise "
-            "duplicates; beyond, the one idle longest is forgotten."
+            "duplicates; with one more, the one idle longest is forgotten."
         ),
     ] = 65_536
     session_ttl_us_max: Annotated[
@@ -165,16 +165,16 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     session_messages_max: Annotated[
         Count,
         option(
-            "Deliveries kept in the session of one client; beyond, the oldest is dropped and the "
-            "client told."
+            "Deliveries kept in the session of one client; with one more, the broker drops the "
+            "oldest and tells the client."
         ),
     ] = 10_000
     session_bytes_max: Annotated[
         int,
         within(0, unit="bytes"),
         option(
-            "Bytes of publications kept in the session of one client; beyond, the oldest delivery "
-            "is dropped and the client told."
+            "Bytes of publications kept in the session of one client; with more, the broker drops "
+            "the oldest deliveries and tells the client."
         ),
     ] = 16_777_216
     sessions_max: Annotated[
@@ -231,16 +231,16 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         option(
             "How long neighbours that are not listed have to connect to a broker that starts "
             "without its state, and without the names of its neighbours. Until then publications "
-            "are delivered, but not confirmed. With 0, or if `limits.neighbours` is 0, nobody is "
-            "waited for."
+            "are delivered, but not confirmed. With 0, or if `limits.neighbours` is 0, the broker "
+            "does not wait for them."
         ),
     ] = 2_000_000
     restore_grace_us: Annotated[
         Microseconds,
         option(
-            "How long clients have to come back after a restart with storage, whatever their "
-            "session. Until then a delivery that finds no room in a client's session stays "
-            "unconfirmed."
+            "How long clients may take to reconnect after a restart with storage, even if the time "
+            "to live of their session is shorter. Until then a delivery that does not fit into a "
+            "client's session stays unconfirmed."
         ),
     ] = 30_000_000
     load_interval_us: Annotated[

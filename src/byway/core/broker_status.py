@@ -108,7 +108,7 @@ class BrokerFacts(msgspec.Struct, frozen=True):
     advertisements: int
     subscriptions: int
     restarting: bool
-    """Whether the broker, which was here before, waits for tables without a time limit."""
+    """Whether the broker, which ran before, waits for tables without a time limit."""
     recovered: bool
     """Whether the broker has the tables of all its neighbours."""
     unreachable: tuple[str, ...]
@@ -164,7 +164,7 @@ class BrokerQueries:
 
     @property
     def is_restarting(self) -> bool:
-        """Whether the broker, which was here before, waits for tables without a time limit."""
+        """Whether the broker, which ran before, waits for tables without a time limit."""
         return self.recovery.restarting
 
     @property

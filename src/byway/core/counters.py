@@ -49,7 +49,7 @@ class Counters:
         self.retired = 0
         """Times that a preserved subscription was withdrawn from a link in the end."""
         self.messages_sent: dict[str, int] = {}
-        """Messages sent to neighbours that are no publications, by tag."""
+        """Messages other than publications sent to neighbours, by tag."""
 
     def __repr__(self) -> str:
         return f"<Counters {' '.join(f'{n}={getattr(self, n)}' for n in self.__slots__)}>"

@@ -134,7 +134,7 @@ class Publications:
         """Give up a publication of a local client: it counts as published and as finished."""
         context = self._context
         if request.sequence != client.sequence + 1:
-            return  # it was here before, or another one has to come first
+            return  # it is a duplicate, or another one has to come first
         client.sequence = request.sequence
         context.out.confirming[client.name] = None
         context.out.tell(client.name, Refused(str(request.sequence), reason))
@@ -246,9 +246,9 @@ class Publications:
             message.sequence,
             message.published_us,
             message.hop + 1,
-            # 003 §IV: hops since two or more matched; never more than there were
+            # incremental filter aggregation §IV: hops since two or more matched, at most all
             1 if several else min(message.distance, message.hop) + 1,
-            # 004 §IV: others that wanted it on the way, its publisher's broker apart
+            # selective filter aggregation §IV: other matches on the way, not at its home broker
             min(message.count + (matched - 1 if matched else 0), COUNT_MAX) if message.hop else 0,
             message.body,
         )
@@ -384,7 +384,7 @@ class Publications:
     # --- duplicates and confirmations ----------------------------------------------------------
 
     def _on_duplicate(self, message: Publish, link: str, pending: InFlight) -> None:
-        """A publication was here before: it is finished when the first one is."""
+        """A publication is a duplicate: it is finished when the first one is."""
         self._context.counters.duplicates += 1
         self.drop(message, DropReason.DUPLICATE, link)
         first = self._first_copy(message)

@@ -46,7 +46,7 @@ class Recovery:
         self.lost_state = True
         """Whether this broker started without state, or with an older one, and is not recovered."""
         self.restarting = False
-        """Whether it is known that it was here before, so that no timer ends the wait."""
+        """Whether it is known that this broker ran before, so that no timer ends the wait."""
         self.given_up: list[str] = []
         """Neighbours that were not waited for any longer, or that had given up others themselves
         when they sent their tables. Until they have sent them, what this broker sends is
@@ -86,7 +86,7 @@ class Recovery:
         return not left
 
     def _wait(self) -> None:
-        """Unless it was here before, the broker does not wait for ever."""
+        """Limit the wait, unless the broker is known to have run before."""
         if self.missing and not self.restarting:
             wait_us = self._context.config.sync_wait_us
             self._context.out.do(SetTimer(TIMER, self._context.now_us + wait_us))
@@ -111,7 +111,7 @@ class Recovery:
                 self._wait()
 
     def begin_restart(self) -> bool:
-        """Note that this broker was here before, and so restarts without its state: it waits for
+        """Note that this broker ran before, and so restarts without its state: it waits for
         all neighbours, also for those that it had given up. False if that is no news."""
         if not self.lost_state or self.restarting:
             return False

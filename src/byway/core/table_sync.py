@@ -116,7 +116,7 @@ class TableSync:
             self._advance()
 
     def on_restart_detected(self) -> None:
-        """Something shows that this broker was here before."""
+        """Something shows that this broker ran before."""
         if self._recovery.begin_restart():
             self.send_names_to_all()
             self._advance()

@@ -78,8 +78,8 @@ class Placeholder(msgspec.Struct, frozen=True):
 
     @property
     def is_retiring(self) -> bool:
-        """Whether retirement takes it back step by step. Of postponed ones that is so if another
-        broker retired them before."""
+        """Whether it is withdrawn step by step, by retirement. With a postponed unsubscription,
+        only if another broker retired it before."""
         if self.state is PlaceholderState.POSTPONED:
             return self.withdrawal is not None and self.withdrawal.retired
         return self.state is not PlaceholderState.MERGED

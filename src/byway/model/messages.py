@@ -149,8 +149,8 @@ class Unsubscribe(_Message, frozen=True, array_like=True, tag="unsub"):
 
 
 class Retire(_Message, frozen=True, array_like=True, tag="retire"):
-    """These subscriptions end. Their owners withdrew them a while ago, and the sender preserved
-    them until now."""
+    """These entries end: subscriptions that their owners withdrew a while ago and that the sender
+    preserved until now, and merged filters that the sender no longer needs."""
 
     ids: Ids
 

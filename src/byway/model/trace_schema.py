@@ -56,7 +56,9 @@ COLUMNS: Final = (
     TraceColumn("event", _INT8, False, "the number of the event"),
     TraceColumn("t_us", _INT64, False, "when it happened, microseconds on the broker's clock"),
     TraceColumn("publisher", _STRING, True, "the client that published"),
-    TraceColumn("incarnation", _INT64, True, "the publisher's incarnation, from which it numbers"),
+    TraceColumn(
+        "incarnation", _INT64, True, "the publisher's incarnation, within which `sequence` counts"
+    ),
     TraceColumn("sequence", _INT64, True, "the publisher's number for the publication"),
     TraceColumn(
         "t_pub_us", _INT64, True, "when the publisher's home broker accepted the publication"
@@ -73,7 +75,9 @@ COLUMNS: Final = (
     ),
     TraceColumn("kind", _STRING, True, "the message, reason, queue, table, change or operation"),
     TraceColumn("count", _INT64, True, "how many: entries of a message or table, messages, rows"),
-    TraceColumn("operation", _STRING, True, "one reconfiguration, the same at every broker of it"),
+    TraceColumn(
+        "operation", _STRING, True, "id of the reconfiguration, the same at all its brokers"
+    ),
     TraceColumn("phase", _STRING, True, "the step of the reconfiguration that was reached"),
 )
 

@@ -16,9 +16,13 @@ SUBSCRIPTIONS: Final = TableSchema(
     "subscriptions",
     1,
     (
-        integer("id", "its number"),
-        text("broker", "where it is, at first; null: not said, or nowhere yet", nullable=True),
-        text("filter", "what it asks for, as a filter text"),
+        integer("id", "number of the subscription"),
+        text(
+            "broker",
+            "the broker where it is at first; null: none given, or it begins later",
+            nullable=True,
+        ),
+        text("filter", "its filter, as text"),
     ),
 )
 
@@ -26,8 +30,8 @@ PUBLICATIONS: Final = TableSchema(
     "publications",
     1,
     (
-        integer("id", "its number"),
-        text("broker", "where it is published; null: not said", nullable=True),
+        integer("id", "number of the publication"),
+        text("broker", "the broker where it is published; null: none given", nullable=True),
         Column("integers", ColumnType.COUNTS, False, "its attributes that are integers, by name"),
         Column("numbers", ColumnType.MEASURES, False, "those that are floating-point numbers"),
         Column("strings", ColumnType.WORDS, False, "those that are strings"),
@@ -39,8 +43,8 @@ SCHEDULE: Final = TableSchema(
     "schedule",
     1,
     (
-        integer("t_us", "when it happens"),
-        integer("subscription", "whose subscription, by its number"),
+        integer("t_us", "when the subscription begins, moves or ends"),
+        integer("subscription", "number of the subscription"),
         text("leaves", "the broker where it ends; null: it was at none", nullable=True),
         text("joins", "the broker where it begins; null: at none", nullable=True),
     ),
@@ -50,11 +54,11 @@ REJECTS: Final = TableSchema(
     "rejects",
     1,
     (
-        text("file", "the file it was in"),
-        integer("row", "its number there; the first one after the header is 1"),
-        integer("line", "the line on which it ends; null where there are none", nullable=True),
-        text("reason", "why it was rejected"),
-        text("content", "what is there, cut after 1,000 characters"),
+        text("file", "the file of the rejected row"),
+        integer("row", "number of the row in the file; the first after the header is 1"),
+        integer("line", "the line on which it ends; null for files without lines", nullable=True),
+        text("reason", "why the row was rejected"),
+        text("content", "text of the row, cut after 1,000 characters"),
     ),
 )
 
@@ -62,7 +66,7 @@ PUBLICATION_MATCHES: Final = TableSchema(
     "publication_matches",
     1,
     (
-        integer("publication", "its number"),
+        integer("publication", "number of the publication"),
         integer("matches", "subscriptions that it matches"),
     ),
 )
@@ -71,7 +75,7 @@ SUBSCRIPTION_MATCHES: Final = TableSchema(
     "subscription_matches",
     1,
     (
-        integer("subscription", "its number"),
+        integer("subscription", "number of the subscription"),
         integer("matches", "publications that match it"),
     ),
 )

@@ -19,7 +19,7 @@ from byway.transport.connection import Connection
 log = logging.getLogger("byway.broker")
 
 BUSY: Final = "many of its requests wait"
-DEAF: Final = "it does not read its answers"
+UNREAD: Final = "it does not read its answers"
 
 
 class Backpressure:
@@ -40,10 +40,10 @@ class Backpressure:
         self._driver = driver
         self._clients = clients
         self._slow = slow
-        self._deaf: dict[str, float] = {}
-        """By client with too many unread answers, since when that is so."""
+        self._not_reading: dict[str, float] = {}
+        """Clients that do not read their answers, and since when each has had too many unread."""
         self._loop = asyncio.get_running_loop()
-        driver.deaf = self._deaf
+        driver.deaf = self._not_reading
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -89,9 +89,9 @@ class Backpressure:
         """Handle no more requests of a client until it reads; disconnect one far over the bound."""
         if unread > 2 * self.limits.client_answer_bytes:
             self._disconnect(client, connection, f"{unread} bytes of answers are not read")
-        elif client not in self._deaf:
-            self._deaf[client] = self._loop.time()
-            connection.pause_reading(DEAF)
+        elif client not in self._not_reading:
+            self._not_reading[client] = self._loop.time()
+            connection.pause_reading(UNREAD)
             connection.when_read = self._on_read
 
     def _on_read(self, connection: Connection) -> None:
@@ -99,13 +99,13 @@ class Backpressure:
         connection.when_read = None
         assert connection.peer is not None
         if self._clients.get(connection.peer.name) is connection:
-            self._deaf.pop(connection.peer.name, None)
+            self._not_reading.pop(connection.peer.name, None)
             self._driver.wake()
-        connection.resume_reading(DEAF)
+        connection.resume_reading(UNREAD)
 
     def check(self, now: float, patience_s: float) -> None:
         """Disconnect clients that have not read their answers for too long."""
-        for client, since in list(self._deaf.items()):
+        for client, since in list(self._not_reading.items()):
             if now - since > patience_s:
                 reason = f"answers are not read for {now - since:.3g} s"
                 self._disconnect(client, self._clients[client], reason)
@@ -140,7 +140,7 @@ class Backpressure:
 
     def forget(self, client: str, connection: Connection) -> None:
         """Drop the accounts of a client whose connection was lost."""
-        self._deaf.pop(client, None)
+        self._not_reading.pop(client, None)
         self._count(connection, 0)
 
 

@@ -28,9 +28,7 @@ _RENAMED: Final = {
     if (was := option.kind.facts.get("was"))
 }
 """Keys of earlier versions, and the fields that have another name now."""
-_GONE: Final = {
-    "core.strangers_wait_us": "neighbours name each other's neighbours, so nobody waits for it"
-}
+_GONE: Final = {"core.strangers_wait_us": "brokers learn the names of each other's neighbours"}
 """Keys of earlier versions that have no effect any more, and why."""
 _OLD: Final = (*_RENAMED, *_GONE)
 

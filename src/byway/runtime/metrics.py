@@ -60,14 +60,20 @@ class BrokerCollector(Collector):
     def _facts(self) -> Iterator[Metric]:
         broker, driver = self._server.broker, self._server.driver
         labels = {"broker": broker.name, "version": __version__}
-        info = GaugeMetricFamily("byway_broker_info", "Who this is; always 1.", labels=list(labels))
+        info = GaugeMetricFamily(
+            "byway_broker_info", "Name and version of the broker; always 1.", labels=list(labels)
+        )
         info.add_metric(list(labels.values()), 1)
         yield info
         incarnation = broker.incarnation
         yield _gauge(
-            "byway_broker_incarnation", "Which of its lives the broker is in.", incarnation
+            "byway_broker_incarnation",
+            "The incarnation; changes when the broker starts without its last state.",
+            incarnation,
         )
-        yield _counter("byway_turns", "Times the broker was handed inputs.", driver.turns)
+        yield _counter(
+            "byway_turns", "Turns of the broker, each with all inputs taken together.", driver.turns
+        )
         busy = "Time spent in the broker: matching, routing, tables."
         yield _counter("byway_busy_seconds", busy, driver.busy_ns / 1e9)
         waiting = "Messages that wait for the broker."
@@ -78,20 +84,22 @@ class BrokerCollector(Collector):
     def _publications(self) -> Iterator[Metric]:
         counters = self._server.broker.counters
         received = CounterMetricFamily(
-            "byway_publications_received", "Publications taken, duplicates apart.", labels=["from"]
+            "byway_publications_received",
+            "Publications received, without duplicates.",
+            labels=["from"],
         )
         received.add_metric(["client"], counters.publications_published)
         received.add_metric(["link"], counters.publications_received)
         yield received
         yield _counter(
             "byway_duplicates",
-            "Publications that came again and were dropped.",
+            "Publications that arrived again and were dropped.",
             counters.duplicates,
         )
         yield _counter("byway_deliveries", "Publications given to clients.", counters.deliveries)
         matched = "Publications that a local client wanted."
         yield _counter("byway_matched", matched, counters.matched)
-        pure = "Publications from a link that no local client wanted."
+        pure = "Publications from a neighbour that no local client wanted."
         yield _counter("byway_pure_forwarders", pure, counters.pure_forwarders)
         forwarded = CounterMetricFamily(
             "byway_messages_forwarded", "Messages sent to neighbours.", labels=["link", "kind"]
@@ -108,21 +116,21 @@ class BrokerCollector(Collector):
         entries.add_metric(["advertisements"], len(broker.advertisements))
         entries.add_metric(["subscriptions"], len(broker.subscriptions))
         yield entries
-        yield from self._stand_ins()
+        yield from self._placeholders()
 
-    def _stand_ins(self) -> Iterator[Metric]:
+    def _placeholders(self) -> Iterator[Metric]:
         broker = self._server.broker
         counters, statistics = broker.counters, broker.policy.statistics
         preserved, merged = map(by_link, placeholders(broker))
-        words = "Subscriptions that ended, and still stand for others."
+        words = "Preserved subscriptions on a link."
         yield self._by_link("byway_preserved_subscriptions", words, preserved)
-        words = "Filters that stand for several subscriptions."
+        words = "Filters forwarded in place of several subscriptions."
         yield self._by_link("byway_mergers", words, merged)
-        words = "Subscriptions sent because one that covered them went."
+        words = "Subscriptions forwarded because one that covered them ended."
         yield _counter("byway_subscriptions_triggered", words, counters.triggered)
-        words = "Times that an unsubscription was not passed on over a link."
+        words = "Times that the broker did not forward an unsubscription over a link."
         yield _counter("byway_unsubscriptions_preserved", words, counters.preserved)
-        words = "Times that one was, after it had been preserved."
+        words = "Times that the broker forwarded an unsubscription later, by retirement."
         yield _counter("byway_unsubscriptions_retired", words, counters.retired)
         words = "Rows about what local subscriptions received, to judge unsubscriptions by."
         yield _gauge("byway_statistics_rows", words, 0 if statistics is None else len(statistics))
@@ -141,8 +149,8 @@ class BrokerCollector(Collector):
                 ("up", "1 while a neighbour is connected."),
                 ("unconfirmed_messages", "Publications kept until a neighbour confirms them."),
                 ("waiting_messages", "Messages that wait for a neighbour to read."),
-                ("waiting_bytes", "Their bytes."),
-                ("blocked_seconds", "For how long a neighbour has not been reading."),
+                ("waiting_bytes", "Bytes of the messages that wait for a neighbour to read."),
+                ("blocked_seconds", "How long a neighbour has not been reading."),
             )
         ]
         for link, facts in server.broker.links.items():
@@ -160,19 +168,22 @@ class BrokerCollector(Collector):
         missing = Counter(name or NOT_LISTED for name in broker.missing)
         words = "1 while a neighbour's tables are missing, so that it counts as wanting everything."
         yield self._by_link("byway_sync_missing", words, missing)
-        words = "1 while the broker, which was here before, waits for tables without a time limit."
+        words = (
+            "1 while the broker, which ran before and lost its state, waits for tables without a "
+            "time limit."
+        )
         yield _gauge("byway_sync_restarting", words, int(broker.is_restarting))
         words = "Brokers that are known to be out of reach."
         yield _gauge("byway_brokers_away", words, len(broker.unreachable))
-        words = "Advertisements and subscriptions of clients here that are not settled."
+        words = "Advertisements and subscriptions of local clients that are not settled."
         yield _gauge("byway_unsettled_entries", words, sum(1 for _ in broker.unsettled()))
-        words = "Deliveries without room that wait for clients to come back after a restart."
+        words = "Deliveries beyond a session's bounds that wait for clients to reconnect."
         yield _gauge("byway_deliveries_held", words, broker.held_deliveries)
 
     def _clients(self) -> Iterator[Metric]:
         server = self._server
         connections = GaugeMetricFamily(
-            "byway_connections", "Open connections by who is at the other end.", labels=["role"]
+            "byway_connections", "Open connections, by the role of the peer.", labels=["role"]
         )
         connections.add_metric(["broker"], sum(link.was_up for link in server.links.values()))
         connections.add_metric(["client"], len(server.clients))
@@ -181,7 +192,7 @@ class BrokerCollector(Collector):
         yield self._closed()
         sessions = server.broker.session_totals()
         states = GaugeMetricFamily(
-            "byway_sessions", "Clients whose state is kept, by whether they are here.",
+            "byway_sessions", "Clients with a session, connected (here) or not (away).",
             labels=["state"],
         )  # fmt: skip
         states.add_metric(["here"], sessions.attached)
@@ -189,7 +200,8 @@ class BrokerCollector(Collector):
         yield states
         kept = "Deliveries kept until clients have acknowledged them."
         yield _gauge("byway_session_messages", kept, sessions.kept)
-        yield _gauge("byway_session_bytes", "Their bytes.", sessions.kept_bytes)
+        size = "Bytes of the deliveries kept until clients have acknowledged them."
+        yield _gauge("byway_session_bytes", size, sessions.kept_bytes)
         yield from self._slow_clients()
 
     def _closed(self) -> Metric:
@@ -219,8 +231,8 @@ class BrokerCollector(Collector):
             GaugeMetricFamily(f"byway_slow_client_{name}", words, labels=["client"])
             for name, words in (
                 ("waiting_messages", "Deliveries that wait for a client that does not read."),
-                ("waiting_bytes", "Their bytes."),
-                ("blocked_seconds", "For how long it has not been reading."),
+                ("waiting_bytes", "Bytes of the deliveries that wait for a client."),
+                ("blocked_seconds", "How long a slow client has not been reading."),
             )
         )
         for name, connection in slow[:SLOW_CLIENTS_MAX]:
@@ -249,18 +261,20 @@ class StorageCollector(Collector):
         """The metrics of the storage, with their present values."""
         storage = self._storage
         yield _gauge(
-            "byway_journal_bytes", "Inputs kept since the snapshot.", storage.journal_bytes
+            "byway_journal_bytes",
+            "Bytes of inputs written since the last snapshot.",
+            storage.journal_bytes,
         )
         yield _gauge("byway_snapshot_bytes", "Size of the last snapshot.", storage.snapshot_bytes)
         yield _counter("byway_snapshots", "Snapshots taken by this process.", storage.snapshots)
-        restarts = "Times a broker has gone on from this directory."
+        restarts = "Times a broker has restarted from this directory."
         yield _counter("byway_restarts", restarts, storage.starts - 1)
         files = storage.set_aside
         words = "Inputs that could not be handled and wait for an operator."
         yield _gauge("byway_set_aside", words, len(files.waiting))
         words = "Inputs that could not be handled and were set aside."
         yield _counter("byway_inputs_set_aside", words, files.total)
-        words = "Times that one came again and was refused."
+        words = "Times that an input that had been set aside arrived again and was refused."
         yield _counter("byway_inputs_refused", words, files.refused)
 
 
@@ -272,7 +286,7 @@ class ErrorCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The number of internal errors."""
-        words = "Faults of this program; the log tells more."
+        words = "Errors raised by a bug in byway; the log has the details."
         yield _counter("byway_internal_errors", words, self._metrics.errors)
 
 

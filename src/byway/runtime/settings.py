@@ -72,8 +72,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     partial_bytes: Annotated[
         Bytes,
         option(
-            "Bytes of incomplete frames of all connections together; beyond, the connection whose "
-            "frame began first is closed, clients' before neighbours'."
+            "Bytes of incomplete frames of all connections together; with more, the broker closes "
+            "the connection whose frame began first, but neighbours' connections last."
         ),
     ] = 67_108_864
     client_requests: Annotated[
@@ -100,16 +100,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     client_answer_bytes: Annotated[
         Bytes,
         option(
-            "Bytes of answers that one client has not read; beyond, nothing is read from it and "
-            "its requests wait. Beyond twice as many, or after twice `limits.keepalive`, the "
-            "client is disconnected, and its session kept if it has one."
+            "Bytes of answers that one client has not read; with more, the broker reads nothing "
+            "from the client, and its requests wait. With more than twice as many, or after twice "
+            "`limits.keepalive`, the client is disconnected, and its session kept if it has one."
         ),
     ] = 4_194_304
     unread_bytes: Annotated[
         Bytes,
         option(
-            "Bytes of answers and deliveries that all clients together have not read; beyond, the "
-            "client with the most counts as slow."
+            "Bytes of answers and deliveries that all clients together have not read; with more, "
+            "the client with the most unread bytes counts as slow."
         ),
     ] = 536_870_912
     client_queue_messages: Annotated[
@@ -160,7 +160,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     report_ms: Annotated[
         _Milliseconds,
         option(
-            "How often the log names the brokers that are waited for, while a neighbour's tables "
+            "How often the log names the brokers waited for, while a neighbour's tables "
             "are missing or something of a local client is not settled."
         ),
     ] = 30_000
@@ -194,7 +194,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Accept | None,
         option(
             "Which brokers may connect: those listed in `neighbours`, or any, up to "
-            "`limits.neighbours`. A broker that is a neighbour already may always come back.",
+            "`limits.neighbours`. A broker that is a neighbour already may always reconnect.",
             otherwise='`"any"` if `listen` is a loopback address, else `"listed"`',
         ),
     ] = None

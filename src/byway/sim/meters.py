@@ -47,7 +47,7 @@ class GroupMeasures(msgspec.Struct, frozen=True, kw_only=True):
     retired: int
     """Times that such an unsubscription was passed on later."""
     preserved_entries: int
-    """Preserved subscriptions at the end."""
+    """Placeholders at the end: preserved subscriptions and merged filters."""
     peak_queue: int
     """The most messages that waited at one broker at one time."""
     table_entries_begin: float
@@ -129,7 +129,7 @@ class Meter:
         is_probe: Callable[[str], bool],
         requested_us: Callable[[Publish], int],
     ) -> None:
-        """`is_probe` says of a publisher whether its publications are measured apart;
+        """`is_probe` says of a publisher whether its publications are measured separately;
         `requested_us` when a publication was to be published."""
         self._nodes = nodes
         self._groups = {"all": list(nodes), **{n: list(g) for n, g in groups.items()}}

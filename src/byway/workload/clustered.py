@@ -1,4 +1,5 @@
-"""Clustered: subscriptions that cover one another sit at neighbouring brokers (004 §V-E).
+"""Clustered: subscriptions that cover one another are at neighbouring brokers, as in section V-E of
+"Selective filter aggregation".
 
 Decides which brokers form a cluster and which cluster a group of subscriptions belongs to. What the
 subscriptions are is decided by `covering`.

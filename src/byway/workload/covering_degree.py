@@ -1,8 +1,9 @@
 """Covering degree: subscriptions whose roots, when removed, release a known number of others.
 
-Decides the forest of coverings and the boxes that realise it. What releasing means is 004's
-definition (section V-A): a root is covered by no other subscription, NRS(S) is the set of new roots
-once root S is removed, and the covering degree is the mean of |NRS(S)| over the roots.
+Decides the forest of coverings and the boxes that realise it. What releasing means is defined
+by "Selective filter aggregation" (section V-A): a root is covered by no other subscription, NRS(S)
+is the set of new roots once root S is removed, and the covering degree is the mean of |NRS(S)| over
+the roots.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class CoveringDegree(Generator, frozen=True, kw_only=True, tag=True):
     **Publications**, without end, carry all attributes. With probability `hit` one lies inside a
     root, drawn with Zipf weights of `popularity_exponent` (0: all alike) from the first `hot` roots
     (0: from all), uniformly within its box; else it matches no subscription. How many of those that
-    match a root match a child too, the similarity φ of 003 and 004, is set by `width` and `spread`.
+    match a root match a child too, the papers' similarity φ, is set by `width` and `spread`.
     """
 
     count: int = 30_000

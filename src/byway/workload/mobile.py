@@ -1,4 +1,5 @@
-"""Mobile: SIENA subscriptions of people who move about, and when they do (003 §V-B, 004 §V-F).
+"""Mobile: SIENA subscriptions of people who move, and when they do, as in "Incremental filter
+aggregation" (section V-B) and "Selective filter aggregation" (section V-F).
 
 Decides where everybody is at first, who moves, when and where to. What they subscribe to is decided
 by `zipf`.
@@ -40,9 +41,9 @@ class Mobile(Siena, frozen=True, kw_only=True, tag=True):
     everything (TRUE); each moves to the next broker of its region every `monitor_stay_s`, evenly
     shifted in time.
 
-    The defaults are 003's rush hour. 004's game is `commuters` 0, `wanderers` 1, `regions` 4,
-    `monitors` 4, and as many `moves` as there shall be: 5,000 subscribers with 4 moves each in
-    20,000 s make 60 a minute.
+    The defaults are the rush hour of "Incremental filter aggregation". The game of "Selective
+    filter aggregation" is `commuters` 0, `wanderers` 1, `regions` 4, `monitors` 4, and as many
+    `moves` as there shall be: 5,000 subscribers with 4 moves each in 20,000 s make 60 a minute.
     """
 
     brokers: int = 16

@@ -1,4 +1,4 @@
-"""Stock quotes: the publications and the rated subscriptions of 001 (section V-A).
+"""Stock quotes: publications and rated subscriptions of "Publisher placement" (section V-A).
 
 Decides prices and volumes (a geometric random walk for each symbol, one quote a trading day) and
 thresholds such that a subscription sinks a known share of its symbol's quotes.
@@ -92,19 +92,20 @@ class StockQuotes(Generator, frozen=True, kw_only=True, tag=True):
     """Daily quotes of `symbols` stocks and subscriptions to them, both without end.
 
     **Publications.** Row r is the quote of symbol r mod `symbols` on trading day r div `symbols`
-    (day 0 is 5-Sep-96, weekends are skipped), with the twelve attributes of 001's example. Closing
-    prices are a geometric random walk that every 64 days is led through a level near the symbol's
-    typical price, so it neither dies out nor explodes; `open` is the last close with a small gap.
-    `openClose%Diff` is |close - open| / open and `highLow%Diff` is (high - low) / low, rounded to
-    four digits; `closeEqualsLow` and `closeEqualsHigh` are the strings 'true' and 'false'.
+    (day 0 is 5-Sep-96, weekends are skipped), with the twelve attributes of the paper's example.
+    Closing prices are a geometric random walk that every 64 days is led through a level near the
+    symbol's typical price, so it neither dies out nor explodes; `open` is the last close with a
+    small gap. `openClose%Diff` is |close - open| / open and `highLow%Diff` is (high - low) / low,
+    rounded to four digits; `closeEqualsLow` and `closeEqualsHigh` are the strings 'true' and
+    'false'.
 
     **Subscriptions** name a symbol, drawn with Zipf weights of `popularity_exponent` (0: all
-    alike). `mix` is 001's: `random`, 70 % low-rated, 25 % medium, 5 % high, or `enterprise`, 95 %
-    low and 5 % high. Low-rated ones ask for `highLow%Diff > x` and sink about 10 % of the symbol's
-    quotes; medium ones for `volume > v AND openClose%Diff > x` and sink about 50 %; high-rated ones
-    sink all. The share aimed at varies by ± `spread` of itself from one subscription to another.
-    Thresholds come from the distribution of quotes, scaled to each symbol. `ratings` tells which
-    row has which rating.
+    alike). `mix` is the paper's: `random`, 70 % low-rated, 25 % medium, 5 % high, or `enterprise`,
+    95 % low and 5 % high. Low-rated ones ask for `highLow%Diff > x` and sink about 10 % of the
+    symbol's quotes; medium ones for `volume > v AND openClose%Diff > x` and sink about 50 %;
+    high-rated ones sink all. The share aimed at varies by ± `spread` of itself from one
+    subscription to another. Thresholds come from the distribution of quotes, scaled to each symbol.
+    `ratings` tells which row has which rating.
 
     With `ranges` a subscription is instead class, symbol and one or two ranges (BETWEEN) over
     `open`, `high`, `low`, `close` and `volume`, for benches of matching; `mix` and `spread` then
@@ -357,7 +358,7 @@ def _ten_thousandths(part: Integers, whole: Integers) -> Integers:
 
 
 def _dates(days: Integers) -> list[str]:
-    """Trading days as 001 writes them: `5-Sep-96`."""
+    """Trading days as the paper writes them: `5-Sep-96`."""
     dates = np.busday_offset(np.datetime64(_FIRST_DAY), days)
     months = dates.astype("datetime64[M]")
     numbers = zip(

@@ -1,4 +1,5 @@
-"""Workflow: the messages that coordinate business processes, and who waits for them (003 §V-C).
+"""Workflow: the messages that coordinate business processes, and who waits for them, as in section
+V-C of "Incremental filter aggregation".
 
 Decides how many processes, activities and instances there are, which message starts what, which
 engine an activity is deployed to, and when auditors come and go.

@@ -124,11 +124,12 @@ class Zipf(Generator, frozen=True, kw_only=True, tag=True):
 
 
 class Siena(Zipf, frozen=True, kw_only=True, tag=True):
-    """The SIENA workload as 003 uses it for its mobile scenario: `Zipf` with uniform values.
+    """The SIENA workload, as "Incremental filter aggregation" uses it for its mobile scenario:
+    `Zipf` with uniform values.
 
     1–10 constraints, 60 % `=`, 20 % `<`, 20 % `>`, values 0–99, names Zipf out of 1,000 words;
-    publications of 1–19 attributes. 003 does not say whether names repeat within a subscription or
-    publication: here they do not, and are drawn one by one with rejection.
+    publications of 1–19 attributes. The paper does not say whether names repeat within a
+    subscription or publication: here they do not, and are drawn one by one with rejection.
     """
 
     value_exponent: float = 0.0

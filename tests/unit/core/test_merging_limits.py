@@ -9,7 +9,7 @@ from byway.core.actions import SetTimer
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.covering.merging import OBSERVED_EVERY, OBSERVED_MAX, PARTS_MAX
-from byway.core.covering.partners import ALTERNATIVES_MAX, SHOWN_MAX, Partners
+from byway.core.covering.partners import ALTERNATIVES_MAX, POSTINGS_MAX, Partners
 from byway.core.covering.samples import SAMPLES_MAX, Samples
 from byway.core.inputs import Started, TimerFired
 from byway.core.subscriptions import TIMER
@@ -378,16 +378,16 @@ def test_what_has_gone_is_forgotten(text):
         there.clear()
         there.add(number)
         known.add(number, parse(text.format(number)), "C")
-    assert known.shown <= known.snapshot().tidied_from < SHOWN_MAX
+    assert known.postings <= known.snapshot().tidied_from < POSTINGS_MAX
     assert len(known.snapshot().known) == 1
 
 
 def test_what_is_known_is_bounded(monkeypatch):
-    monkeypatch.setattr("byway.core.covering.partners.SHOWN_MAX", 10_000)
+    monkeypatch.setattr("byway.core.covering.partners.POSTINGS_MAX", 10_000)
     known = partners(set(range(20_000)))
     for number in range(20_000):
         known.add(number, parse(f"p >= {number} AND p < {number}.5"), "C")
-        assert known.shown <= 10_000
+        assert known.postings <= 10_000
     assert list(known.near(parse("p >= 19990.5 AND p < 19990.6"), "C", 1)) == [19_990]
     assert list(known.near(parse("p >= 3.5 AND p < 3.6"), "C", 1)) == []  # forgotten
 
@@ -400,7 +400,7 @@ def test_a_large_filter_takes_little_to_remember():
     known.add(1, filter, "C")
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert known.shown == 50
+    assert known.postings == 50
     assert taken < 2 * len(text)
 
 

@@ -1,5 +1,5 @@
-"""The pruning policies on networks of brokers: the examples of documents 003 and 004, and brokers
-that restart with and without what they preserved."""
+"""The pruning policies on networks of brokers: the examples of the two papers on filter
+aggregation, and brokers that restart with and without what they preserved."""
 
 from collections import defaultdict
 
@@ -241,8 +241,8 @@ def test_a_small_count_is_no_reason_to_prune(count_min, stops):
 
 
 def test_counts_are_of_all_that_want_it():
-    """Not one more for each broker, as the text of 004 has it: its `count` is to estimate how many
-    subscriptions there are."""
+    """Not one more for each broker, as the text of "Selective filter aggregation" has it: its
+    `count` is to estimate how many subscriptions there are."""
     net = Watched(chain_links("ABC"), few("selective"))
     net.clients(P="A", S="C", **{f"other{n}": "B" for n in range(5)})
     net.advertise("P", "ANY")
@@ -255,7 +255,7 @@ def test_counts_are_of_all_that_want_it():
     assert net.headers("C") == [(1, 5)]
 
 
-# --- property 2: fig. 11 of 003, fig. 2 of 004 ---------------------------------------------------
+# --- property 2: fig. 11 of the incremental paper, fig. 2 of the selective one -------------------
 
 FIGURE_11_OF_003 = [
     *chain_links("ABCDE"), ("B", "F"), ("F", "I"), ("F", "J"), ("C", "G"), ("G", "K"), ("D", "H"),

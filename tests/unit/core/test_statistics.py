@@ -1,5 +1,5 @@
 """The window of what local subscriptions received, and what is read from it: the tables of
-documents 003 and 004, and the bounds."""
+the two papers on filter aggregation, and the bounds."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def window(rows_max: int = 1_000, age_us: int = MINUTE_US) -> Statistics:
     return Statistics(rows_max, age_us)
 
 
-# --- the tables of the documents -----------------------------------------------------------------
+# --- the tables of the papers --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

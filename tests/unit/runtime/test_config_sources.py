@@ -266,8 +266,8 @@ def test_keys_of_earlier_versions_are_read_with_a_note(file):
     assert reading.settings.limits.unidentified == 9
     assert reading.notes == [
         f'{path}: core.agreement_wait_us is called core.sync_wait now, a time such as "30s"',
-        f"{path}: core.strangers_wait_us is not needed any more and ignored: neighbours name each "
-        "other's neighbours, so nobody waits for it",
+        f"{path}: core.strangers_wait_us is not needed any more and ignored: brokers learn the "
+        "names of each other's neighbours",
         f"{path}: limits.strangers is called limits.unidentified now",
     ]
 

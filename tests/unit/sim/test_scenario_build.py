@@ -118,7 +118,7 @@ def test_the_network_is_told_in_microseconds() -> None:
                     }
                 ]
             },
-            "faults.0.brokers: all brokers are named: who loses whom?",
+            "faults.0.brokers: names all brokers; at least one must be on the other side",
         ),
         (
             {"workload": {"kind": "siena", "publishers_at": "edge"}},

@@ -138,7 +138,8 @@ def test_a_profile_that_cannot_be_read(text, reason):
         read_profile("mine", text)
 
 
-# Table II of 003: total seconds and milliseconds a message, under active, lazy and none.
+# Table II of "Incremental filter aggregation": total seconds and milliseconds a message, under
+# active, lazy and none.
 SECONDS = {"matching": (14.5, 28.8, 33.7), "covering": (216, 486, 0), "unsub": (11.7, 0, 0)}
 MILLISECONDS = {
     "matching": (0.81, 1.6, 1.6),

@@ -1,4 +1,4 @@
-"""Stock quotes: the schema of 001's example, plausible prices, and ratings that hold."""
+"""Stock quotes: the schema of the paper's example, plausible prices, and ratings that hold."""
 
 from typing import Any
 

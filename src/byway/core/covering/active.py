@@ -4,7 +4,8 @@ A later, broader subscription has the narrower ones withdrawn; when it ends, wha
 forwarded before it is withdrawn. Of equal filters the one already forwarded stays, then the one
 with the smaller id goes (DESIGN §4, the quench rule with Δ = 1).
 
-In quiet times a timer has placeholders retired, after the policy's add-on has done its step.
+While the broker is not congested, a timer has placeholders retired, after the policy's add-on has
+done its step.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ class Active(Covering):
         for entry, quencher in release.quenched:
             self._quench(entry, quencher, link)
 
-    # --- in quiet times ------------------------------------------------------------------------
+    # --- on the timer --------------------------------------------------------------------------
 
     @property
     def is_quiet(self) -> bool:
@@ -232,8 +233,7 @@ class Active(Covering):
         return self.ops.placeholder_count < self.config.preserved_max
 
     def stay_awake(self) -> None:
-        """Have the timer fire, unless it is set or there is never any: there is something to do in
-        quiet times."""
+        """Set the timer, since it has work to do, unless it is set or there is never any."""
         if not self._awake and self.config.retire_interval_us:
             self._awake = True
             self.ops.wake(self.config.retire_interval_us)

@@ -1,4 +1,4 @@
-"""The interface of an add-on: what works, in quiet times, on what a covering policy forwards.
+"""The interface of an add-on, which works on what a covering policy forwards, on its timer.
 
 A policy tells its add-on what it forwards and what ends, and lets it do a step before it retires
 placeholders of its own. The two share a budget and a timer, and know no more of each other.
@@ -22,7 +22,7 @@ class AddOn:
 
     @property
     def observer(self) -> PublicationObserver | None:
-        """What looks at publications for it; None: nothing has to."""
+        """The object that observes publications for the add-on; None: there is none."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""Incremental filter aggregation (003): a larger burst is stopped by less similarity."""
+"""Incremental filter aggregation: a larger burst is stopped by less similarity."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Merging: on a link, one filter in the place of several that differ in a single attribute.
 
-An add-on of the policies that quench, at work in quiet times, a few filters at a time. A *merged*
-placeholder quenches its parts as any entry does that covers them, and is merged further like any
-other. A perfect one matches just what its parts match. Another one may match more, as far as the
-share of unwanted publications stays within a bound: estimated from what publications are like when
-it is made, for all that it was merged from and not only for the two last, and counted on
+An add-on of the policies that quench. It merges a few filters at a time, on the policy's timer. A
+*merged* placeholder quenches its parts as any entry does that covers them, and is merged further
+like any other. A perfect one matches just what its parts match. Another one may match more, as far
+as the share of unwanted publications stays within a bound: estimated from what publications are
+like when it is made, for all that it was merged from and not only for the two last, and counted on
 publications from then on. When a part ends, or too much of what it matches is unwanted, it is made
 anew from what is left, or retired.
 """
@@ -41,23 +41,23 @@ BATCH: Final = 20
 NEW_MAX: Final = 65_536
 """Forwarded entries that wait to be merged; beyond, the oldest are forgotten."""
 TRIES_MAX: Final = 256
-"""Filters that one is tried with before it is left alone."""
+"""Filters that one filter is tried with before it is left alone."""
 BYTES_MAX: Final = FILTER_BYTES_MAX
 """Encoded size of a merged filter."""
 REFUSED_MAX: Final = 1_024
 """Filters that matched too much and are not made again; beyond, the oldest may be."""
 OBSERVED_EVERY: Final = 8
-"""One publication of so many is looked at."""
+"""One publication out of this many is sampled."""
 OBSERVED_MIN: Final = 20
 """Publications that a placeholder must have matched to be judged."""
 OBSERVED_MAX: Final = 80
-"""When a placeholder has matched so many, what was before counts half."""
+"""When a placeholder has matched this many publications, its counts are halved."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Score(msgspec.Struct, array_like=True):
-    """How many publications a placeholder matched, of those that were looked at lately."""
+    """How many of the lately sampled publications a placeholder matched."""
 
     seen: float = 0.0
     unwanted: float = 0.0
@@ -130,7 +130,7 @@ class MergedLeftovers(AddOn):
 
 
 class Merging(MergedLeftovers):
-    """Makes the merged placeholders of one broker, and looks after them."""
+    """Makes the merged placeholders of one broker, and keeps them up to date."""
 
     makes = frozenset({PlaceholderKind.MERGED})
 
@@ -162,12 +162,12 @@ class Merging(MergedLeftovers):
 
     @property
     def observer(self) -> PublicationObserver:
-        """It looks at publications itself."""
+        """The object that counts publications for merged placeholders: this one."""
         return self
 
     @property
     def has_work(self) -> bool:
-        """Whether placeholders have to be looked after, or entries may be merged."""
+        """Whether placeholders have to be updated, or entries may be merged."""
         return self._is_due or super().has_work
 
     @property
@@ -175,7 +175,7 @@ class Merging(MergedLeftovers):
         return bool(self._changed or (self._new and self._policy.has_room))
 
     def on_forwarded(self, entry: Entry, link: str) -> None:
-        """Remember an entry that was sent over a link, to merge it in the next quiet step."""
+        """Remember an entry that was sent over a link, to merge it in the next step."""
         if may_merge(entry.filter):
             self._new.append((entry.id, link))
             if self._policy.has_room:
@@ -193,7 +193,7 @@ class Merging(MergedLeftovers):
                     self._policy.stay_awake()
 
     def observes(self) -> bool:
-        """Whether the publication at hand is one to look at; to be asked once for each."""
+        """Whether to sample this publication; to be called once for each."""
         self._observed += 1
         return self._unwanted_max > 0 and self._observed % OBSERVED_EVERY == 0
 
@@ -212,7 +212,7 @@ class Merging(MergedLeftovers):
                 self._refuse(entry)
 
     def _refuse(self, entry: Entry) -> None:
-        """Have a placeholder that matches too much go, and do not make it again."""
+        """Have a placeholder that matches too much withdrawn, and do not make it again."""
         if entry.filter not in self._refused:
             if len(self._refused) >= REFUSED_MAX:
                 del self._refused[next(iter(self._refused))]
@@ -220,11 +220,10 @@ class Merging(MergedLeftovers):
         self._changed[entry.id] = None
         self._policy.stay_awake()
 
-    # --- in quiet times ------------------------------------------------------------------------
+    # --- on the timer --------------------------------------------------------------------------
 
     def step(self, budget: Budget) -> None:
-        """Look after placeholders that changed, then merge what is new, as far as the budget
-        goes."""
+        """Update placeholders that changed, then merge what is new, as far as the budget allows."""
         self._merge_within(budget if self._policy.config.retire_batch else Budget(BATCH))
         super().step(budget)
 
@@ -235,7 +234,7 @@ class Merging(MergedLeftovers):
             del self._changed[id]
             merged = ops.entry(id)
             if merged is not None and not _is_leaving(merged):
-                self._look_after(merged, budget)
+                self._update(merged, budget)
         while budget and self._new and self._policy.has_room:
             id, link = self._new.popleft()
             entry = ops.entry(id)
@@ -345,7 +344,7 @@ class Merging(MergedLeftovers):
         for id in [id for id in self._parts if self._policy.ops.entry(id) is None]:
             self._forget(id)
 
-    def _look_after(self, entry: Entry, budget: Budget) -> None:
+    def _update(self, entry: Entry, budget: Budget) -> None:
         """Make a placeholder anew from what it quenches now, or have it retired."""
         policy = self._policy
         for link in sorted(entry.forwarded):

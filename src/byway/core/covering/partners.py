@@ -1,13 +1,14 @@
-"""Partners: which filters may be merged with one, found by what they say.
+"""Partners: an index of filters, which finds those that may be merged with a given filter.
 
-Filters are known by *places*. For each alternative of a filter and each of its attributes there is
-one, named by all else that the alternative says: two filters meet in a place if they differ in that
-attribute alone. There, ranges are found by where they begin and end, sets by their size, patterns
-by the strings that they leave out. Of those that meet only what may be joined is found: no more
-parts together than `most`.
+The index has *buckets*. For each alternative of a filter and each attribute in it there is a
+bucket, named by everything else that the alternative says: two filters share a bucket if they
+differ in that attribute alone. Within a bucket, ranges are found by where they begin and end, sets
+by their size, patterns by the strings that they leave out. Only filters that may be merged are
+found: with no more parts together than `most`.
 
-Filters with OR are known in two more ways: by their other alternatives, so that all that differ in
-one alternative meet, and for filters without OR, which may be joined with one of the alternatives.
+A filter with OR is in more buckets: one named by its other alternatives, where it meets all filters
+that differ from it in one alternative, and one for filters without OR, which may be merged with one
+of its alternatives.
 """
 
 from __future__ import annotations
@@ -37,25 +38,25 @@ from byway.model.unions import string_span
 
 ALTERNATIVES_MAX: Final = 8
 """Filters with more are not merged."""
-SHOWN_MAX: Final = 262_144
-"""Places of all filters together. Where more than half of that are taken when it is tidied, the
-older half of the filters is forgotten."""
+POSTINGS_MAX: Final = 262_144
+"""Postings of all filters together. If more than half as many are left when the index is tidied,
+the older half of the filters is forgotten."""
 TIDIED_MIN: Final = 4_096
-"""Places from which on filters that have gone are looked for."""
+"""With more postings than this, those of filters that have gone are looked for."""
 WALK_MAX: Final = 1_024
-"""Filters of a place that are looked at; of ranges, on each side."""
+"""Postings of a bucket that a search examines; of ranges, on each side."""
 GONE_MAX: Final = 32
-"""Filters on each side of where a search begins. If a quarter of these have gone, the place is
+"""Postings on each side of where a search begins. If a quarter of these have gone, the bucket is
 tidied."""
 BESIDE: Final = 2
-"""Ranges on each side that need not touch."""
+"""Ranges on each side that are found though they do not touch."""
 HOLES_MAX: Final = 64
-"""Strings by which a pattern that leaves them out is known, open ends among them."""
+"""Strings by which a pattern that leaves them out is indexed, open ends included."""
 
 K = TypeVar("K")
-Place = tuple[Any, ...]
+Bucket = tuple[Any, ...]
 Span = tuple[Any, Any]
-"""Where a range begins and ends: two may be one where neither begins after the other's end."""
+"""Where a range begins and ends. Two touch if neither begins after the other's end."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -66,8 +67,9 @@ class PartnersState(msgspec.Struct, Generic[K], array_like=True):
     tidied_from: int
 
 
-class Shown(Generic[K]):
-    """A filter in a place. `number` tells which time it is there; an older one has gone."""
+class Posting(Generic[K]):
+    """A filter in a bucket. A filter that is added again has a new `number`; its older postings no
+    longer count."""
 
     __slots__ = ("high", "key", "low", "number", "size")
 
@@ -77,13 +79,14 @@ class Shown(Generic[K]):
         self.high: Any = span and span[1]
 
 
-def _begin(shown: Shown[Any]) -> Any:
-    return shown.low
+def _begin(posting: Posting[Any]) -> Any:
+    return posting.low
 
 
 class Partners(Generic[K]):
-    """Filters by key and link. `weight_of` says how many parts one stands for, and None of one that
-    no longer counts. With `exact`, and with OR, only what may merge perfectly is found."""
+    """An index of filters, each with a key and a link. `weight_of` says how many parts a filter was
+    merged from; None: it no longer counts. With `exact`, and for filters with OR, only filters that
+    may merge perfectly are found."""
 
     def __init__(
         self, weight_of: Callable[[K, str], int | None], most: int, *, exact: bool
@@ -94,98 +97,104 @@ class Partners(Generic[K]):
         self._known: dict[tuple[K, str], int] = {}
         """By key and link, the number under which a filter was added last; the latest last."""
         self._added = 0
-        self._places: dict[Place, list[Shown[K]]] = {}
-        """Filters by place, the latest last."""
-        self._spans: dict[Place, list[Shown[K]]] = {}
-        """Filters whose constraint is a range, by place, ascending by where it begins."""
-        self.shown = 0
-        """Number of entries in all places together."""
+        self._by_age: dict[Bucket, list[Posting[K]]] = {}
+        """Postings by bucket, the latest last."""
+        self._spans: dict[Bucket, list[Posting[K]]] = {}
+        """Postings of ranges by bucket, ascending by where they begin."""
+        self.postings = 0
+        """Number of postings in all buckets together."""
         self._tidied_from = TIDIED_MIN
 
     def add(self, key: K, filter: Filter, link: str) -> None:
-        """Remember a filter of a link, as the latest."""
+        """Add a filter of a link, as the latest."""
         if not may_merge(filter):
             return
         self._known.pop((key, link), None)
         self._added += 1
         self._known[key, link] = self._added
-        for group, name, constraint, rest in _meetings(filter, _groups_of):
+        for group, name, constraint, rest in _keys_of(filter, _groups_of):
             at = (link, group, name, rest)
             span = _span(constraint)
-            shown = Shown(key, self._added, _size(constraint), span)
+            posting = Posting(key, self._added, _size(constraint), span)
             if span is not None and not isinstance(constraint, NumberSet):
-                insort(self._spans.setdefault((*at, _form(constraint)), []), shown, key=_begin)
-                self.shown += 1
-            for form in _shown_as(constraint, self._exact):
-                self._places.setdefault((*at, form), []).append(shown)
-                self.shown += 1
-        if self.shown > self._tidied_from:
+                insort(self._spans.setdefault((*at, _form(constraint)), []), posting, key=_begin)
+                self.postings += 1
+            for form in _indexed_as(constraint, self._exact):
+                self._by_age.setdefault((*at, form), []).append(posting)
+                self.postings += 1
+        if self.postings > self._tidied_from:
             self._tidy()
 
     def near(self, filter: Filter, link: str, weight: int) -> Iterator[K]:
-        """Those that may be merged with a filter of so many parts, each once. Nothing may be added
-        before the last is asked for."""
+        """The keys of filters that may be merged with a filter of `weight` parts, each once.
+        Nothing may be added before the last one is taken."""
         if not may_merge(filter):
             return
         found: set[K] = set()
         with_or = len(filter.conjunctions) > 1
-        for group, name, constraint, rest in _meetings(filter, _groups_for):
+        for group, name, constraint, rest in _keys_of(filter, _groups_for):
             at = (link, group, name, rest)
             exact = self._exact or with_or or group != _ALONE
-            for key in self._meeting(at, constraint, weight, exact):
+            for key in self._candidates(at, constraint, weight, exact):
                 if key not in found:
                     found.add(key)
                     yield key
 
-    def _meeting(self, at: Place, constraint: Constraint, weight: int, exact: bool) -> Iterator[K]:
+    def _candidates(
+        self, at: Bucket, constraint: Constraint, weight: int, exact: bool
+    ) -> Iterator[K]:
         span = _span(constraint)
         if span is not None:
             yield from self._beside((*at, _form(constraint)), span, weight, exact)
         for form in _sought_as(constraint, exact):
             yield from self._latest((*at, form), constraint, weight)
 
-    def _latest(self, place: Place, constraint: Constraint, weight: int) -> Iterator[K]:
-        """The latest first, of sets those with which one is not too large."""
+    def _latest(self, bucket: Bucket, constraint: Constraint, weight: int) -> Iterator[K]:
+        """The filters of a bucket, the latest first; of sets, those that are not too large together
+        with this one."""
         size = _size(constraint)
-        for shown in self._there(self._places, place, None)[: -WALK_MAX - 1 : -1]:
-            small = not (size and shown.size) or size + shown.size <= SET_SIZE_MAX
-            if small and self._fits(shown, place[0], weight):
-                yield shown.key
+        for posting in self._postings_of(self._by_age, bucket, None)[: -WALK_MAX - 1 : -1]:
+            small = not (size and posting.size) or size + posting.size <= SET_SIZE_MAX
+            if small and self._fits(posting, bucket[0], weight):
+                yield posting.key
 
-    def _beside(self, place: Place, span: Span, weight: int, exact: bool) -> Iterator[K]:
-        """Ranges that touch a span, and unless it is to be exact, the next on both sides."""
-        spans = self._there(self._spans, place, span[0])
+    def _beside(self, bucket: Bucket, span: Span, weight: int, exact: bool) -> Iterator[K]:
+        """The filters whose ranges touch a span, and unless `exact` the next ones on both sides."""
+        spans = self._postings_of(self._spans, bucket, span[0])
         at = bisect_left(spans, span[0], key=_begin)
         for order in (range(at - 1, -1, -1), range(at, len(spans))):
             beside = 0 if exact else BESIDE
-            for shown in (spans[number] for number in order[:WALK_MAX]):
-                touches = shown.low <= span[1] and span[0] <= shown.high
-                if not touches and not beside and shown.low > span[1]:
+            for posting in (spans[number] for number in order[:WALK_MAX]):
+                touches = posting.low <= span[1] and span[0] <= posting.high
+                if not touches and not beside and posting.low > span[1]:
                     break
-                if (touches or beside) and self._fits(shown, place[0], weight):
+                if (touches or beside) and self._fits(posting, bucket[0], weight):
                     beside = max(beside - 1, 0)
-                    yield shown.key
+                    yield posting.key
 
-    def _there(self, places: dict[Place, list[Shown[K]]], place: Place, low: Any) -> list[Shown[K]]:
-        """Those of a place. If many have gone, of the last ones or those about a place in their
-        order, they are forgotten."""
-        shown = places.get(place, [])
-        at = len(shown) if low is None else bisect_left(shown, low, key=_begin)
-        about = shown[max(at - GONE_MAX, 0) : at + GONE_MAX]
-        if sum(not self._is_known(each, place[0]) for each in about) > GONE_MAX // 2:
-            kept = [each for each in shown if self._is_known(each, place[0])]
-            self.shown -= len(shown) - len(kept)
-            _put(places, place, kept)
+    def _postings_of(
+        self, buckets: dict[Bucket, list[Posting[K]]], bucket: Bucket, low: Any
+    ) -> list[Posting[K]]:
+        """The postings of a bucket. If many of those around `low`, or with None of the last ones,
+        are of filters that have gone, the bucket is tidied first."""
+        postings = buckets.get(bucket, [])
+        at = len(postings) if low is None else bisect_left(postings, low, key=_begin)
+        around = postings[max(at - GONE_MAX, 0) : at + GONE_MAX]
+        if sum(not self._is_known(posting, bucket[0]) for posting in around) > GONE_MAX // 2:
+            kept = [posting for posting in postings if self._is_known(posting, bucket[0])]
+            self.postings -= len(postings) - len(kept)
+            _put(buckets, bucket, kept)
             return kept
-        return shown
+        return postings
 
-    def _is_known(self, shown: Shown[K], link: str) -> bool:
-        return self._known.get((shown.key, link)) == shown.number
+    def _is_known(self, posting: Posting[K], link: str) -> bool:
+        return self._known.get((posting.key, link)) == posting.number
 
-    def _fits(self, shown: Shown[K], link: str, weight: int) -> bool:
-        """Whether one may be joined with so many. Those that cannot with any are forgotten."""
-        at = (shown.key, link)
-        if not self._is_known(shown, link):
+    def _fits(self, posting: Posting[K], link: str, weight: int) -> bool:
+        """Whether a filter may be merged with one of `weight` parts. One that fits none is
+        forgotten."""
+        at = (posting.key, link)
+        if not self._is_known(posting, link):
             return False
         own = self._weight_of(*at)
         if own is None or own >= self._most:
@@ -201,17 +210,18 @@ class Partners(Generic[K]):
             if (self._weight_of(*at) or self._most) < self._most
         }
         self._drop_unknown()
-        if self.shown > SHOWN_MAX // 2:
+        if self.postings > POSTINGS_MAX // 2:
             for at in list(self._known)[: len(self._known) // 2]:
                 del self._known[at]
             self._drop_unknown()
-        self._tidied_from = min(SHOWN_MAX, max(TIDIED_MIN, 2 * self.shown))
+        self._tidied_from = min(POSTINGS_MAX, max(TIDIED_MIN, 2 * self.postings))
 
     def _drop_unknown(self) -> None:
-        for places in (self._places, self._spans):
-            for place, shown in list(places.items()):
-                _put(places, place, [s for s in shown if self._is_known(s, place[0])])
-        self.shown = sum(map(len, self._places.values())) + sum(map(len, self._spans.values()))
+        indexes = (self._by_age, self._spans)
+        for buckets in indexes:
+            for bucket, postings in list(buckets.items()):
+                _put(buckets, bucket, [p for p in postings if self._is_known(p, bucket[0])])
+        self.postings = sum(len(postings) for index in indexes for postings in index.values())
 
     def snapshot(self) -> PartnersState[K]:
         """The filters that are known, by key and link, the latest last."""
@@ -227,11 +237,11 @@ class Partners(Generic[K]):
         self._tidied_from = max(self._tidied_from, state.tidied_from)
 
 
-def _put(places: dict[Place, list[Shown[K]]], place: Place, kept: list[Shown[K]]) -> None:
+def _put(buckets: dict[Bucket, list[Posting[K]]], bucket: Bucket, kept: list[Posting[K]]) -> None:
     if kept:
-        places[place] = kept
+        buckets[bucket] = kept
     else:
-        places.pop(place, None)
+        buckets.pop(bucket, None)
 
 
 def may_merge(filter: Filter) -> bool:
@@ -240,7 +250,7 @@ def may_merge(filter: Filter) -> bool:
     return 1 <= len(alternatives) <= ALTERNATIVES_MAX and all(a.terms for a in alternatives)
 
 
-# --- places --------------------------------------------------------------------------------------
+# --- buckets -------------------------------------------------------------------------------------
 
 _ALONE: Final = b""
 _ANY_OTHERS: Final = b"or"
@@ -254,19 +264,20 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def _groups_of(others: bytes) -> tuple[bytes, ...]:
-    """The groups in which a filter with these other alternatives is known."""
+    """The groups of buckets in which a filter with these other alternatives is indexed."""
     return (others, _ANY_OTHERS) if others else (_ALONE,)
 
 
 def _groups_for(others: bytes) -> tuple[bytes, ...]:
-    """The groups in which partners of a filter with these other alternatives are found."""
+    """The groups of buckets in which partners of a filter with these other alternatives are."""
     return (_ALONE, others, _ANY_OTHERS) if others else (_ALONE, _ANY_OTHERS)
 
 
-def _meetings(
+def _keys_of(
     filter: Filter, groups: Callable[[bytes], tuple[bytes, ...]]
 ) -> Iterator[tuple[bytes, str, Constraint, bytes]]:
-    """By alternative and attribute: groups, what a filter says of the attribute, what else."""
+    """For each alternative and attribute: group, attribute, its constraint, and a digest of the
+    other constraints."""
     alternatives = filter.conjunctions
     for number, alternative in enumerate(alternatives):
         rest_of_all = (*alternatives[:number], *alternatives[number + 1 :])
@@ -292,7 +303,7 @@ def _span(constraint: Constraint) -> Span | None:
 
 
 def _form(constraint: Constraint) -> bytes:
-    """Ranges of one form may be one. The rest of a pattern depends on where it begins and ends."""
+    """Ranges of one form may merge. Patterns of one form have the same LIKE and NOT LIKE."""
     if not isinstance(constraint, StringPattern):
         return b""
     return _digest((constraint.suffix, constraint.not_suffix, constraint.not_contains))
@@ -302,8 +313,8 @@ def _size(constraint: Constraint) -> int:
     return len(constraint.values) if isinstance(constraint, (NumberSet, StringSet)) else 0
 
 
-def _shown_as(constraint: Constraint, exact: bool) -> list[Any]:
-    """The forms by which a constraint is known, besides where it begins and ends."""
+def _indexed_as(constraint: Constraint, exact: bool) -> list[Any]:
+    """The forms under which a constraint is indexed, besides where it begins and ends."""
     if isinstance(constraint, StringPattern):
         ends = [(constraint.low, constraint.low_open), (constraint.high, constraint.high_open)]
         holes = [*(text for text, is_open in ends if is_open), *constraint.excluded]
@@ -312,7 +323,7 @@ def _shown_as(constraint: Constraint, exact: bool) -> list[Any]:
 
 
 def _sought_as(constraint: Constraint, exact: bool) -> list[Any]:
-    """The forms by which partners of a constraint are found."""
+    """The forms under which partners of a constraint are indexed."""
     if isinstance(constraint, (NumberRange, NumberSet)):
         return ["numbers"]
     if isinstance(constraint, StringPattern):

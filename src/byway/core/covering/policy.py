@@ -98,13 +98,13 @@ class ForwardingOps(Protocol):
 
 
 class PublicationObserver(Protocol):
-    """What looks at a sample of the publications that come over links."""
+    """Observes a sample of the publications that come over links."""
 
     def observes(self) -> bool:
-        """Whether the publication at hand is in the sample; to be asked once for each."""
+        """Whether to sample this publication; to be called once for each."""
 
     def observe(self, attributes: Attributes, link: str) -> None:
-        """Look at a publication that came over a link."""
+        """Take note of a sampled publication that came over a link."""
 
 
 class Covering(ABC):
@@ -118,7 +118,7 @@ class Covering(ABC):
     statistics: Statistics | None = None
     """What local subscriptions received; None: it is not collected."""
     observer: PublicationObserver | None = None
-    """Looks at publications; None: nothing does."""
+    """The object that observes publications; None: there is none."""
 
     def __init__(self, ops: ForwardingOps, config: BrokerConfig) -> None:
         self.ops = ops

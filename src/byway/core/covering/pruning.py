@@ -1,12 +1,12 @@
 """Pruning: an unsubscription stops where others want nearly the same, and the rest is preserved.
 
-What incremental (003) and selective filter aggregation (004) have in common. The home broker of a
-subscription knows what it received, and how far away others were that wanted it too; from this it
-tells, publisher by publisher, how far the unsubscription has to go. The broker where it stops keeps
-the subscription as a preserved placeholder for the links beyond: it goes on quenching what it
-covers, so nothing has to be sent in its place. When all is quiet, preserved ones are *retired*, a
-few at a time: what only they quench is sent, then they are withdrawn, and the next broker decides
-for itself.
+What incremental and selective filter aggregation have in common. The home broker of a subscription
+knows what it received, and how far away others were that wanted it too; from this it tells,
+publisher by publisher, how far the unsubscription has to go. The broker where it stops keeps the
+subscription as a preserved placeholder for the links beyond: it goes on quenching what it covers,
+so nothing has to be sent in its place. While the broker is not congested, preserved ones are
+*retired*, a few at a time: what only they quench is sent, then they are withdrawn, and the next
+broker decides for itself.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Pruning(Active):
         column = next((at for at, s in told if s >= needed), len(withdrawal.similarities) - 1)
         return all(hint.distances[column] == 0 for hint in hints)
 
-    # --- in quiet times ------------------------------------------------------------------------
+    # --- congestion, and the timer -------------------------------------------------------------
 
     def on_load_sampled(self, queued: int) -> None:
         """With a long queue, unsubscriptions are postponed from now on."""

@@ -96,7 +96,8 @@ class Retirement:
             cursor.again.add(entry.key)
 
     def on_started(self, now_us: int) -> None:
-        """The broker begins, or goes on; the clock may be covered what it was before."""
+        """The broker starts, or restarts. Its clock may be behind the one that the kept times are
+        of, so times in the future count as now."""
         self._filled_us = min(self._filled_us, now_us)
         for entry in self._policy.ops.placeholders():
             placeholder = entry.placeholder

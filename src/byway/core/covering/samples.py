@@ -1,9 +1,9 @@
 """Samples: publications that came lately over each link, to estimate what a merged filter matches.
 
-What lies between two filters is hardly ever seen before a merged one bridges it: nobody asks for
-it. So the gap between two ranges is taken to be as dense as its two sides are on average, or as
-dense as it was seen to be, whichever is more. Where too little was seen, values are taken to spread
-evenly.
+Before two filters are merged, publications between them hardly ever come over the link: nobody
+subscribes to them. So values in the gap between two ranges are assumed to be as dense as in the two
+ranges on average, or as dense as in the sample, whichever is more. With too few samples, values are
+assumed to be spread evenly.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ATTRIBUTES_MAX: Final = 32
 LENGTH_MAX: Final = 256
 """Publications with longer strings are not kept."""
 KINDS_MAX: Final = 64
-"""Attributes of filters whose sampled values are kept at hand."""
+"""Lists of sampled values that are cached, one for each attribute and rest of a filter."""
 SEEN_MIN: Final = 20
-"""Publications that two filters must have matched for shares to be estimated from these."""
+"""Samples that two filters must have matched for shares to be estimated from them."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -41,7 +41,7 @@ class Samples:
     def __init__(self) -> None:
         self._kept: dict[str, deque[dict[str, Value]]] = {}
         self._values: dict[tuple[str, str, bytes], list[Value]] = {}
-        """Values of attributes in `_kept`, until another publication comes."""
+        """A cache of values of attributes in `_kept`, cleared by the next publication."""
 
     def record(self, link: str, attributes: Attributes) -> None:
         """Keep a publication that came over a link, unless it is too large."""
@@ -55,7 +55,7 @@ class Samples:
             del self._kept[next(iter(self._kept))]
 
     def share(self, link: str, f: Filter, g: Filter) -> Share:
-        """How publications of a link are shared between two filters and what lies between them."""
+        """A function that estimates which shares of the link's publications two filters match."""
         mine, theirs = f.conjunctions[0], g.conjunctions[0]
         named = dict(theirs.terms)
         differing = [(name, c) for name, c in mine.terms if named.get(name) != c]

@@ -1,4 +1,4 @@
-"""Selective filter aggregation (004): the home broker decides whether to prune at all."""
+"""Selective filter aggregation: the home broker decides whether to prune at all."""
 
 from __future__ import annotations
 

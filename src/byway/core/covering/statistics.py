@@ -1,8 +1,9 @@
 """What local subscriptions received lately, and how far away others were that wanted it too.
 
-A row for each publication and each local subscription it matched: its publisher, and the `distance`
-and `count` of its header (003 §IV-A, 004 §IV-A). Bodies are not kept. At least half and at most all
-of so many rows are there; those of a subscription go with it.
+There is a row for each publication and each local subscription it matched: its publisher, and the
+`distance` and `count` of its header (section IV-A of "Incremental filter aggregation" and of
+"Selective filter aggregation"). Bodies are not kept. With more than `statistics_max` rows, the
+older half is forgotten; the rows of a subscription are removed with it.
 """
 
 from __future__ import annotations

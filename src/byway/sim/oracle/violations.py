@@ -13,11 +13,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The violations that were found in one run: their number by kind, and the first ones."""
 
     missing: int
-    """Deliveries that were owed and did not happen."""
+    """Required deliveries that did not happen."""
     duplicates: int
     """Deliveries that happened twice."""
     out_of_order: int
-    """Deliveries after a later one of the same publisher."""
+    """Deliveries after a later publication of the same publisher."""
     spurious: int
     """Deliveries that no subscription of the client matches."""
     refusals: int

@@ -66,7 +66,9 @@ def check_fault_on(fault: Fault, key: str, topology: Topology) -> None:
             for number, name in enumerate(brokers):
                 check_broker(joined(f"{key}.brokers", number), name, topology)
             if set(brokers) >= set(topology.brokers):
-                raise ScenarioError(f"{key}.brokers", "all brokers are named: who loses whom?")
+                raise ScenarioError(
+                    f"{key}.brokers", "names all brokers; at least one must be on the other side"
+                )
 
 
 def _check_link(key: str, link: tuple[str, str], topology: Topology) -> None:

@@ -21,13 +21,13 @@ def check_measure(scenario: Scenario) -> None:
         last_s = probe.at_s + (probe.count - 1) * probe.gap_s
         check_before_end("probe.at_s", last_s, scenario)
         if measure is None:
-            raise ScenarioError("probe", "is measured, but there is no [measure]")
+            raise ScenarioError("probe", "needs a [measure] table")
     if measure is not None:
         _check_window(measure, scenario)
         faults = scenario.faults_random
         crashes = any(isinstance(fault, Crash) for fault in scenario.faults)
         if crashes or (faults is not None and faults.crashes):
-            raise ScenarioError("measure", "cannot be had where brokers crash")
+            raise ScenarioError("measure", "cannot be combined with crashes of brokers")
     until_s = scenario.brokers.instant_until_s
     if until_s:
         check_before_end("brokers.instant_until_s", until_s, scenario)

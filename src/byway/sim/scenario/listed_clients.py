@@ -2,8 +2,8 @@
 
 A client with steps does what the file says, when it says so. A monitor subscribes at a broker,
 withdraws after a while and subscribes at the next. A probe is a publication that one client at each
-of some brokers waits for; its delays are measured apart. Clients of a workload are made elsewhere
-(`publishers`, `subscribers`).
+of some brokers waits for; its delays are measured separately. Clients of a workload are made
+elsewhere (`publishers`, `subscribers`).
 """
 
 from __future__ import annotations

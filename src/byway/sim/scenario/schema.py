@@ -99,14 +99,15 @@ class Brokers(BrokerSpec, frozen=True, kw_only=True):
     profile: Annotated[
         Name,
         option(
-            "How long a broker works at a message: `instant`, `paper`, `paper-slow` or `measured`."
+            "The profile of service times, which say how long a broker takes to handle a message: "
+            "`instant`, `paper`, `paper-slow` or `measured`."
         ),
     ] = "instant"
     instant_until_s: Annotated[
         Seconds,
         option(
-            "Before this time brokers take no time for anything, so that tables are complete when "
-            "the measured part begins."
+            "Before this time brokers handle everything in no time, so that tables are complete "
+            "when the measured part begins."
         ),
     ] = 0.0
     at: Annotated[
@@ -157,13 +158,16 @@ class Workload(ScenarioTable, frozen=True, kw_only=True):
     clusters: Annotated[
         Literal["none", "siblings", "brokers"],
         option(
-            "For kind `covering`: where a group is, a root with all that it covers. Anywhere "
-            "(`none`), at one random broker (`brokers`), or at brokers with a common neighbour "
-            "(`siblings`)."
+            "For kind `covering`: where a group (a root with all that it covers) is placed: "
+            "anywhere (`none`), at one random broker (`brokers`), or at brokers with a common "
+            "neighbour (`siblings`)."
         ),
     ] = "none"
     scattered_groups: Annotated[
-        Count, option("The number of groups, the first ones, that are anywhere despite `clusters`.")
+        Count,
+        option(
+            "The number of groups, from the first, that are placed anywhere despite `clusters`."
+        ),
     ] = 0
     roots_at: Annotated[
         Place | None,
@@ -205,12 +209,13 @@ class Workload(ScenarioTable, frozen=True, kw_only=True):
     arrivals: Annotated[
         Literal["regular", "poisson"],
         option(
-            "When publications come: at equal distances, publishers in turn, or at random times."
+            "When publications are published: at equal intervals, publishers in turn (`regular`), "
+            "or at random times (`poisson`)."
         ),
     ] = "regular"
     burst: Annotated[
         Quantity,
-        option("Publications that come at the same time; the rate stays the same."),
+        option("Publications published at the same time; the rate stays the same."),
     ] = 1
     payload_bytes: Annotated[
         int,
@@ -236,11 +241,15 @@ class Churn(ScenarioTable, frozen=True, kw_only=True):
     )
     vanish_per_s: Annotated[Rate, option("Subscribers whose connection breaks.")] = 0.0
     away_s_min: Annotated[
-        Seconds, option("The shortest time that such a subscriber stays away.")
+        Seconds,
+        option("The shortest time until a subscriber whose connection broke connects again."),
     ] = 0.5
     away_s_max: Annotated[
         Seconds,
-        option("The longest time that such a subscriber stays away; all are back at the end."),
+        option(
+            "The longest time until a subscriber whose connection broke connects again; all are "
+            "connected at the end."
+        ),
     ] = 2.0
 
 
@@ -270,33 +279,34 @@ class SubscriptionMoves(ScenarioTable, frozen=True, kw_only=True):
     within: Annotated[
         Name | None,
         option(
-            "How names of roles begin: a subscription stays among the brokers of such a role, such "
-            'as `region-2` for `"region"`.',
+            "A prefix of role names. A subscription moves only among the brokers of its own role "
+            'with this prefix, such as `region-2` for `"region"`.',
             otherwise="everywhere",
         ),
     ] = None
 
 
 class Monitor(ScenarioTable, frozen=True, kw_only=True):
-    """A subscriber with a broad filter that leaves and comes again at another broker."""
+    """A subscriber with a broad filter that moves from broker to broker."""
 
     filter: Annotated[str, option("The filter of its subscription.")]
     at: Annotated[
         Place,
         option(
-            "The place of the monitor: its brokers, one after another and again; `random`: all, in "
-            "a random order."
+            "The place of the monitor: it visits these brokers in turn, and begins again after the "
+            "last; `random`: all brokers, in a random order."
         ),
     ]
-    from_s: Annotated[Seconds, option("When it comes first.")]
-    stay_s: Annotated[Span, option("How long it stays at a broker.")]
+    from_s: Annotated[Seconds, option("When the monitor subscribes first.")]
+    stay_s: Annotated[Span, option("How long the monitor stays at a broker.")]
     away_s: Annotated[
-        Seconds, option("The time between leaving a broker and coming to the next.")
+        Seconds, option("The time between leaving a broker and subscribing at the next.")
     ] = 0.0
 
 
 class Probe(ScenarioTable, frozen=True, kw_only=True):
-    """Publications whose delays are measured apart, to one subscriber at each of some brokers."""
+    """Publications whose delays are measured separately, to one subscriber at each of some
+    brokers."""
 
     at_s: Annotated[Seconds, option("When the first probe is published.")]
     count: Annotated[Quantity, option("The number of probes.")] = 300
@@ -329,7 +339,7 @@ class MeasureSpec(ScenarioTable, frozen=True, kw_only=True):
     ] = None
     at: Annotated[
         tuple[Name, ...],
-        option("Roles or brokers that are measured by themselves, besides `all`."),
+        option("Roles or brokers that are measured separately, besides `all`."),
     ] = ()
 
 
@@ -466,8 +476,8 @@ class Expect(ScenarioTable, frozen=True, kw_only=True, rename={"yield_": "yield"
     pure_forwarders: Annotated[
         Expected | None,
         option(
-            "Pairs of a publication and a broker that handled it without a local match, the "
-            "publisher's broker apart."
+            "Pairs of a publication and a broker that handled it without a local match; the "
+            "publisher's broker does not count."
         ),
     ] = None
     yield_: Annotated[
@@ -502,7 +512,7 @@ class Expect(ScenarioTable, frozen=True, kw_only=True, rename={"yield_": "yield"
 class Scenario(ScenarioTable, frozen=True, kw_only=True):
     """A whole scenario file."""
 
-    name: Annotated[Name, option("The name of the run, together with the seed.")]
+    name: Annotated[Name, option("The name of the scenario; a run is named after it and the seed.")]
     about: Annotated[str, option("A line for the summary.")] = ""
     seed: Annotated[
         int, within(0, SEED_MAX), option("Decides all that is random; `--seed` overrides it.")
@@ -556,7 +566,9 @@ class Scenario(ScenarioTable, frozen=True, kw_only=True):
     monitor: Annotated[
         tuple[Monitor, ...], option("Subscribers that move from broker to broker.")
     ] = ()
-    probe: Annotated[Probe | None, option("Publications whose delays are measured apart.")] = None
+    probe: Annotated[Probe | None, option("Publications whose delays are measured separately.")] = (
+        None
+    )
     measure: Annotated[MeasureSpec | None, option("What is measured in a part of the run.")] = None
     faults: Annotated[tuple[Fault, ...], option("What breaks, and when.")] = ()
     faults_random: Annotated[RandomFaults | None, option("Faults drawn from the seed.")] = None

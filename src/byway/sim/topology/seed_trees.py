@@ -41,7 +41,7 @@ def seed_topology(name: str, rng: np.random.Generator | None = None) -> Topology
     return _RANDOM[name](rng)
 
 
-# --- 000: mesh ------------------------------------------------------------------------------------
+# --- opportunistic multipath forwarding -----------------------------------------------------------
 
 
 def _mesh_degree(brokers: int, rng: np.random.Generator) -> Topology:
@@ -60,7 +60,7 @@ def _mesh_ternary(brokers: int) -> Topology:
     return _with_roles(balanced_tree(brokers, fan_out=3))
 
 
-# --- 001: placement -------------------------------------------------------------------------------
+# --- publisher placement --------------------------------------------------------------------------
 
 
 def _placement(brokers: int, fan_out: int) -> Topology:
@@ -81,7 +81,7 @@ def _placement_example() -> Topology:
     return _drawn("B1-B2 B2-B3 B1-B4 B1-B5 B5-B6 B6-B7 B6-B8", publishers="B1")
 
 
-# --- 003 and 004: pruning -------------------------------------------------------------------------
+# --- incremental and selective filter aggregation -------------------------------------------------
 
 
 def _pruning_core(
@@ -122,20 +122,22 @@ def _pruning_core(
 
 
 def _incremental_controlled() -> Topology:
-    """003 §V-A, fig. 5. Told: 49 brokers, core brokers labelled A B C D E in a row, publishers at 3
-    edge brokers close to E, subscribers at the other edge brokers, further inner brokers.
+    """Incremental filter aggregation, §V-A, fig. 5. Told: 49 brokers, core brokers labelled A B C D
+    E in a row, publishers at 3 edge brokers close to E, subscribers at the other edge brokers,
+    further inner brokers.
 
     Inferred: A … E form a chain (triggered messages grow from A to E); the 3 edge brokers stand at
-    E itself (004 says so of its own); 17 further inner brokers, 1 at A and 4 at each of B … E, and
-    24 edge brokers, of which 1 is at A, because A saw 700 of E's 20,000 triggered messages.
+    E itself (as the selective paper says of its network); 17 further inner brokers, 1 at A and 4 at
+    each of B … E, and 24 edge brokers, of which 1 is at A, because A saw 700 of E's 20,000
+    triggered messages.
     """
     return _pruning_core((1, 4, 4, 4, 4), (1, 5, 6, 6, 6), cluster_size=None)
 
 
 def _selective_default() -> Topology:
-    """004 §V-A, fig. 6. Told: 55 brokers, 23 inner without clients and 32 edge; core brokers A … E
-    are inner ones; publishers at the 3 edge brokers connected to E, subscribers at the other 29;
-    clusters of 2 to 4 adjacent brokers.
+    """Selective filter aggregation, §V-A, fig. 6. Told: 55 brokers, 23 inner without clients and 32
+    edge; core brokers A … E are inner ones; publishers at the 3 edge brokers connected to E,
+    subscribers at the other 29; clusters of 2 to 4 adjacent brokers.
 
     Inferred: A … E form a chain; no subscriber is behind E but through D (E saw no triggered
     message under selective pruning); the 18 other inner brokers stand 2, 5, 5 and 6 at A … D, with
@@ -146,14 +148,15 @@ def _selective_default() -> Topology:
 
 
 def _incremental_mobile() -> Topology:
-    """003 §V-B, fig. 8. Told: a star of 17. Inferred: nothing of the tree; that clients move among
-    the 16 outer brokers.
+    """Incremental filter aggregation, §V-B, fig. 8. Told: a star of 17. Inferred: nothing of the
+    tree; that clients move among the 16 outer brokers.
     """
     return _with_roles(star(17), core=1)
 
 
 def _incremental_workflow() -> Topology:
-    """003 §V-C. Told: four domains of ten brokers in three levels, six execution engines in each.
+    """Incremental filter aggregation, §V-C. Told: four domains of ten brokers in three levels, six
+    execution engines in each.
 
     Inferred: levels of 1, 3 and 6 brokers, so that there is a leaf for each engine; the domains'
     roots, linked in a chain, are the core.
@@ -176,7 +179,8 @@ def _incremental_workflow() -> Topology:
 
 
 def _selective_mobile() -> Topology:
-    """004 §V-F, fig. 11. Told: tiers of brokers, upper ones busier, one core broker, four regions.
+    """Selective filter aggregation, §V-F, fig. 11. Told: tiers of brokers, upper ones busier, one
+    core broker, four regions.
 
     Inferred: everything else, even the number of brokers: a core broker, four region heads, two
     brokers below each head and two below each of those, 29 in all. Clients may be at any broker.
@@ -199,7 +203,8 @@ def _selective_mobile() -> Topology:
 
 
 def _incremental_example() -> Topology:
-    """003 fig. 4. Told: B1 … B8 in a chain (by the distances at B6 and B8), B11 at B3.
+    """Incremental filter aggregation, fig. 4. Told: B1 … B8 in a chain (by the distances at B6 and
+    B8), B11 at B3.
 
     Inferred: B9 at B7, where S2's subscriber is; B11 is S1's. B10 is not mentioned and left out.
     """
@@ -208,7 +213,8 @@ def _incremental_example() -> Topology:
 
 
 def _selective_example() -> Topology:
-    """004 fig. 4. Told: A, B, C in a row, D and J next to C, K two hops from C, I two from G.
+    """Selective filter aggregation, fig. 4. Told: A, B, C in a row, D and J next to C, K two hops
+    from C, I two from G.
 
     Inferred: K behind J; E and F between D and G; H between G and I. The other subscriber that
     makes G count is taken to be local to G.

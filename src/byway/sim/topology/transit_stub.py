@@ -2,7 +2,8 @@
 
 Transit domains form the backbone; stub domains hang from transit routers. Brokers stand on random
 routers; the latency between two of them is that of the shortest path through the underlay, and an
-overlay is a tree chosen over those. Everything is drawn in integers. This file does not decide when
+overlay is a tree chosen over those, as in "Self-organizing topologies", here called the paper.
+Everything is drawn in integers. This file does not decide when
 costs change in a run, nor what a broker's processing costs.
 """
 
@@ -29,7 +30,7 @@ Range = tuple[int, int]
 
 
 class TransitStub(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of an underlay. The default has 100 domains and 10,112 nodes, the size of 002's.
+    """Parameters of an underlay. The default is as large as the paper's: 100 domains, 10,112 nodes.
 
     Each domain is a random tree with `domain_extra_percent` further links per 100 nodes, and so is
     the backbone of transit domains. `extra_stub_links` join random nodes of different stub domains.
@@ -121,7 +122,7 @@ class Underlay(msgspec.Struct, frozen=True, eq=False):
         return p.transit_domains + (node - p.transit_total) // p.stub_nodes
 
     def redrawn(self, rng: np.random.Generator) -> Underlay:
-        """The same links with all latencies drawn anew (002's change of link costs)."""
+        """The same links with all latencies drawn anew (the paper's change of link costs)."""
         fresh = _draw_latencies(self.parameters, self.kinds, rng)
         return msgspec.structs.replace(self, latencies_us=fresh)
 
@@ -154,8 +155,8 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     def costs(self, cost_min: float = 0.0, cost_max: float = 10.0) -> Floats:
         """The matrix of link costs: latencies mapped linearly to `cost_min` … `cost_max`.
 
-        002 says that costs were normalised to that range by the physical topology; that the map is
-        linear and that the nearest pair gets `cost_min` is inferred. The diagonal is 0.
+        The paper says that costs were normalised to that range by the physical topology; that the
+        map is linear and that the nearest pair gets `cost_min` is inferred. The diagonal is 0.
         """
         if not 0 <= cost_min <= cost_max < float("inf"):
             expected = "expected 0 <= cost_min <= cost_max"
@@ -193,7 +194,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         cost_min: float = 0.0,
         cost_max: float = 10.0,
     ) -> Topology:
-        """A random tree that ignores latencies: 002's static network."""
+        """A random tree that ignores latencies: the paper's static network."""
         parents = random_parents(len(self.brokers), degree_max, rng)
         return self.overlay(enumerate(parents, start=1), cost_min, cost_max)
 

@@ -1,4 +1,4 @@
-"""U3: tables after the storm, the more is covered the larger the difference."""
+"""U3: tables after the storm: the more is covered, the more the policies differ."""
 
 from byway.pipeline.claims.catalogue._pruning import (
     CORE_TABLES,
@@ -13,7 +13,8 @@ _TABLES = CORE_TABLES.name
 
 CLAIM = Claim(
     id="U3",
-    title="The more is covered, the larger active covering's tables get, and incremental's smaller",
+    title="The more subscriptions are covered, the larger tables get under active covering, and "
+    "the smaller under incremental pruning",
     paper=Paper.INCREMENTAL,
     section="section V-A3",
     setup="As U1, with 700, 1,400 and 2,100 of the 80,000 behind each broad one that ends.",
