@@ -192,7 +192,7 @@ def _stored(inputs: list[Input], requests: Requests) -> Spent:
     with TemporaryDirectory() as directory:
         storage = Storage(directory)
         try:
-            broker = storage.restore("B1", BrokerConfig())
+            broker = storage.restore(1, "B1", BrokerConfig())
             return _driven(broker, Timed(storage), inputs, requests)
         finally:
             storage.abandon()

@@ -201,6 +201,7 @@ class BrokerProcess:
             )
         else:
             broker = self._storage.restore(
+                now_us(),
                 settings.id,
                 settings.core,
                 settings.neighbours,
