@@ -12,6 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 
+class SnapshotProcessError(Exception):
+    """The process that was to write a snapshot failed; the text says why."""
+
+
 class SnapshotJob(NamedTuple):
     """The steps of one snapshot, in their order. Each may raise."""
 
@@ -51,17 +55,22 @@ class ThreadedSnapshots:
 
     def begin(self, job: SnapshotJob) -> Future[None]:
         """Encode a snapshot, and have it written."""
-        try:
-            data = job.encode()
-        except Exception as error:
-            failed: Future[None] = Future()
-            failed.set_exception(error)
-            return failed
-        return self._thread.submit(_write, job, data)
+        return begin_in_thread(self._thread, job)
 
     def stop(self) -> None:
         """Wait for the thread."""
         self._thread.shutdown()
+
+
+def begin_in_thread(thread: ThreadPoolExecutor, job: SnapshotJob) -> Future[None]:
+    """Encode a snapshot here and now, and have the thread write it."""
+    try:
+        data = job.encode()
+    except Exception as error:
+        failed: Future[None] = Future()
+        failed.set_exception(error)
+        return failed
+    return thread.submit(_write, job, data)
 
 
 def _write(job: SnapshotJob, data: bytes) -> None:

@@ -21,7 +21,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.model.addresses import Neighbour
 from byway.model.errors import StorageError
 from byway.storage.file_system import OS_FILES, FileSystem
-from byway.storage.record_files import RecordFile, decode_as
+from byway.storage.record_files import RecordFile, TornError, decode_as
 
 STATE: Final = "state"
 JOURNAL: Final = "journal"
@@ -113,7 +113,7 @@ class Journal:
         self.file = RecordFile(files, path, JOURNAL)
         payload = next(iter(self.file), None)
         if payload is None:
-            raise StorageError(path, "does not name its broker: its first record is missing")
+            raise TornError(path, "does not name its broker: its first record is missing")
         self.owner: JournalOwner = decode_as(path, _decode_owner, payload)
         if (self.owner.id, self.owner.number) != (id, number):
             raise StorageError(path, f"is journal {self.owner.number} of {self.owner.id!r}")

@@ -29,6 +29,7 @@ from byway.storage.replay import Replay
 from byway.storage.set_aside import SetAsideFiles
 from byway.storage.snapshot_writing import (
     SnapshotJob,
+    SnapshotProcessError,
     SnapshotTask,
     SnapshotWriter,
     ThreadedSnapshots,
@@ -275,8 +276,12 @@ class Storage:
         self._snapshot = None
         if error is not None:
             self.snapshots_failed += 1
-            cause = None if isinstance(error, OSError) else error
-            log.error("a snapshot failed, its journals are kept: %s", error, exc_info=cause)
+            is_told = isinstance(error, OSError | SnapshotProcessError)
+            log.error(
+                "a snapshot failed, its journals are kept: %s",
+                error,
+                exc_info=None if is_told else error,
+            )
             with suppress(OSError):
                 self._remove_unfinished()
 
@@ -346,7 +351,7 @@ class Storage:
         file = files.create(new)
         try:
             files.append(file, head)
-            if self.synced:
+            if self.synced or previous_bytes is None:  # a torn one with no state is a riddle
                 files.sync(file)
             files.rename(new, journal_path(self.directory, self._number))
             if self.synced:
