@@ -168,6 +168,7 @@ def _separate(report: int, mask: set[int]) -> None:
         os.dup2(null, standard)
     os.closerange(3, report)
     os.closerange(report + 1, os.sysconf("SC_OPEN_MAX"))
-    os.nice(_NICENESS)
+    with suppress(OSError):
+        os.nice(_NICENESS)
     with suppress(OSError):
         _OOM_SCORE.write_text("1000")
