@@ -1,7 +1,7 @@
 """The broker bench: `python -m benches.broker`."""
 
 from benches.entry import Bench
-from benches.sections import absorbing, handle, simulation
+from benches.sections import absorbing, handle, simulation, snapshots
 
 BENCH = Bench(
     name="broker",
@@ -14,6 +14,7 @@ BENCH = Bench(
         "handle": handle.measure,
         "absorbing": absorbing.measure,
         "simulation": simulation.measure,
+        "snapshots": snapshots.measure,
     },
 )
 

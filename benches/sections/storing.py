@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -27,7 +27,7 @@ from byway.model.messages import (
     Reply,
     SubscribeRequest,
 )
-from byway.runtime.driver import Driver, Journal
+from byway.runtime.driver import Driver
 from byway.storage.record_files import encode_inputs
 from byway.storage.storage import Storage
 from byway.workload import StockQuotes
@@ -60,6 +60,13 @@ class Nobody:
 
     def taken_from(self, client: str) -> None:
         """Nothing."""
+
+
+class Journal(Protocol):
+    """Where inputs are kept."""
+
+    def keep(self, at_us: int, inputs: list[Input]) -> None:
+        """Keep inputs that are handed in together."""
 
 
 class SqliteJournal:
@@ -170,7 +177,9 @@ class Spent(NamedTuple):
 
 
 class Timed:
-    """A journal with a stop-watch."""
+    """A journal with a stop-watch, of a broker that never raises."""
+
+    set_aside = None
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -192,7 +201,7 @@ def _stored(inputs: list[Input], requests: Requests) -> Spent:
     with TemporaryDirectory() as directory:
         storage = Storage(directory)
         try:
-            broker = storage.restore("B1", BrokerConfig())
+            broker = storage.restore(1, "B1", BrokerConfig())
             return _driven(broker, Timed(storage), inputs, requests)
         finally:
             storage.abandon()

@@ -25,7 +25,7 @@ def test_every_metric_is_told(tmp_path: Path) -> None:
     async def names() -> set[str]:
         storage = Storage(str(tmp_path))
         neighbours = (Neighbour(Address("127.0.0.1", 1), "B2"),)
-        broker = storage.restore("B1", SETTINGS.core, neighbours)
+        broker = storage.restore(1, "B1", SETTINGS.core, neighbours)
         text = Metrics(BrokerServer(SETTINGS, broker, storage), storage).text().decode()
         storage.abandon()
         types = re.findall(r"^# TYPE (byway_\w+) (\w+)", text, re.M)

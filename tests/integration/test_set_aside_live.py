@@ -44,7 +44,7 @@ def test_a_link_stays_out_until_its_message_is_given_up(tmp_path, monkeypatch) -
     async def main() -> None:
         storage = Storage(str(tmp_path))
         one = BrokerSettings(id="B1", listen=ANYWHERE, core=CONFIG, limits=LIMITS)
-        first = BrokerServer(one, storage.restore("B1", CONFIG), storage)
+        first = BrokerServer(one, storage.restore(1, "B1", CONFIG), storage)
         await first.start()
         neighbours = (Neighbour(first.address, "B1"),)
         second = BrokerServer(

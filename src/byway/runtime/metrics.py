@@ -266,7 +266,9 @@ class StorageCollector(Collector):
             storage.journal_bytes,
         )
         yield _gauge("byway_snapshot_bytes", "Size of the last snapshot.", storage.snapshot_bytes)
-        yield _counter("byway_snapshots", "Snapshots taken by this process.", storage.snapshots)
+        yield _counter("byway_snapshots", "Snapshots begun by this process.", storage.snapshots)
+        words = "Snapshots that could not be written; their journals are kept."
+        yield _counter("byway_snapshots_failed", words, storage.snapshots_failed)
         restarts = "Times a broker has restarted from this directory."
         yield _counter("byway_restarts", restarts, storage.starts - 1)
         files = storage.set_aside

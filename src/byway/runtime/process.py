@@ -39,6 +39,7 @@ from byway.runtime.operations import Operations
 from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
+from byway.storage.forked_snapshots import process_snapshots
 from byway.storage.storage import Storage
 from byway.trace import NullTrace, TraceBuffer
 from byway.transport.os_words import os_reason
@@ -145,7 +146,9 @@ class BrokerProcess:
             log.info("operations at http://%s", self._operations.address)
         trace = self._open_trace()
         if settings.data is not None:
-            self._storage = Storage(settings.data, settings.durability)
+            self._storage = Storage(
+                settings.data, settings.durability, snapshots=process_snapshots()
+            )
         self._kernels.start()
         if settings.data is not None and _stored_bytes(settings.data) > LARGE_STATE_BYTES:
             assert self._end is not None
@@ -201,6 +204,7 @@ class BrokerProcess:
             )
         else:
             broker = self._storage.restore(
+                now_us(),
                 settings.id,
                 settings.core,
                 settings.neighbours,

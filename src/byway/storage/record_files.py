@@ -34,6 +34,7 @@ from byway.core.inputs import (
     TimerFired,
 )
 from byway.model.errors import StorageError
+from byway.storage.file_system import FileSystem
 
 VERSION: Final = 2
 _SIZES: Final = Struct(">II")  # length, checksum of the payload
@@ -130,10 +131,10 @@ class RecordFile:
     """A file of records, read when this object is made. Raises `StorageError` if it is not of this
     kind, `TornError` if it ends within its first line."""
 
-    def __init__(self, path: Path, kind: str) -> None:
+    def __init__(self, files: FileSystem, path: Path, kind: str) -> None:
         self.path = path
         try:
-            self._data = path.read_bytes()
+            self._data = files.read(path)
         except OSError as error:
             raise StorageError(path, f"cannot be read: {error.strerror}") from error
         self.layout, self.whole_bytes = _titled(path, kind, self._data)

@@ -8,7 +8,6 @@ reported. It writes no files.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -16,11 +15,11 @@ from typing import Final
 import msgspec
 
 from byway._version import __version__
-from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.placeholders import placeholders
 from byway.model.errors import SnapshotError, StorageError
+from byway.storage.file_system import FileSystem
 from byway.storage.rebuilding import Rebuild, broker_from
 from byway.storage.record_files import DamagedError, TornError
 from byway.storage.set_aside import SetAsideInput
@@ -37,14 +36,16 @@ from byway.trace import TraceBuffer
 
 PRESERVING: Final = ("incremental", "selective")
 """Policies that know what to do with preserved subscriptions."""
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Replay:
     """The restoration of one broker from its directory."""
 
-    def __init__(self, directory: Path, state: State, may_be_stale: bool = False) -> None:
+    def __init__(
+        self, files: FileSystem, directory: Path, state: State, may_be_stale: bool = False
+    ) -> None:
         self.directory = directory
+        self._files = files
         self._may_be_stale = may_be_stale
         self.state = state
         self.start_summary = "resumed after a clean stop"
@@ -55,11 +56,12 @@ class Replay:
         self._early = False
         """Whether other inputs followed one of them."""
 
-    def broker(self, config: BrokerConfig, trace: TraceBuffer | None) -> Broker:
-        """The broker, with a configuration that may have changed. Raises `StorageError`."""
+    def broker(self, now_us: int, config: BrokerConfig, trace: TraceBuffer | None) -> Broker:
+        """The broker, with a configuration that may have changed; `now_us` is its incarnation if
+        it has to be a new one. Raises `StorageError`."""
         state = self.state
         if state.complete:
-            check_nothing_follows(self.directory, state)
+            check_nothing_follows(self._files, self.directory, state)
             broker = self._restored(state.broker, state.stale, config, None, trace)
             self._check_covering(config, broker)
             return broker
@@ -69,7 +71,7 @@ class Replay:
         exact = self._replay(rebuild)
         broker, self._inputs = rebuild.broker, rebuild.inputs
         self._check_covering(config, broker)
-        incarnation = None if exact else max(now_us(), broker.incarnation + 1)
+        incarnation = None if exact else max(now_us, broker.incarnation + 1)
         spent_s = monotonic() - began
         self.start_summary = f"resumed after replaying {self._inputs} inputs in {spent_s:.2f} s"
         if self.set_aside:
@@ -149,7 +151,7 @@ class Replay:
         and inputs after a gap cannot be used.
         """
         state = self.state
-        whole = state.synced or (state.boot != "" and state.boot == boot_id())
+        whole = state.synced or (state.boot != "" and state.boot == self._files.boot_id())
         try:
             all_there = self._replay_all(rebuild)
         except DamagedError:
@@ -160,8 +162,8 @@ class Replay:
 
     def _replay_all(self, rebuild: Rebuild) -> bool:
         """Replay the journals; whether they hold every input that had an effect."""
-        state, directory = self.state, self.directory
-        numbers = [n for n in journal_numbers(directory) if n >= state.journal]
+        state, files, directory = self.state, self._files, self.directory
+        numbers = [n for n in journal_numbers(files, directory) if n >= state.journal]
         if not numbers or numbers[0] != state.journal:
             lost = journal_path(directory, state.journal)
             kind = DamagedError if self._may_be_stale else StorageError
@@ -174,7 +176,8 @@ class Replay:
             journal = self._opened(number)
             if last is not None:
                 if journal.begins:
-                    check_nothing_follows(directory, msgspec.structs.replace(state, journal=number))
+                    started = msgspec.structs.replace(state, journal=number)
+                    check_nothing_follows(files, directory, started)
                     break  # of a start that did not complete
                 self._check_order(last, journal, torn)
             torn = self._replay_journal(journal, rebuild)
@@ -183,7 +186,7 @@ class Replay:
         return self._is_all(last, torn)
 
     def _opened(self, number: int) -> Journal:
-        return Journal(self.directory, self.state.id, number)
+        return Journal(self._files, self.directory, self.state.id, number)
 
     def _check_order(self, before: Journal, after: Journal, torn: bool) -> None:
         """Check that a journal which another one continues is complete. Raises `DamagedError`."""
@@ -194,7 +197,7 @@ class Replay:
             raise DamagedError(before.path, reason)
 
     def _is_all(self, last: Journal, torn: bool) -> bool:
-        mark = read_mark(self.directory)
+        mark = read_mark(self._files, self.directory)
         if mark is None:
             return not torn
         if mark.journal > last.number:
@@ -211,10 +214,3 @@ class Replay:
         except TornError:
             return True
         return False
-
-
-def boot_id() -> str:
-    """The id of the machine's present boot, empty where the system has none."""
-    with suppress(OSError):
-        return _BOOT_ID.read_text().strip()
-    return ""

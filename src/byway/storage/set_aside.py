@@ -9,7 +9,6 @@ decides what happens to connections.
 from __future__ import annotations
 
 import logging
-import os
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,6 +32,7 @@ from byway.core.inputs import (
 )
 from byway.model.errors import StorageError, shortened
 from byway.model.messages import Batch, Publish, PublishRequest
+from byway.storage.file_system import FileSystem, write_synced
 from byway.storage.record_files import (
     RecordFile,
     decode_as,
@@ -215,8 +215,9 @@ def _made(
 class SetAsideFiles:
     """The inputs set aside in one broker's directory, and the senders that are barred for them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, files: FileSystem, directory: Path) -> None:
         self.directory = directory / SET_ASIDE
+        self._files = files
         self.entries: dict[str, SetAsideInput] = {}
         """By digest, the inputs set aside, oldest first."""
         self.origins: dict[InputOrigin, int] = {}
@@ -229,7 +230,7 @@ class SetAsideFiles:
         self.refused = 0
         """Number of times that an input set aside came again and was refused."""
         self._bytes = 0
-        if self.directory.is_dir():
+        if files.exists(self.directory):
             self._load()
 
     def __repr__(self) -> str:
@@ -237,11 +238,13 @@ class SetAsideFiles:
 
     def _load(self) -> None:
         found = []
-        for path in sorted(self.directory.iterdir()):
+        for name in self._files.names(self.directory):
+            path = self.directory / name
             if path.suffix == ".new":
                 continue
             try:
-                found += [decode_as(path, _decode, data) for data in RecordFile(path, SET_ASIDE)]
+                file = RecordFile(self._files, path, SET_ASIDE)
+                found += [decode_as(path, _decode, data) for data in file]
             except StorageError as error:
                 log.warning("an input that was set aside cannot be read: %s", error)
         for entry in sorted(found, key=lambda entry: (entry.at_us, entry.digest)):
@@ -279,23 +282,18 @@ class SetAsideFiles:
                 self.remove(entry.digest)
 
     def _write(self, entry: SetAsideInput) -> None:
-        self.directory.mkdir(mode=0o700, exist_ok=True)
+        self._files.make_directory(self.directory)
         path = self.directory / entry.digest
         new = path.with_suffix(".new")
-        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            with open(file, "wb", closefd=False) as stream:
-                stream.write(title(SET_ASIDE) + record(_encode(entry)))
-            os.fsync(file)
-        finally:
-            os.close(file)
-        new.replace(path)
+        write_synced(self._files, new, title(SET_ASIDE) + record(_encode(entry)))
+        self._files.rename(new, path)
+        self._files.sync_path(self.directory)
 
     def remove(self, digest: str) -> None:
         """Remove an input and its file."""
         self._forget(digest)
         with suppress(OSError):
-            (self.directory / digest).unlink()
+            self._files.remove(self.directory / digest)
 
     def _forget(self, digest: str) -> None:
         entry = self.entries.pop(digest)

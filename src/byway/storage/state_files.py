@@ -20,11 +20,14 @@ import msgspec
 from byway.core.broker_config import BrokerConfig
 from byway.model.addresses import Neighbour
 from byway.model.errors import StorageError
-from byway.storage.record_files import RecordFile, decode_as
+from byway.storage.file_system import OS_FILES, FileSystem
+from byway.storage.record_files import RecordFile, TornError, decode_as
 
 STATE: Final = "state"
 JOURNAL: Final = "journal"
 WRITTEN: Final = "written"
+NEW: Final = ".new"
+"""The end of the name of a file that is being written."""
 _MARK: Final = Struct(">QQ")  # number of a journal, its length
 _CHECK: Final = Struct(">I")
 _RENAMED: Final[dict[str, str]] = {}
@@ -88,29 +91,29 @@ def journal_path(directory: Path, number: int) -> Path:
     return directory / f"{JOURNAL}-{number:08}"
 
 
-def journal_numbers(directory: Path) -> list[int]:
+def journal_numbers(files: FileSystem, directory: Path) -> list[int]:
     """Numbers of the journals in a directory, ascending."""
     prefix = f"{JOURNAL}-"
-    names = (path.name for path in directory.iterdir() if path.name.startswith(prefix))
+    names = (name for name in files.names(directory) if name.startswith(prefix))
     numbers = (name.removeprefix(prefix) for name in names)
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
 def is_data_directory(path: Path) -> bool:
-    """Whether a broker keeps its state in `path`."""
-    return path.is_dir() and ((path / STATE).is_file() or bool(journal_numbers(path)))
+    """Whether a broker of this machine keeps its state in `path`."""
+    return path.is_dir() and ((path / STATE).is_file() or bool(journal_numbers(OS_FILES, path)))
 
 
 class Journal:
     """A journal whose first record was read. Raises `StorageError`."""
 
-    def __init__(self, directory: Path, id: str, number: int) -> None:
+    def __init__(self, files: FileSystem, directory: Path, id: str, number: int) -> None:
         self.number = number
         self.path = path = journal_path(directory, number)
-        self.file = RecordFile(path, JOURNAL)
+        self.file = RecordFile(files, path, JOURNAL)
         payload = next(iter(self.file), None)
         if payload is None:
-            raise StorageError(path, "does not name its broker: its first record is missing")
+            raise TornError(path, "does not name its broker: its first record is missing")
         self.owner: JournalOwner = decode_as(path, _decode_owner, payload)
         if (self.owner.id, self.owner.number) != (id, number):
             raise StorageError(path, f"is journal {self.owner.number} of {self.owner.id!r}")
@@ -135,10 +138,10 @@ def written_mark(journal: int, length: int) -> bytes:
     return mark + _CHECK.pack(crc32(mark))
 
 
-def read_mark(directory: Path) -> Mark | None:
+def read_mark(files: FileSystem, directory: Path) -> Mark | None:
     """The contents of `written`; None if it is missing or damaged."""
     try:
-        data = (directory / WRITTEN).read_bytes()
+        data = files.read(directory / WRITTEN)
     except OSError:
         return None
     if len(data) != _MARK.size + _CHECK.size:
@@ -150,23 +153,24 @@ def read_mark(directory: Path) -> Mark | None:
 # --- the state ---------------------------------------------------------------------------------
 
 
-def read_state(directory: Path, id: str) -> State | None:
+def read_state(files: FileSystem, directory: Path, id: str) -> State | None:
     """The state in a directory; None if no broker has run there. Raises `StorageError`."""
     path = directory / STATE
-    if not path.exists():
-        if (directory / WRITTEN).exists() or not _has_never_begun(directory, id):
+    if not files.exists(path):
+        if files.exists(directory / WRITTEN) or not _has_never_begun(files, directory, id):
             raise StorageError(path, "is missing, though a broker has kept inputs here")
         return None
-    found = [_state(path, payload) for payload in RecordFile(path, STATE)]
+    found = [_state(path, payload) for payload in RecordFile(files, path, STATE)]
     if len(found) != 1:
         raise StorageError(path, f"holds {len(found)} records, expected 1")
     return found[0]
 
 
-def _has_never_begun(directory: Path, id: str) -> bool:
+def _has_never_begun(files: FileSystem, directory: Path, id: str) -> bool:
     """Whether no broker has run here: there is at most the empty journal of a first start that
     ended before its state was written."""
-    journals = (Journal(directory, id, number) for number in journal_numbers(directory))
+    numbers = journal_numbers(files, directory)
+    journals = (Journal(files, directory, id, number) for number in numbers)
     return all(journal.begins and journal.is_empty for journal in journals)
 
 
@@ -184,14 +188,14 @@ def _state(path: Path, payload: bytes) -> State:
         raise StorageError(path, f"cannot be understood: {error}") from error
 
 
-def check_nothing_follows(directory: Path, state: State) -> None:
+def check_nothing_follows(files: FileSystem, directory: Path, state: State) -> None:
     """Check that no journal continues a later state than this one. Raises `StorageError`."""
     path = directory / STATE
-    mark = read_mark(directory)
+    mark = read_mark(files, directory)
     if mark is not None and mark.journal >= state.journal:
         raise StorageError(path, f"is older than journal {mark.journal}, which was written since")
-    for number in journal_numbers(directory):
+    for number in journal_numbers(files, directory):
         if number >= state.journal:
-            journal = Journal(directory, state.id, number)
+            journal = Journal(files, directory, state.id, number)
             if not (journal.begins and journal.is_empty):
                 raise StorageError(path, f"is older than {journal.path.name}, which is there")

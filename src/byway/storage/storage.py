@@ -8,29 +8,35 @@ replaces a journal, and what happens when nothing can be written. `replay` reads
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
 from byway._version import __version__
-from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Input, NeighbourAdded
 from byway.model.addresses import Neighbour, removed_neighbours
 from byway.model.errors import StorageError
+from byway.storage.file_system import OS_FILES, FileSystem, write_synced
 from byway.storage.record_files import encode_inputs, record, title
-from byway.storage.replay import Replay, boot_id
+from byway.storage.replay import Replay
 from byway.storage.set_aside import SetAsideFiles
+from byway.storage.snapshot_writing import (
+    SnapshotJob,
+    SnapshotProcessError,
+    SnapshotTask,
+    SnapshotWriter,
+    ThreadedSnapshots,
+)
 from byway.storage.state_files import (
     JOURNAL,
+    NEW,
     STATE,
     WRITTEN,
     JournalOwner,
@@ -57,16 +63,27 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 class Storage:
     """The directory of one broker, locked while this object lives. Raises `StorageError` if it
-    cannot be used."""
+    cannot be used.
+
+    `files` has the directory, and `snapshots` writes snapshots beside the broker's work; by
+    default they are those of the machine, and a thread.
+    """
 
     def __init__(
-        self, directory: str, durability: Durability = "process", journal_bytes: int = JOURNAL_BYTES
+        self,
+        directory: str | Path,
+        durability: Durability = "process",
+        journal_bytes: int = JOURNAL_BYTES,
+        files: FileSystem = OS_FILES,
+        snapshots: SnapshotWriter | None = None,
     ) -> None:
         self.directory = Path(directory)
         self.synced = durability == "power"
         self.starts = 0
         self.snapshots = 0
-        """Snapshots taken since the start."""
+        """Snapshots begun since the start."""
+        self.snapshots_failed = 0
+        """Those that could not be written; the journals that they were to replace stay."""
         self.snapshot_bytes = self.journal_bytes = 0
         self.start_summary = "a new broker"
         """How the broker came to its state, for the log."""
@@ -77,13 +94,15 @@ class Storage:
         self._neighbours: list[Neighbour] = []
         self._number = 0
         self._file = self._mark = -1
-        self._writer = ThreadPoolExecutor(1, "byway-storage")
-        self._installing: Future[None] | None = None
+        self._files = files
+        self._snapshots = snapshots or ThreadedSnapshots()
+        self._snapshot: SnapshotTask | None = None
+        """The snapshot under way."""
         self._failure: StorageError | None = None
         self._before: int | None = None
         """Length of the journal before the last record, while that can be taken back."""
         self._lock = self._locked()
-        self.set_aside = SetAsideFiles(self.directory)
+        self.set_aside = SetAsideFiles(files, self.directory)
         """Inputs that raised and were set aside."""
 
     def __repr__(self) -> str:
@@ -93,27 +112,20 @@ class Storage:
         )
 
     def _locked(self) -> int:
-        path = self.directory / "lock"
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._files.make_directory(self.directory)
+            return self._files.lock(self.directory / "lock")
+        except BlockingIOError as error:
+            reason = f"is in use by another broker, process {error.strerror}"
+            raise StorageError(self.directory, reason) from None
         except OSError as error:
             raise StorageError(self.directory, f"cannot be used: {error.strerror}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.read(lock, 32).decode(errors="replace") or "unknown"
-            os.close(lock)
-            reason = f"is in use by another broker, process {holder}"
-            raise StorageError(self.directory, reason) from None
-        os.ftruncate(lock, 0)
-        os.write(lock, str(os.getpid()).encode())
-        return lock
 
     # --- restoring -----------------------------------------------------------------------------
 
     def restore(
         self,
+        now_us: int,
         id: str,
         config: BrokerConfig,
         neighbours: tuple[Neighbour, ...] = (),
@@ -132,19 +144,21 @@ class Storage:
         `marked_neighbours`: neighbours by the restart marker, which count where no state was kept,
         or not the last one.
         """
-        state = read_state(self.directory, id)
+        files = self._files
+        state = read_state(files, self.directory, id)
         if state is None:
             named = {*marked_neighbours, *(n.id for n in neighbours if n.id)}
             broker = Broker(
-                id, named, config, now_us(), trace,
+                id, named, config, now_us, trace,
                 restarting=restarting, expects_unlisted=expects_unlisted,
             )  # fmt: skip
         else:
             if state.id != id:
                 reason = f"belongs to broker {state.id!r}, not to {id!r}"
                 raise StorageError(self.directory / STATE, reason)
-            replay = Replay(self.directory, state, may_be_stale)
-            broker, self.start_summary = replay.broker(config, trace), replay.start_summary
+            replay = Replay(files, self.directory, state, may_be_stale)
+            broker = replay.broker(now_us, config, trace)
+            self.start_summary = replay.start_summary
             with _writing(self.directory):
                 for entry in replay.set_aside:
                     self.set_aside.put(entry)
@@ -152,14 +166,16 @@ class Storage:
             self.starts, self._number = state.starts, state.journal
             if broker.sessions_stale:
                 for name in marked_neighbours:  # links are opened when it starts
-                    broker.handle(now_us(), NeighbourAdded(name))
+                    broker.handle(now_us, NeighbourAdded(name))
         self.starts += 1
         self._broker, self._neighbours = broker, list(neighbours)
-        self._number = max([self._number, *journal_numbers(self.directory)]) + 1
+        self._number = max([self._number, *journal_numbers(files, self.directory)]) + 1
         with _writing(self.directory):
             self._begin_journal(None)
-            self._install(self._state(complete=False), self._number)
+            self._write_state(self._number, self._state(complete=False))
+            self._install_state(self._number)
             self._open_mark()
+        self.snapshots += 1
         return broker
 
     # --- writing -------------------------------------------------------------------------------
@@ -173,8 +189,10 @@ class Storage:
         payload = encode_inputs(at_us, inputs)
         try:
             with _writing(self.directory):
+                if self._snapshot is not None and self._snapshot.done():
+                    self._end_snapshot()
                 if self._is_long():
-                    self._take_snapshot()
+                    self._begin_snapshot()
                 before = self.journal_bytes
                 self._append(payload)
                 self._before = before
@@ -188,10 +206,12 @@ class Storage:
         if self._before is None:
             return  # they were not written
         with _writing(self.directory):
-            os.pwrite(self._mark, written_mark(self._number, self._before), 0)
-            os.ftruncate(self._file, self._before)
+            self._files.overwrite(self._mark, written_mark(self._number, self._before))
+            if self.synced:  # else it could say that the end of the journal is lost
+                self._files.sync(self._mark)
+            self._files.truncate(self._file, self._before)
             if self.synced:
-                os.fdatasync(self._file)
+                self._files.sync(self._file)
         self.journal_bytes, self._before = self._before, None
 
     def rebuild(self) -> Broker:
@@ -199,19 +219,17 @@ class Storage:
         `StorageError`."""
         broken = self._broker
         assert broken is not None
-        with _writing(self.directory):
-            if self._installing is not None:
-                self._installing.result()
-        state = read_state(self.directory, broken.name)
+        self._end_snapshot()
+        state = read_state(self._files, self.directory, broken.name)
         assert state is not None
-        self._broker = broker = Replay(self.directory, state).as_it_is()
+        self._broker = broker = Replay(self._files, self.directory, state).as_it_is()
         broker.take_over(broken)
         return broker
 
     def refresh(self) -> None:
-        """Take a snapshot now, so that the next rebuild is short. Raises `StorageError`."""
+        """Begin a snapshot, so that the next rebuild is short. Raises `StorageError`."""
         with _writing(self.directory):
-            self._take_snapshot()
+            self._begin_snapshot()
 
     def _is_long(self) -> bool:
         least = max(self._journal_bytes_least, JOURNAL_SNAPSHOTS * self.snapshot_bytes)
@@ -219,34 +237,53 @@ class Storage:
 
     def _append(self, payload: bytes) -> None:
         """Append a record; if that fails, the journal stays as it was."""
-        data = record(payload)
+        files, data = self._files, record(payload)
         length = self.journal_bytes + len(data)
         try:
-            _write_all(self._file, data)
+            files.append(self._file, data)
             if self.synced:
-                os.fdatasync(self._file)
-            os.pwrite(self._mark, written_mark(self._number, length), 0)
+                files.sync(self._file)
+            files.overwrite(self._mark, written_mark(self._number, length))
         except OSError:
             with suppress(OSError):
-                os.ftruncate(self._file, self.journal_bytes)
+                files.truncate(self._file, self.journal_bytes)
             raise
         self.journal_bytes = length
 
-    def _take_snapshot(self) -> None:
-        """Begin a new journal at once; the old one stays until the snapshot is on the disk."""
-        if self._installing is not None:
-            self._installing.result()
-        self._number += 1
-        try:
-            state = self._state(complete=False)
-        except Exception:  # the journal holds the same state, only longer
-            self._number -= 1
-            self._journal_bytes_least = 2 * self.journal_bytes
-            log.exception("no snapshot can be taken; the journal is continued")
+    def _begin_snapshot(self) -> None:
+        """Begin a new journal, and a snapshot of the state before it. The old journals stay until
+        the snapshot is on the disk. While one is under way, the journal is continued."""
+        if self._snapshot is not None:
             return
-        os.close(self._file)
+        self._number += 1
         self._begin_journal(self.journal_bytes)
-        self._installing = self._writer.submit(self._install, state, self._number)
+        job = SnapshotJob(
+            partial(self._state, complete=False),
+            partial(self._write_state, self._number),
+            partial(self._install_state, self._number),
+        )
+        self.snapshots += 1
+        self._snapshot = self._snapshots.begin(job)
+        if self._snapshot.done():
+            self._end_snapshot()
+
+    def _end_snapshot(self) -> None:
+        """Wait for the snapshot under way. If it failed, the journals hold the same state, only
+        longer, and the next one is tried when the last of them is long."""
+        if self._snapshot is None:
+            return
+        error = self._snapshot.exception()
+        self._snapshot = None
+        if error is not None:
+            self.snapshots_failed += 1
+            is_told = isinstance(error, OSError | SnapshotProcessError)
+            log.error(
+                "a snapshot failed, its journals are kept: %s",
+                error,
+                exc_info=None if is_told else error,
+            )
+            with suppress(OSError):
+                self._remove_unfinished()
 
     def _state(self, complete: bool) -> bytes:
         broker = self._broker
@@ -256,7 +293,7 @@ class Storage:
             journal=self._number,
             starts=self.starts,
             version=__version__,
-            boot=boot_id(),
+            boot=self._files.boot_id(),
             complete=complete,
             synced=self.synced,
             neighbours=self._neighbours,
@@ -266,8 +303,6 @@ class Storage:
             stale=broker.sessions_stale,
             broker=broker.snapshot(),
         )
-        self.snapshots += 1
-        self.snapshot_bytes = len(state.broker)
         return title(STATE) + record(_encode(state))
 
     def listed(self, neighbours: tuple[Neighbour, ...]) -> None:
@@ -281,11 +316,11 @@ class Storage:
         inputs. Raises `StorageError`."""
         try:
             if self._failure is None and self._broker is not None:
+                self._snapshots.stop()
+                self._number += 1
                 with _writing(self.directory):
-                    if self._installing is not None:
-                        self._installing.result()
-                    self._number += 1
-                    self._install(self._last_state(), self._number)
+                    self._write_state(self._number, self._last_state())
+                    self._install_state(self._number)
         finally:
             self.abandon()
 
@@ -298,10 +333,10 @@ class Storage:
 
     def abandon(self) -> None:
         """Release the directory as it is."""
-        self._writer.shutdown()
+        self._snapshots.stop()
         for file in (self._file, self._mark, self._lock):
             if file >= 0:
-                os.close(file)
+                self._files.close(file)
         self._file = self._mark = self._lock = -1
 
     # --- files ---------------------------------------------------------------------------------
@@ -310,55 +345,61 @@ class Storage:
         """Begin a new journal, which appears atomically with its first record. It continues the
         journal before it, or (None) a state that is still to be installed."""
         assert self._broker is not None
-        owner = JournalOwner(self._broker.name, self._number, previous_bytes)
+        files, owner = self._files, JournalOwner(self._broker.name, self._number, previous_bytes)
         head = title(JOURNAL) + record(_encode(owner))
-        new = self.directory / f"{JOURNAL}.new"
-        self._file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        _write_all(self._file, head)
-        if self.synced:
-            os.fsync(self._file)
-        new.replace(journal_path(self.directory, self._number))
-        if self.synced:
-            self._sync_directory()
-        self.journal_bytes = len(head)
+        new = self.directory / f"{JOURNAL}{NEW}"
+        file = files.create(new)
+        try:
+            files.append(file, head)
+            if self.synced or previous_bytes is None:  # a torn one with no state is a riddle
+                files.sync(file)
+            files.rename(new, journal_path(self.directory, self._number))
+            if self.synced:
+                files.sync_path(self.directory)
+        except OSError:
+            files.close(file)
+            raise
+        if self._file >= 0:
+            files.close(self._file)
+        self._file, self.journal_bytes = file, len(head)
 
     def _open_mark(self) -> None:
-        self._mark = os.open(self.directory / WRITTEN, os.O_WRONLY | os.O_CREAT, 0o600)
-        os.ftruncate(self._mark, 0)
-        os.pwrite(self._mark, written_mark(self._number, self.journal_bytes), 0)
-        os.fsync(self._mark)
-        self._sync_directory()
+        files = self._files
+        self._mark = files.open(self.directory / WRITTEN)
+        files.truncate(self._mark, 0)
+        files.overwrite(self._mark, written_mark(self._number, self.journal_bytes))
+        files.sync(self._mark)
+        files.sync_path(self.directory)
 
-    def _install(self, state: bytes, journal: int) -> None:
-        """Replace the state atomically, and delete older journals. The journal that it names is
-        on the disk before."""
+    def _write_state(self, journal: int, state: bytes) -> None:
+        """Write a state beside the one in force. The journal that it names is on the disk
+        before."""
         path = journal_path(self.directory, journal)
-        if path.exists():  # not after a clean stop
-            _sync(path)
-            self._sync_directory()
-        new = self.directory / f"{STATE}.new"
-        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            _write_all(file, state)
-            os.fsync(file)
-        finally:
-            os.close(file)
-        new.replace(self.directory / STATE)
-        self._sync_directory()
-        for number in journal_numbers(self.directory):
+        if self._files.exists(path):  # not after a clean stop
+            self._files.sync_path(path)
+            self._files.sync_path(self.directory)
+        write_synced(self._files, self._new_state_path(journal), state)
+
+    def _install_state(self, journal: int) -> None:
+        """Put a state that was written in force, and remove what it replaces."""
+        files, directory = self._files, self.directory
+        files.rename(self._new_state_path(journal), directory / STATE)
+        files.sync_path(directory)
+        self.snapshot_bytes = files.size(directory / STATE)
+        for number in journal_numbers(files, directory):
             if number < journal:
-                journal_path(self.directory, number).unlink()
+                files.remove(journal_path(directory, number))
+        self._remove_unfinished()
 
-    def _sync_directory(self) -> None:
-        _sync(self.directory)
+    def _remove_unfinished(self) -> None:
+        """Remove states that were written, or begun, and not put in force."""
+        for name in self._files.names(self.directory):
+            if name.startswith(STATE) and name.endswith(NEW):
+                self._files.remove(self.directory / name)
 
-
-def _sync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    def _new_state_path(self, journal: int) -> Path:
+        """Where a state is written; no other process writes one of this number."""
+        return self.directory / f"{STATE}-{journal:08}{NEW}"
 
 
 @contextmanager
@@ -367,9 +408,3 @@ def _writing(directory: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(directory, f"cannot be written to: {error.strerror}") from error
-
-
-def _write_all(file: int, data: bytes) -> None:
-    written = os.write(file, data)
-    while written < len(data):
-        written += os.write(file, data[written:])

@@ -53,6 +53,7 @@ from byway.model.messages import (
     Unsubscribe,
     UnsubscribeRequest,
 )
+from byway.storage.file_system import OS_FILES
 from byway.storage.record_files import DamagedError, RecordFile, decode_as, decode_readable
 from byway.storage.set_aside import SetAsideFiles
 from byway.storage.state_files import (
@@ -112,7 +113,7 @@ class _Reader:
         """Why an input that is being read was set aside; empty for one in a journal."""
 
     def read(self) -> tuple[list[StoryStep], Source]:
-        numbers = journal_numbers(self.directory)
+        numbers = journal_numbers(OS_FILES, self.directory)
         if (self.directory / STATE).is_file():
             self._read_state()
         for number in numbers:
@@ -148,7 +149,7 @@ class _Reader:
     # --- the snapshot --------------------------------------------------------------------------
 
     def _read_state(self) -> None:
-        state = read_state(self.directory, "")
+        state = read_state(OS_FILES, self.directory, "")
         assert state is not None
         self.broker = state.id
         try:
@@ -199,7 +200,7 @@ class _Reader:
     def _read_journal(self, path: Path) -> None:
         """Read the inputs of a journal, up to where it ends or is damaged."""
         try:
-            file = RecordFile(path, JOURNAL)
+            file = RecordFile(OS_FILES, path, JOURNAL)
         except StorageError as error:
             if not path.exists():
                 raise _JournalReplacedError from error
@@ -305,7 +306,7 @@ class _Reader:
 
     def _read_set_aside(self) -> None:
         """Read the inputs that were set aside, which are no longer in a journal."""
-        for entry in SetAsideFiles(self.directory).entries.values():
+        for entry in SetAsideFiles(OS_FILES, self.directory).entries.values():
             try:
                 at_us, inputs, _ = decode_readable(entry.payload)
             except msgspec.DecodeError:

@@ -335,7 +335,7 @@ def test_metrics_tell_of_what_happened(tmp_path):
     async def main() -> tuple[dict, dict]:
         storage = Storage(str(tmp_path))
         one = BrokerSettings(id="B1", listen=ANYWHERE)
-        broker = storage.restore("B1", one.core)
+        broker = storage.restore(1, "B1", one.core)
         first = BrokerServer(one, broker, storage)
         await first.start()
         neighbour = Neighbour(first.address, "B1")

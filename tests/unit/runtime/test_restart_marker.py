@@ -156,7 +156,7 @@ def test_a_directory_that_is_none_is_told(tmp_path):
 def test_names_count_where_no_state_was_kept(tmp_path):
     storage = Storage(str(tmp_path))
     core = BrokerSettings(id="B1", listen=ANYWHERE).core
-    broker = storage.restore("B1", core, (B2,), marked_neighbours="L")
+    broker = storage.restore(1, "B1", core, (B2,), marked_neighbours="L")
     assert list(broker.neighbours) == ["B2", "L"]
     assert not broker.is_restarting
     storage.abandon()
@@ -165,10 +165,10 @@ def test_names_count_where_no_state_was_kept(tmp_path):
 def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path):
     core = BrokerSettings(id="B1", listen=ANYWHERE).core
     storage = Storage(str(tmp_path))
-    storage.restore("B1", core, (B2,), marked_neighbours=["L"], restarting=True)
+    storage.restore(1, "B1", core, (B2,), marked_neighbours=["L"], restarting=True)
     storage.stop()
     exact = Storage(str(tmp_path))
-    broker = exact.restore("B1", core, (B2,), marked_neighbours=["L", "M"], restarting=True)
+    broker = exact.restore(1, "B1", core, (B2,), marked_neighbours=["L", "M"], restarting=True)
     assert list(broker.neighbours) == ["B2", "L"]
     assert broker.is_restarting  # as it was when it stopped
     exact._append(b"")  # a journal that ends within a record
@@ -176,10 +176,10 @@ def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path)
     exact.abandon()
     path.write_bytes(path.read_bytes()[:-3])
     stale = Storage(str(tmp_path))
-    broker = stale.restore("B1", core, (B2,), marked_neighbours=["L", "M"], restarting=True)
+    broker = stale.restore(1, "B1", core, (B2,), marked_neighbours=["L", "M"], restarting=True)
     assert list(broker.neighbours) == ["B2", "L", "M"]
     assert sorted(broker.missing) == ["B2", "L", "M"]
     stale.abandon()
     again = Storage(str(tmp_path))  # what was recalled is part of the state
-    assert list(again.restore("B1", core, (B2,)).neighbours) == ["B2", "L", "M"]
+    assert list(again.restore(1, "B1", core, (B2,)).neighbours) == ["B2", "L", "M"]
     again.abandon()

@@ -38,6 +38,7 @@ from byway.model.messages import (
     PublishRequest,
     SubscribeRequest,
 )
+from byway.storage.file_system import OS_FILES
 from byway.storage.record_files import (
     DamagedError,
     RecordFile,
@@ -158,7 +159,7 @@ SOUND = title("journal") + FIRST + SECOND
 def test_records_are_read_in_order(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(SOUND)
-    assert list(RecordFile(file, "journal")) == [b"first", b"second"]
+    assert list(RecordFile(OS_FILES, file, "journal")) == [b"first", b"second"]
 
 
 @pytest.mark.parametrize(
@@ -189,14 +190,14 @@ def test_other_bytes_are_refused(
     file = tmp_path / "file"
     file.write_bytes(data)
     with pytest.raises(StorageError, match=reason) as caught:
-        list(RecordFile(file, "journal"))
+        list(RecordFile(OS_FILES, file, "journal"))
     assert type(caught.value) is kind
     assert str(caught.value).startswith(f"{file}: ")
 
 
 def test_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read: No such file"):
-        list(RecordFile(tmp_path / "file", "journal"))
+        list(RecordFile(OS_FILES, tmp_path / "file", "journal"))
 
 
 def test_a_cut_anywhere_is_told_or_is_between_records(tmp_path: Path) -> None:
@@ -205,10 +206,10 @@ def test_a_cut_anywhere_is_told_or_is_between_records(tmp_path: Path) -> None:
     for length in range(len(SOUND)):
         file.write_bytes(SOUND[:length])
         if length in whole:
-            list(RecordFile(file, "journal"))
+            list(RecordFile(OS_FILES, file, "journal"))
         else:
             with pytest.raises(TornError):
-                list(RecordFile(file, "journal"))
+                list(RecordFile(OS_FILES, file, "journal"))
 
 
 def test_a_length_that_was_spoilt_is_no_end(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_a_length_that_was_spoilt_is_no_end(tmp_path: Path) -> None:
         data[at] ^= 0x80
         file.write_bytes(data)
         with pytest.raises(DamagedError, match=f"length at byte {first} ") as caught:
-            list(RecordFile(file, "journal"))
+            list(RecordFile(OS_FILES, file, "journal"))
         assert type(caught.value) is DamagedError
 
 
@@ -232,8 +233,8 @@ def test_layout_1_is_read(tmp_path: Path) -> None:
         for payload in (b"first", b"second")
     )
     file.write_bytes(b"byway journal 1\n" + old)
-    assert list(RecordFile(file, "journal")) == [b"first", b"second"]
+    assert list(RecordFile(OS_FILES, file, "journal")) == [b"first", b"second"]
     for spoilt, kind in ((old[:-1], TornError), (old[:-1] + b"?", DamagedError)):
         file.write_bytes(b"byway journal 1\n" + spoilt)
         with pytest.raises(kind):
-            list(RecordFile(file, "journal"))
+            list(RecordFile(OS_FILES, file, "journal"))

@@ -46,6 +46,7 @@ from byway.model.messages import (
 )
 from byway.runtime.driver import Driver
 from byway.storage import set_aside as aside_module
+from byway.storage.file_system import OS_FILES
 from byway.storage.record_files import RecordFile
 from byway.storage.storage import Storage
 from tests.lone_broker import Lone, advertise, publication, publish, subscribe
@@ -89,7 +90,7 @@ class Driven(Lone):
         if self.storage is None:
             broker = Broker("B", ("A", "C"), CONFIG)
         else:
-            broker = self.storage.restore("B", CONFIG, NEIGHBOURS)
+            broker = self.storage.restore(1, "B", CONFIG, NEIGHBOURS)
         self.driver = self.performer.driver = Driver(broker, self.performer, self.storage)
         self.sent = {"A": [0, 0], "C": [0, 0]}
         self.handle(Started())
@@ -195,7 +196,7 @@ async def test_only_what_raises_is_left_out_and_only_its_sender_closed(driven):
     assert "tests/trapped.py" in entry.traceback
     (path,) = b.set_aside.directory.iterdir()
     assert path.name == entry.digest
-    assert len(list(RecordFile(path, "set-aside"))) == 1
+    assert len(list(RecordFile(OS_FILES, path, "set-aside"))) == 1
     expected = restored(b.broker)
     again = await driven(fresh=False)
     assert "inputs were set aside" not in again.storage.start_summary
@@ -432,7 +433,7 @@ def test_a_state_that_cannot_be_written_down_leaves_the_journal(driven, caplog, 
         monkeypatch.setattr("byway.storage.storage.JOURNAL_SNAPSHOTS", 0)
         b.receive("C", publication(1, p=7))
         assert b.delivered() == [1]
-        assert "no snapshot can be taken; the journal is continued" in caplog.text
+        assert "a snapshot failed, its journals are kept" in caplog.text
 
     asyncio.run(test())
 

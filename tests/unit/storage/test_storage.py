@@ -13,8 +13,10 @@ from byway.model import ANY, parse
 from byway.model.addresses import Neighbour
 from byway.model.errors import StorageError
 from byway.model.messages import AdvertiseRequest, Body, PublishRequest, SubscribeRequest
-from byway.storage import replay
+from byway.sim.engine.node_storage import HeldSnapshots
+from byway.storage import file_system, replay
 from byway.storage import storage as storage_module
+from byway.storage.file_system import OsFileSystem
 from byway.storage.storage import Storage
 
 CONFIG = BrokerConfig()
@@ -28,9 +30,12 @@ class Kept:
     def __init__(self, directory: Path, config: BrokerConfig = CONFIG, **options: object) -> None:
         neighbours, start = options.pop("neighbours", ()), options.pop("start", True)
         may_be_stale = options.pop("may_be_stale", False)
-        self.storage = Storage(str(directory), **options)
+        at_once = HeldSnapshots(lambda write: write())
+        self.storage = Storage(str(directory), **{"snapshots": at_once, **options})
         try:
-            self.broker = self.storage.restore("B1", config, neighbours, may_be_stale=may_be_stale)
+            self.broker = self.storage.restore(
+                1, "B1", config, neighbours, may_be_stale=may_be_stale
+            )
         except StorageError:
             self.storage.abandon()
             raise
@@ -124,8 +129,7 @@ def test_inputs_that_were_kept_count_though_nothing_was_done_about_them(kept):
 def test_a_snapshot_that_is_not_safe_yet_is_not_needed(kept, monkeypatch):
     """The process dies between a new journal's beginning and the snapshot's arrival."""
     monkeypatch.setattr(storage_module, "JOURNAL_SNAPSHOTS", 0)
-    first = kept(journal_bytes=0)
-    monkeypatch.setattr(first.storage, "_install", lambda *_: None)
+    first = kept(journal_bytes=0, snapshots=HeldSnapshots(lambda _: None))
     first.begin()
     first.publish(2)
     first.storage.abandon()
@@ -137,20 +141,21 @@ class DiedError(Exception):
 
 
 @pytest.mark.parametrize("installed", [False, True], ids=["before", "after"])
-def test_a_broker_that_dies_while_it_starts_loses_nothing(kept, tmp_path, installed, monkeypatch):
+def test_a_broker_that_dies_while_it_starts_loses_nothing(kept, tmp_path, installed):
     first = kept()
     first.begin()
     first.storage.abandon()
-    second = Storage(str(tmp_path))
 
-    def die(state: bytes, journal: int) -> None:
-        if installed:
-            Storage._install(second, state, journal)
-        raise DiedError
+    class Dying(OsFileSystem):
+        def rename(self, path: Path, new: Path) -> None:
+            if installed or new.name != "state":
+                super().rename(path, new)
+            if new.name == "state":
+                raise DiedError
 
-    monkeypatch.setattr(second, "_install", die)
+    second = Storage(str(tmp_path), files=Dying())
     with pytest.raises(DiedError):
-        second.restore("B1", CONFIG)
+        second.restore(1, "B1", CONFIG)
     second.abandon()
     assert kept().broker.snapshot() == first.as_restored()
 
@@ -195,7 +200,7 @@ def restart_the_machine(tmp_path_factory, monkeypatch):
     """Another boot of the same machine, as far as storage can tell."""
     file = tmp_path_factory.mktemp("machine") / "boot_id"
     file.write_text("one\n")
-    monkeypatch.setattr(replay, "_BOOT_ID", file)
+    monkeypatch.setattr(file_system, "_BOOT_ID", file)
     return lambda: file.write_text("another\n")
 
 
@@ -237,7 +242,7 @@ def test_an_older_state_is_one_whenever_the_next_process_ends(
 def test_where_the_system_does_not_name_its_boots_no_state_is_taken_for_the_last(
     kept, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(replay, "_BOOT_ID", tmp_path / "nowhere")
+    monkeypatch.setattr(file_system, "_BOOT_ID", tmp_path / "nowhere")
     first = kept()
     first.storage.abandon()
     assert kept().incarnation > first.incarnation
@@ -298,7 +303,7 @@ def test_another_broker_is_refused(kept, tmp_path):
     kept().storage.abandon()
     other = Storage(str(tmp_path))
     with pytest.raises(StorageError, match="state: belongs to broker 'B1', not to 'B2'"):
-        other.restore("B2", CONFIG)
+        other.restore(1, "B2", CONFIG)
     other.abandon()
 
 

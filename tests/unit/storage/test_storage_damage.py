@@ -9,8 +9,10 @@ import pytest
 
 from byway.core.inputs import ClientDetached, Started
 from byway.model.errors import StorageError
-from byway.storage import replay, state_files
+from byway.sim.engine.node_storage import HeldSnapshots
+from byway.storage import file_system, state_files
 from byway.storage import storage as storage_module
+from byway.storage.file_system import OsFileSystem
 from byway.storage.record_files import record
 from byway.storage.storage import Storage
 from tests.unit.storage.test_storage import CLIENT, CONFIG, Kept
@@ -23,7 +25,7 @@ def machine(tmp_path_factory, monkeypatch):
     """A machine whose boots the test decides about."""
     file = tmp_path_factory.mktemp("machine") / "boot_id"
     file.write_text("one\n")
-    monkeypatch.setattr(replay, "_BOOT_ID", file)
+    monkeypatch.setattr(file_system, "_BOOT_ID", file)
     return file
 
 
@@ -38,9 +40,9 @@ def one_journal(directory: Path, durability: str) -> Kept:
 
 def two_journals(directory: Path, durability: str) -> Kept:
     """Killed before a snapshot took the place of the first of two journals."""
-    kept = Kept(directory, durability=durability)
+    never = HeldSnapshots(lambda _: None)
+    kept = Kept(directory, durability=durability, snapshots=never)
     kept.begin(SESSION_US)
-    kept.storage._install = lambda *_: None
     kept.storage._journal_bytes_least = 0
     storage_module.JOURNAL_SNAPSHOTS, before = 0, storage_module.JOURNAL_SNAPSHOTS
     kept.publish(2)
@@ -92,7 +94,7 @@ class Scene:
         before = {p.name: p.read_bytes() for p in directory.iterdir()}
         storage = Storage(str(directory))
         try:
-            broker = storage.restore("B1", CONFIG)
+            broker = storage.restore(1, "B1", CONFIG)
         except StorageError as error:
             refused = str(error)
             storage.abandon()
@@ -186,7 +188,7 @@ def test_a_file_that_is_lost_is_named(make, durability, restarted, tmp_path, mac
             continue
         storage = Storage(str(directory))
         with pytest.raises(StorageError, match=f"{name}: is missing"):
-            storage.restore("B1", CONFIG)
+            storage.restore(1, "B1", CONFIG)
         storage.abandon()
 
 
@@ -203,9 +205,23 @@ class DiedError(Exception):
     pass
 
 
-def test_a_process_that_dies_at_any_step_of_a_start_loses_nothing(tmp_path, monkeypatch):
+class MortalFiles(OsFileSystem):
+    """From the operation with this number on, nothing reaches the disk."""
+
+    def __init__(self, last: int) -> None:
+        self.left = last
+
+    def __getattribute__(self, name: str):
+        if name in {"create", "open", "append", "overwrite", "truncate", "sync", "sync_path",
+                    "rename", "remove"}:  # fmt: skip
+            if not self.left:
+                raise DiedError
+            self.left -= 1
+        return super().__getattribute__(name)
+
+
+def test_a_process_that_dies_at_any_step_of_a_start_loses_nothing(tmp_path):
     """Every call that changes the directory is the last one once."""
-    calls = ("open", "write", "pwrite", "fsync", "fdatasync", "rename", "replace", "unlink")
     for make in (*SCENES, None):
         root = tmp_path / getattr(make, "__name__", "empty")
         scene = None if make is None else Scene(make, root, "process")
@@ -213,18 +229,17 @@ def test_a_process_that_dies_at_any_step_of_a_start_loses_nothing(tmp_path, monk
             directory = root / "new" if scene is None else scene.copy()
             if scene is None:
                 shutil.rmtree(directory, ignore_errors=True)
-            storage = Storage(str(directory))
-            with monkeypatch.context() as patch:
-                dying(patch, calls, last)
-                try:
-                    storage.restore("B1", CONFIG)
-                    ended = True
-                except DiedError:
-                    ended = False
+                directory.mkdir(parents=True)
+            storage = Storage(str(directory), files=MortalFiles(last))
+            try:
+                storage.restore(1, "B1", CONFIG)
+                ended = True
+            except DiedError:
+                ended = False
             storage.abandon()
             if scene is None:
                 second = Storage(str(directory))
-                second.restore("B1", CONFIG)
+                second.restore(1, "B1", CONFIG)
                 second.abandon()
             else:
                 assert scene.outcome(directory) == "exact", last
@@ -232,23 +247,6 @@ def test_a_process_that_dies_at_any_step_of_a_start_loses_nothing(tmp_path, monk
                 break
         assert ended
         assert last > 5
-
-
-def dying(patch, calls, last):
-    """From the call with this number on, nothing reaches the disk."""
-    count = [0]
-
-    def mortal(real):
-        def call(*arguments, **options):
-            if count[0] >= last:
-                raise DiedError
-            count[0] += 1
-            return real(*arguments, **options)
-
-        return call
-
-    for name in calls:
-        patch.setattr(os, name, mortal(getattr(os, name)))
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])

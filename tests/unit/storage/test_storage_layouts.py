@@ -35,7 +35,7 @@ def old(request, tmp_path):
             shutil.copytree(OLD / request.param / name, directory)
         opened.append(Storage(str(directory)))
         facts = json.loads((OLD / request.param / "facts.json").read_text())[name]
-        return opened[-1], facts, lambda: opened[-1].restore("B", CONFIG, **options)
+        return opened[-1], facts, lambda: opened[-1].restore(1, "B", CONFIG, **options)
 
     yield open_
     for storage in opened:
@@ -106,7 +106,7 @@ def test_it_is_replayed_under_a_new_incarnation_if_one_says_so(old):
 def test_settings_that_are_not_known_any_more_do_not_matter(tmp_path):
     """A directory outlives names of settings."""
     storage = Storage(str(tmp_path))
-    storage.restore("B", CONFIG)
+    storage.restore(1, "B", CONFIG)
     state = storage._state(complete=True)
     storage.abandon()
     at = State.__struct_fields__.index("config")
@@ -117,7 +117,7 @@ def test_settings_that_are_not_known_any_more_do_not_matter(tmp_path):
     tmp_path.mkdir()
     (tmp_path / STATE).write_bytes(title(STATE) + record(msgspec.msgpack.encode(fields)))
     storage = Storage(str(tmp_path))
-    assert storage.restore("B", CONFIG).name == "B"
+    assert storage.restore(1, "B", CONFIG).name == "B"
     storage.abandon()
 
 

@@ -34,7 +34,7 @@ class KeptLone(Lone):
     def __init__(self, directory: Path, config: BrokerConfig, now_us: int = 0) -> None:
         self.storage = Storage(str(directory), journal_bytes=0)
         try:
-            self.broker = self.storage.restore("B", config, NEIGHBOURS)
+            self.broker = self.storage.restore(1, "B", config, NEIGHBOURS)
         except StorageError:
             self.storage.abandon()
             raise

@@ -47,7 +47,7 @@ class KeptNet(Net):
     def begin(self, broker):
         kept = self.storages[broker] = Storage(self.directory / broker, journal_bytes=JOURNAL_BYTES)
         neighbours = tuple(Neighbour(Address("", 1), name) for name in self.neighbours[broker])
-        return kept.restore(broker, self.configs[broker], neighbours)
+        return kept.restore(1, broker, self.configs[broker], neighbours)
 
     def rebuild(self, broker):
         """Another one takes its place, and nobody notices."""

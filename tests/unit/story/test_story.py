@@ -52,6 +52,7 @@ from byway.model.messages import (
 )
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario
+from byway.storage.file_system import FileSystem
 from byway.storage.set_aside import raised_input
 from byway.storage.state_files import JOURNAL, STATE
 from byway.storage.storage import Storage
@@ -73,7 +74,7 @@ class Kept:
     def __init__(self, directory: Path, id: str = "B1") -> None:
         self.directory = directory
         self.storage = Storage(str(directory))
-        self.broker: Broker = self.storage.restore(id, BrokerConfig())
+        self.broker: Broker = self.storage.restore(1, id, BrokerConfig())
 
     def keep(self, at_us: int, *events: Input) -> None:
         """Write inputs to the journal."""
@@ -282,8 +283,8 @@ def test_a_journal_that_is_replaced_meanwhile_is_read_again(
     listed = [[99], [1]]
     numbers = journal_steps.journal_numbers
 
-    def once(directory: Path) -> list[int]:
-        return [*(listed.pop(0) if len(listed) > 1 else []), *numbers(directory)]
+    def once(files: FileSystem, directory: Path) -> list[int]:
+        return [*(listed.pop(0) if len(listed) > 1 else []), *numbers(files, directory)]
 
     monkeypatch.setattr(journal_steps, "journal_numbers", once)
     assert len(read_story("ann/wide", [kept.directory]).steps) == 1
