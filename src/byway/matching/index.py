@@ -7,6 +7,7 @@ in), and asks `byway.model` where a kernel cannot decide. One thread at a time m
 from __future__ import annotations
 
 import sys
+import weakref
 from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,6 +33,7 @@ _OUT_BATCH: Final = 65_536  # keys
 _RECHOOSE: Final = 256  # conjunctions looked at again in one go
 _ROUNDS: Final = 16  # of that after a chunk
 _RELATE: Final = 1_024  # conjunctions filed for relations in one go
+_SPARE: Final = 262_144  # bytes of its arrays that an index may always leave unused
 _NO_TEXT: Final = np.zeros(1, np.uint8)
 _NO_CODES: Final = np.zeros(0, np.int64)
 _NO_NUMS: Final = np.zeros(0, np.float64)
@@ -66,6 +68,9 @@ class MatchIndex:
         self._address = self._arrays.address
         self._answer_address = self._answer.buffer_info()[0]
         self._set_boxes(8)
+        self.is_sparse = False
+        """Whether most of the room in its arrays is unused since the last key was removed."""
+        weakref.finalize(self, _give_up, self._arrays, vocabulary).atexit = False
 
     def _set_mask(self, words: int) -> None:
         """Make room for masks of so many words of 64 links."""
@@ -132,10 +137,16 @@ class MatchIndex:
 
     def remove(self, key: int) -> None:
         """Forget a key. Raises `UnknownKeyError` when it is not there."""
-        slot = KERNELS.remove(self._address, key)
+        slot, unused, live, used = KERNELS.remove(self._address, key)
         if slot < 0:
             raise UnknownKeyError(key)
-        self._filters[slot] = None
+        filter, self._filters[slot] = self._filters[slot], None
+        self.is_sparse = used > 4 * live + _SPARE
+        if unused:
+            assert filter is not None
+            self._atoms.forget()
+            for conjunction in filter.conjunctions:
+                self._arrays.release_attributes(name for name, _ in conjunction.terms)
         self._empty.discard(key)
         self._open.discard(key)
 
@@ -395,6 +406,13 @@ class MatchIndex:
             self._arrays.reserve(0, 0, 8 * _RELATE)
             number, atom = KERNELS.relate_all(self._address, number, atom, _RELATE)
         self._control[lay.RELATIONS] = 1
+
+
+def _give_up(arrays: GrowingArrays, vocabulary: Vocabulary) -> None:
+    """An index is no longer there: the vocabulary takes its words back when it has time, since
+    this may happen at any moment."""
+    if arrays.attributes:
+        vocabulary.orphans.append(arrays)
 
 
 def _may_feed(subscription: Conjunction, advertisement: Conjunction) -> bool:
