@@ -48,7 +48,7 @@ class MatchIndex:
 
     def __init__(self, vocabulary: Vocabulary = SHARED) -> None:
         ensure_kernels()
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._atoms = Atoms(vocabulary)
         self._atoms_most = 64  # of one conjunction
         self._arrays = GrowingArrays(vocabulary)
@@ -156,6 +156,19 @@ class MatchIndex:
     def __contains__(self, key: int) -> bool:
         return bool(KERNELS.find_slot(self._address, key) >= 0)
 
+    def link_of(self, key: int) -> int | None:
+        """The link that a key was added with. Raises `UnknownKeyError` when it is not there."""
+        slot = KERNELS.find_slot(self._address, key)
+        if slot < 0:
+            raise UnknownKeyError(key)
+        link = int(self._arrays["slots"][slot]["link"])
+        return None if link < 0 else link
+
+    def keys(self) -> Keys:
+        """All keys, ascending."""
+        slots = self._arrays["slots"][: self._control[lay.C_SLOTS]]
+        return np.sort(slots["key"][slots["count"] >= 0])
+
     def __getitem__(self, key: int) -> Filter:
         slot = KERNELS.find_slot(self._address, key)
         if slot < 0:
@@ -198,7 +211,7 @@ class MatchIndex:
 
     def match_batch(self, publications: Sequence[Attributes]) -> Matches:
         """`match` for many publications at once."""
-        vocabulary = self._vocabulary
+        vocabulary = self.vocabulary
         parts: list[tuple[Keys, Keys]] = []
         for first in range(0, len(publications), _CHUNK):
             encoded = Codes()
@@ -253,7 +266,7 @@ class MatchIndex:
         """One publication, as a rule in buffers that are used again and again."""
         encoded = self._single
         encoded.clear()
-        encoded.put(attributes, self._vocabulary)
+        encoded.put(attributes, self.vocabulary)
         if encoded.texts or len(encoded.codes) > _BUFFER:
             return encoded.parcel()
         self._parcel.put(encoded.codes, encoded.nums)
@@ -294,7 +307,7 @@ class MatchIndex:
             asked = [n for n in asked if self._stored(n).covers(conjunction)]
             keys = self._keys(sure, asked)
             answer = keys if answer is None else np.intersect1d(answer, keys, assume_unique=True)
-        return self._all_keys() if answer is None else answer
+        return self.keys() if answer is None else answer
 
     def covered_by(self, filter: Filter) -> Keys:
         """Keys of stored filters that the given one covers; ascending."""
@@ -317,7 +330,7 @@ class MatchIndex:
     def intersecting(self, advertisement: Filter) -> Keys:
         """Keys of stored filters, read as subscriptions, that `advertisement` may feed; sorted."""
         if advertisement.open:
-            return np.setdiff1d(self._all_keys(), np.fromiter(self._empty, np.int64))
+            return np.setdiff1d(self.keys(), np.fromiter(self._empty, np.int64))
         parts = [NO_KEYS]
         found: set[int] = set()
         for conjunction in advertisement.conjunctions:
@@ -394,10 +407,6 @@ class MatchIndex:
         assert stored is not None
         conjunction: Conjunction = stored.conjunctions[record["ordinal"]]
         return conjunction
-
-    def _all_keys(self) -> Keys:
-        slots = self._arrays["slots"][: self._control[lay.C_SLOTS]]
-        return np.sort(slots["key"][slots["count"] >= 0])
 
     def _switch_relations_on(self) -> None:
         """File every constraint in the relation sets; from now on they are kept up to date."""

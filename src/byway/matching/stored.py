@@ -75,7 +75,7 @@ class IndexBuilder:
     @property
     def memory_bytes(self) -> int:
         """How large it is by now, with its words."""
-        return self._index.memory_bytes + self._index._vocabulary.memory_bytes
+        return self._index.memory_bytes + self._index.vocabulary.memory_bytes
 
     def add(self, filter: Filter) -> None:
         """One filter more; its key is how many there were."""
@@ -89,7 +89,7 @@ class IndexBuilder:
 
     def store(self, path: Path) -> None:
         """Write the index and its vocabulary to a file."""
-        index, vocabulary = self._index, self._index._vocabulary
+        index, vocabulary = self._index, self._index.vocabulary
         arrays: dict[str, Array] = {name: index._arrays[name] for name in lay.ARRAYS}
         arrays["text"] = np.frombuffer("".join(vocabulary.strings).encode() or b"\0", np.uint8)
         places, offset = {}, 0

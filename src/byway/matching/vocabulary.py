@@ -20,8 +20,7 @@ import numpy.typing as npt
 from byway.matching.layout import WORD, Array
 
 UNUSED_MAX: Final = 256
-"""Strings without a use that are kept, in case they are used again soon; and how many more are
-forgotten in one go."""
+"""Strings that may wait, unused, to be forgotten together."""
 _SPARE: Final = 1_024
 """Numbers for which there is room without a string."""
 _STRING_BYTES: Final = 57
@@ -142,14 +141,14 @@ class Vocabulary:
             self._resize(len(texts) * 5 // 4 + 32)
         return len(texts) - 1
 
-    def forget_unused(self, kept: int = UNUSED_MAX) -> None:
-        """Forget strings that nothing uses, if there may be more than so many: some hundreds at
-        most in one call."""
+    def forget_unused(self, kept: int = UNUSED_MAX) -> bool:
+        """Forget strings that nothing uses, if there may be more than `kept`: `2 * UNUSED_MAX` at
+        most in one call. Whether there may be more."""
         while self.orphans:
             self.orphans.popleft().release_words()
         count = self._unused_count[0]
         if count <= kept:
-            return
+            return False
         first = max(0, count - 2 * UNUSED_MAX)
         looked_at = self._unused[first:count].copy()
         self._unused_count[0] = first
@@ -165,6 +164,7 @@ class Vocabulary:
         self.forgotten += len(unused)
         if len(unused):
             self._shrink()
+        return first > 0
 
     def _shrink(self) -> None:
         """Give back room behind the last string, and in the tables."""
