@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -19,7 +19,11 @@ import numpy.typing as npt
 from byway.core.alternates import AlternateOrigins
 from byway.matching import TableIndex
 from byway.model import Filter
+from byway.model.fitting import fitting
 from byway.model.messages import EntryId, Hint
+
+SPARE_KEYS: Final = 1_024
+"""Free keys of a table that are kept in any case."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -227,8 +231,12 @@ class Table:
             del own[entry.id]
             if not own:
                 del self._clients[entry.id.client]
+        self._entries = fitting(self._entries)
         self._by_key[entry.key] = None
         self.free.append(entry.key)
+        if _has_spare_keys(self.free, len(self._entries)):
+            self.free = _cut_spare_keys(self.free, self._by_key)
+            self._links = self._links[: max(len(self._by_key), 16)].copy()
 
     def get(self, id: EntryId) -> Entry | None:
         """The entry with this id, if the table holds one."""
@@ -309,8 +317,11 @@ class Sent:
         elif not entry.forwarded and key is not None:
             del self._keys[entry.id]
             self._entries[key] = None
+            self._keys = fitting(self._keys)
             self._free.append(key)
             self.index.remove(key)
+            if _has_spare_keys(self._free, len(self._keys)):
+                self._free = _cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -326,6 +337,19 @@ class Sent:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def _has_spare_keys(free: list[int], entries: int) -> bool:
+    """Whether most keys are free. It is said whenever the number of entries is a power of two, so
+    that cutting costs little for each entry that was removed. Snapshots hold what it depends on."""
+    return not entries & (entries - 1) and len(free) > max(SPARE_KEYS, 8 * entries)
+
+
+def _cut_spare_keys(free: list[int], by_key: list[Entry | None]) -> list[int]:
+    """Cut off free keys behind the last one in use; those that are left, in the same order."""
+    while by_key and by_key[-1] is None:
+        by_key.pop()
+    return [key for key in free if key < len(by_key)]
 
 
 def _id(entry: Entry) -> EntryId:

@@ -12,12 +12,13 @@ import ctypes
 import sys
 from array import array
 from collections import deque
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from byway.matching.layout import WORD, Array
+from byway.model.fitting import fitting
 
 UNUSED_MAX: Final = 256
 """Strings that may wait, unused, to be forgotten together."""
@@ -29,8 +30,6 @@ _STRING_BYTES: Final = 57
 _utf8 = ctypes.pythonapi.PyUnicode_AsUTF8AndSize
 _utf8.argtypes = [ctypes.py_object, ctypes.c_void_p]
 _utf8.restype = ctypes.c_void_p
-
-V = TypeVar("V")
 
 
 class Orphan(Protocol):
@@ -99,7 +98,7 @@ class Vocabulary:
             del self.names[name]
             self.text_names.discard(number)
             self._free_names.append(number)
-            self.names = _fitting(self.names)
+            self.names = fitting(self.names)
             if not self.names:
                 self._name_uses, self._free_names = array("i"), array("i")
         return number
@@ -168,7 +167,7 @@ class Vocabulary:
 
     def _shrink(self) -> None:
         """Give back room behind the last string, and in the tables."""
-        self.strings = _fitting(self.strings)
+        self.strings = fitting(self.strings)
         texts = self._texts
         while texts and texts[-1] is None:
             texts.pop()
@@ -206,13 +205,6 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"<Vocabulary {len(self.names)} names, {len(self.strings)} strings>"
-
-
-def _fitting(table: dict[str, V]) -> dict[str, V]:
-    """The same table; in a smaller one if most of its room is empty, which Python never does."""
-    if sys.getsizeof(table) > 4_096 + 512 * len(table):
-        return dict(table)
-    return table
 
 
 SHARED = Vocabulary()
