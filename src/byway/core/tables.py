@@ -6,6 +6,7 @@ leads to; what is sent because of it is decided elsewhere.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
@@ -23,7 +24,7 @@ from byway.model.fitting import fitting
 from byway.model.messages import EntryId, Hint
 
 SPARE_KEYS: Final = 1_024
-"""Free keys of a table that are kept in any case."""
+"""Free keys that a table keeps in any case."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -197,7 +198,8 @@ class Table:
         self._entries: dict[EntryId, Entry] = {}
         self._by_key: list[Entry | None] = []
         self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
-        self.free: list[int] = []
+        self.free = array("q")
+        """Free keys, the one that is given next at the end."""
         self.alternates = AlternateOrigins()
 
     def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
@@ -303,7 +305,7 @@ class Sent:
         self.index = TableIndex()
         self._keys: dict[EntryId, int] = {}
         self._entries: list[Entry | None] = []
-        self._free: list[int] = []
+        self._free = array("q")
 
     def update(self, entry: Entry) -> None:
         """Add or remove an entry, after the set of links it is forwarded to has changed."""
@@ -339,17 +341,18 @@ class Sent:
         return len(self._keys)
 
 
-def _has_spare_keys(free: list[int], entries: int) -> bool:
-    """Whether most keys are free. It is said whenever the number of entries is a power of two, so
-    that cutting costs little for each entry that was removed. Snapshots hold what it depends on."""
-    return not entries & (entries - 1) and len(free) > max(SPARE_KEYS, 8 * entries)
+def _has_spare_keys(free: array[int], entries: int) -> bool:
+    """Whether most keys are free. Now and then, so that cutting costs little for each entry that
+    was removed; what it depends on is in snapshots."""
+    return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
 
 
-def _cut_spare_keys(free: list[int], by_key: list[Entry | None]) -> list[int]:
+def _cut_spare_keys(free: array[int], by_key: list[Entry | None]) -> array[int]:
     """Cut off free keys behind the last one in use; those that are left, in the same order."""
     while by_key and by_key[-1] is None:
         by_key.pop()
-    return [key for key in free if key < len(by_key)]
+    keys = np.frombuffer(free, np.int64)
+    return array("q", keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:
