@@ -79,6 +79,17 @@ class GrowingArrays(Arrays):
                 self._free.append(attribute)
                 self.control[lay.LIVE_ATTRIBUTES] -= 1
 
+    def take_over(self, other: GrowingArrays) -> None:
+        """Go on with the content and the words of other arrays, which are not used any more. Those
+        of its own were given up."""
+        assert not self.attributes
+        self.copy_from(other)
+        self.attributes.clear()  # its room, too
+        self.attributes.update(other.attributes)
+        self._names[:] = other._names
+        self._free[:] = other._free
+        other.attributes.clear()
+
     def release_words(self) -> None:
         """Give up all names and strings, once the index is no longer there."""
         KERNELS.release_words(self.address)

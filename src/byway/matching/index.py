@@ -150,6 +150,20 @@ class MatchIndex:
         self._empty.discard(key)
         self._open.discard(key)
 
+    def take_over(self, other: MatchIndex) -> None:
+        """Go on with the content of another index of the same vocabulary, which is not used any
+        more; this one is empty."""
+        assert not len(self)
+        self._arrays.take_over(other._arrays)
+        self._atoms.forget()
+        self._atoms_most = other._atoms_most
+        self._filters[:] = other._filters
+        self._empty, self._open = other._empty, other._open
+        self._set_out(len(other._out))
+        if len(other._mask) > len(self._mask):
+            self._set_mask(len(other._mask))
+        self.is_sparse = False
+
     def __len__(self) -> int:
         return int(self._control[lay.LIVE_KEYS])
 

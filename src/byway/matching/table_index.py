@@ -9,7 +9,7 @@ sorts them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 
 import numpy as np
@@ -97,6 +97,8 @@ class TableIndex:
     intersecting_advertisements: Callable[[Filter], Keys]
 
     def __init__(self) -> None:
+        self._stopped: dict[str, Callable[..., Any]] = {}
+        """The methods of the `MatchIndex`, while a `MovingIndex` is in use."""
         if KERNELS.are_awaited:
             self._use(SimpleIndex())
             _WAITING.add(self)
@@ -121,6 +123,7 @@ class TableIndex:
         """Begin to move to a smaller index."""
         if isinstance(self.in_use, MatchIndex):
             moving = MovingIndex(self.in_use)
+            self._stopped = {name: getattr(self, name) for name in _METHODS}
             self._use(moving)
             _MOVING.add(self)
             self._end_move(moving)
@@ -133,7 +136,8 @@ class TableIndex:
 
     def _end_move(self, index: MovingIndex) -> None:
         if index.is_done:
-            self._use(index.new)
+            self.in_use = index.end()
+            self.__dict__.update(self._stopped)
             _MOVING.discard(self)
 
     def exchange(self) -> None:
