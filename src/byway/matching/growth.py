@@ -24,7 +24,7 @@ class GrowingArrays(Arrays):
         self._vocabulary = vocabulary
         self.attributes: dict[str, int] = {}
         """Numbers of the attributes that filters constrain, by name."""
-        self._names: list[str] = []  # by number; those of free numbers do not count
+        self._names: list[str] = []  # by number; empty if it is free
         self._free = machine_array("i")  # numbers of attributes
         self.control = self["control"]
         """The counters that kernels keep; see `layout`."""
@@ -75,6 +75,7 @@ class GrowingArrays(Arrays):
             if attribute is not None and not constrained[attribute]:
                 KERNELS.forget_attribute(self.address, attribute)
                 del self.attributes[name]
+                self._names[attribute] = ""
                 self["local"][self._vocabulary.release_name(name)] = -1
                 self._free.append(attribute)
                 self.control[lay.LIVE_ATTRIBUTES] -= 1
