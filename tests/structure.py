@@ -1,9 +1,15 @@
 """The invariants of an index's arrays, which hold whatever was added and removed."""
 
+from collections import Counter
+from collections.abc import Iterator
+from ctypes import string_at
+from typing import Any
+
 import numpy as np
 
-from byway.matching import MatchIndex
+from byway.matching import MatchIndex, Vocabulary
 from byway.matching import layout as lay
+from byway.matching.native import KERNELS
 
 
 def check(index: MatchIndex) -> None:
@@ -40,6 +46,58 @@ def check(index: MatchIndex) -> None:
         related = sum(n for (_, tag), n in ordered_entries.items() if tag >= lay.FIRST_RELATION)
         assert related == arrays["presence"][:, 1].sum()
     assert (arrays["where"] == -1).all()
+    _check_live(index, lists)
+
+
+def check_words(vocabulary: Vocabulary, *indexes: MatchIndex) -> None:
+    """Assert that a vocabulary counts the uses of these indexes, and holds what they use."""
+    uses: Counter[int] = Counter()
+    for index in indexes:
+        for key in index.keys().tolist():
+            uses.update(_words_of(index, key))
+    words = vocabulary._words
+    assert {number: int(words[number]["uses"]) for number in uses} == uses
+    assert sum(words["uses"][: len(vocabulary._texts)]) == uses.total()
+    waiting = set(vocabulary._unused[: vocabulary._unused_count[0]].tolist())
+    assert set(np.flatnonzero(words["listed"]).tolist()) == waiting
+    for text, number in vocabulary.strings.items():
+        assert vocabulary._texts[number] == text
+        assert words[number]["uses"] > 0 or number in waiting
+        assert string_at(int(words[number]["address"]), words[number]["length"]) == text.encode()
+    assert sum(text is not None for text in vocabulary._texts) == len(vocabulary.strings)
+    assert vocabulary.names.keys() == {n for index in indexes for n in index._arrays.attributes}
+    for index in indexes:
+        local = index._arrays["local"]
+        for name, attribute in index._arrays.attributes.items():
+            assert local[vocabulary.names[name]] == attribute
+            assert index._arrays["presence"][attribute, 1] > 0
+        assert np.count_nonzero(local >= 0) == len(index._arrays.attributes)
+
+
+def _words_of(index: MatchIndex, key: int) -> Iterator[int]:
+    arrays = index._arrays
+    number = arrays["slots"][KERNELS.find_slot(arrays.address, key)]["head"]
+    while number >= 0:
+        record = arrays["conjunctions"][number]
+        for atom in arrays["atoms"][record["start"] : record["start"] + record["count"]]:
+            if atom["kind"] == lay.STRING and atom["op"] == lay.IN:
+                start = int(atom["num"])
+                yield from arrays["sets"]["num"][start : start + atom["res"]].astype(int).tolist()
+            elif atom["kind"] == lay.STRING and atom["op"] != lay.ANY:
+                yield int(atom["num"])
+        number = record["next"]
+
+
+def _check_live(index: MatchIndex, lists: Any) -> None:
+    arrays, control = index._arrays, index._control
+    live = lists[lists["field"] != -2]
+    assert len(live) == control[lay.LIVE_LISTS]
+    assert live["room"].sum() == control[lay.LIVE + lay.POOL_POSTS]
+    assert arrays["ordered"]["room"].sum() == control[lay.LIVE + lay.POOL_FENCES]
+    assert len(arrays.attributes) == control[lay.LIVE_ATTRIBUTES]
+    assert np.count_nonzero(arrays["fields"]["ext"] >= 0) == control[lay.LIVE_EXTS]
+    for pool in range(lay.POOLS):
+        assert 0 <= control[lay.LIVE + pool] <= control[lay.USED + pool]
 
 
 def _chain(records, field, head):
@@ -69,6 +127,8 @@ def _check_ordered(arrays, lists, entries):
         for fence in arrays["fences"][one["start"] : one["start"] + one["size"]]:
             leaf = lists[fence["list"]]
             assert leaf["size"] > 0
+            assert fence["key"] == arrays["post_key"][leaf["start"]]
+            assert fence["conjunction"] == arrays["post_conjunction"][leaf["start"]]
             for p in range(leaf["start"], leaf["start"] + leaf["size"]):
                 key = (int(arrays["post_key"][p]), int(arrays["post_conjunction"][p]))
                 assert is_text or previous is None or previous < key

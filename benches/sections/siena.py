@@ -85,7 +85,7 @@ def _one_by_one(index: MatchIndex, publications: list[dict[str, Value]]) -> Sing
     Both go through all publications in turn, so each call meets the caches as traffic leaves them.
     `warm` repeats one publication instead: the least that `match` can add, not what it does add.
     """
-    encoded = [Encoded(publication, index._vocabulary).parcel for publication in publications]
+    encoded = [Encoded(publication, index.vocabulary).parcel for publication in publications]
     index_address, answer = index._address, index._answer_address
 
     def kernel(parcel: Parcel) -> object:

@@ -131,7 +131,7 @@ def test_slices_of_batches_are_read(rows: Publications, data: st.DataObject) -> 
 
     vocabulary = Vocabulary()
     for name in ("n", "s", "b"):
-        vocabulary.name(name)
+        vocabulary.use_name(name)
     vocabulary.string("a")
     (batch,) = publication_table(rows).combine_chunks().to_batches()
     start = data.draw(st.integers(0, len(rows) - 1))
@@ -155,7 +155,7 @@ def test_values_that_are_null_are_not_there() -> None:
     from byway.matching.vocabulary import Vocabulary
 
     vocabulary = Vocabulary()
-    numbers = [vocabulary.name(name) for name in "abcd"]
+    numbers = [vocabulary.use_name(name) for name in "abcd"]
     found = encoded(batch, vocabulary)
     assert (found.codes & 0xFFFFFFFF).tolist() == [numbers[1], numbers[2]]
 

@@ -49,7 +49,7 @@ class SharedBodies(Bodies):
         """The attributes as the index encodes them: read once, unless filters have brought new
         words since."""
         encoded = self._young.get(body) or self._old.get(body)
-        if encoded is None or encoded.words != SHARED.words:
+        if encoded is None or encoded.changes != SHARED.changes:
             encoded = Encoded(read(body), SHARED)
             if len(self._young) >= self._half:
                 self._old, self._young = self._young, {}

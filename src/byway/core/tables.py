@@ -6,11 +6,12 @@ leads to; what is sent because of it is decided elsewhere.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -19,7 +20,11 @@ import numpy.typing as npt
 from byway.core.alternates import AlternateOrigins
 from byway.matching import TableIndex
 from byway.model import Filter
+from byway.model.fitting import fitting
 from byway.model.messages import EntryId, Hint
+
+SPARE_KEYS: Final = 1_024
+"""Free keys that a table keeps in any case."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -193,7 +198,8 @@ class Table:
         self._entries: dict[EntryId, Entry] = {}
         self._by_key: list[Entry | None] = []
         self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
-        self.free: list[int] = []
+        self.free = array("q")
+        """Free keys, the one that is given next at the end."""
         self.alternates = AlternateOrigins()
 
     def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
@@ -227,8 +233,12 @@ class Table:
             del own[entry.id]
             if not own:
                 del self._clients[entry.id.client]
+        self._entries = fitting(self._entries)
         self._by_key[entry.key] = None
         self.free.append(entry.key)
+        if _has_spare_keys(self.free, len(self._entries)):
+            self.free = _cut_spare_keys(self.free, self._by_key)
+            self._links = self._links[: max(len(self._by_key), 16)].copy()
 
     def get(self, id: EntryId) -> Entry | None:
         """The entry with this id, if the table holds one."""
@@ -295,7 +305,7 @@ class Sent:
         self.index = TableIndex()
         self._keys: dict[EntryId, int] = {}
         self._entries: list[Entry | None] = []
-        self._free: list[int] = []
+        self._free = array("q")
 
     def update(self, entry: Entry) -> None:
         """Add or remove an entry, after the set of links it is forwarded to has changed."""
@@ -309,8 +319,11 @@ class Sent:
         elif not entry.forwarded and key is not None:
             del self._keys[entry.id]
             self._entries[key] = None
+            self._keys = fitting(self._keys)
             self._free.append(key)
             self.index.remove(key)
+            if _has_spare_keys(self._free, len(self._keys)):
+                self._free = _cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -326,6 +339,20 @@ class Sent:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def _has_spare_keys(free: array[int], entries: int) -> bool:
+    """Whether most keys are free. Now and then, so that cutting costs little for each entry that
+    was removed; what it depends on is in snapshots."""
+    return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
+
+
+def _cut_spare_keys(free: array[int], by_key: list[Entry | None]) -> array[int]:
+    """Cut off free keys behind the last one in use; those that are left, in the same order."""
+    while by_key and by_key[-1] is None:
+        by_key.pop()
+    keys = np.frombuffer(free, np.int64)
+    return array("q", keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:

@@ -1,5 +1,5 @@
 """The matching engine: `MatchIndex`, its vocabulary, `TableIndex`, which does not wait for compiled
-kernels, and `NaiveIndex`, the oracle of its tests.
+kernels and gives memory back, and `NaiveIndex`, the oracle of its tests.
 
 The package knows filters and attributes; it does not know brokers, links or clients.
 """
@@ -9,7 +9,7 @@ from byway.matching.building import CompilingError, ensure_kernels
 from byway.matching.encoding import Encoded
 from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
-from byway.matching.table_index import TableIndex
+from byway.matching.table_index import TableIndex, tidy
 from byway.matching.vocabulary import Vocabulary
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "TableIndex",
     "Vocabulary",
     "ensure_kernels",
+    "tidy",
 ]

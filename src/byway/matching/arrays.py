@@ -47,6 +47,14 @@ class Arrays:
             array[old:] = fill
         self._enter(name)
 
+    def copy_from(self, other: Arrays) -> None:
+        """Have the size and the content of other arrays. The objects stay: new ones, made between
+        many that go, would keep Python from giving the memory of those back."""
+        for name, array in self._arrays.items():
+            array.resize(other[name].shape, refcheck=False)
+            array[...] = other[name]
+            self._enter(name)
+
     def replace(self, name: str, array: Array) -> None:
         """Let another array, of the same type, be this one; it does not grow."""
         assert array.dtype == lay.ARRAYS[name][0]

@@ -59,12 +59,16 @@ class Atoms:
         self.set_res: list[int] = []
         self.extended: list[int] = []  # fields that may need grid or text lists
         self._filled: Conjunction | None = None
+        self._forgotten = 0
         self._lists: tuple[array[Any], ...] | None = None
 
     def fill(self, conjunction: Conjunction, attribute_of: Callable[[str], int]) -> None:
         """Encode `conjunction`; `attribute_of` numbers names (-1: unknown, in queries)."""
-        if conjunction is self._filled:
+        vocabulary = self.vocabulary
+        if conjunction is self._filled and self._forgotten == vocabulary.forgotten:
             return
+        vocabulary.forget_unused()
+        self._forgotten = vocabulary.forgotten
         self._filled = conjunction
         self._lists = None
         self.codes = []
@@ -77,6 +81,10 @@ class Atoms:
             if attribute < 0:
                 self._filled = None  # it may get a number later
             _ENCODERS[type(constraint)](self, attribute, constraint)
+
+    def forget(self) -> None:
+        """Encode the next conjunction whichever it is: numbers of attributes have changed."""
+        self._filled = None
 
     def put(self, attribute: int, op: int, kind: int, num: float, res: int = 0) -> None:
         """Append one atom."""
@@ -202,12 +210,13 @@ _ENCODERS: Final[dict[type[Constraint], Callable[..., None]]] = {
 
 class Encoded:
     """One publication as codes, for any index of a vocabulary, for as long as the vocabulary has no
-    new words: a name or string that filters learnt later is missing in it."""
+    new words: a name or string that filters learnt later is missing in it, and may have the number
+    of one that was forgotten."""
 
-    __slots__ = ("parcel", "words")
+    __slots__ = ("changes", "parcel")
 
     def __init__(self, attributes: Attributes, vocabulary: Vocabulary) -> None:
-        self.words = vocabulary.words
+        self.changes = vocabulary.changes
         encoded = Codes()
         encoded.put(attributes, vocabulary)
         self.parcel = encoded.parcel()

@@ -6,6 +6,9 @@ kernels' business.
 
 from __future__ import annotations
 
+from array import array as machine_array
+from collections.abc import Iterable
+
 from byway.matching import layout as lay
 from byway.matching.arrays import Arrays
 from byway.matching.layout import Array
@@ -21,11 +24,13 @@ class GrowingArrays(Arrays):
         self._vocabulary = vocabulary
         self.attributes: dict[str, int] = {}
         """Numbers of the attributes that filters constrain, by name."""
+        self._names: list[str] = []  # by number; empty if it is free
+        self._free = machine_array("i")  # numbers of attributes
         self.control = self["control"]
         """The counters that kernels keep; see `layout`."""
         for counter in (
             lay.FREE_CONJUNCTION, lay.FREE_SLOT, lay.FREE_LIST, lay.ALWAYS_LIST,
-            lay.PENDING, lay.CURSOR,
+            lay.PENDING, lay.CURSOR, lay.FREE_EXT, lay.FREE_SAMPLES,
         ):  # fmt: skip
             self.control[counter] = -1
         _clear_fields(self["fields"])
@@ -39,8 +44,12 @@ class GrowingArrays(Arrays):
         return self._new_attribute(name) if attribute is None else attribute
 
     def _new_attribute(self, name: str) -> int:
-        attribute = self.attributes[name] = len(self.attributes)
-        number = self._vocabulary.name(name)
+        attribute = self._free.pop() if self._free else len(self._names)
+        if attribute == len(self._names):
+            self._names.append(name)
+        self._names[attribute] = name
+        self.attributes[name] = attribute
+        number = self._vocabulary.use_name(name)
         known = self.rows("local")
         if number >= known:
             self.grow("local", max(number + 1, known * 5 // 4), -1)
@@ -54,23 +63,59 @@ class GrowingArrays(Arrays):
             _clear_fields(self["fields"][old:])
             self.grow("ordered", size * lay.KINDS * lay.ORDERED)
             self.grow("samples", 2 * size)
-        self.control[lay.C_ATTRIBUTES] = attribute + 1
+        self.control[lay.C_ATTRIBUTES] = len(self._names)
+        self.control[lay.LIVE_ATTRIBUTES] += 1
         return attribute
+
+    def release_attributes(self, names: Iterable[str]) -> None:
+        """Free the numbers of those attributes that no filter constrains any more."""
+        constrained = self["presence"][:, 1]
+        for name in names:
+            attribute = self.attributes.get(name)
+            if attribute is not None and not constrained[attribute]:
+                KERNELS.forget_attribute(self.address, attribute)
+                del self.attributes[name]
+                self._names[attribute] = ""
+                self["local"][self._vocabulary.release_name(name)] = -1
+                self._free.append(attribute)
+                self.control[lay.LIVE_ATTRIBUTES] -= 1
+
+    def take_over(self, other: GrowingArrays) -> None:
+        """Go on with the content and the words of other arrays, which are not used any more. Those
+        of its own were given up."""
+        assert not self.attributes
+        self.copy_from(other)
+        self.attributes.clear()  # its room, too
+        self.attributes.update(other.attributes)
+        self._names[:] = other._names
+        self._free[:] = other._free
+        other.attributes.clear()
+
+    def release_words(self) -> None:
+        """Give up all names and strings, once the index is no longer there."""
+        KERNELS.release_words(self.address)
+        for name in self.attributes:
+            self._vocabulary.release_name(name)
 
     def extend(self, field: int) -> None:
         """Count grid levels and text lengths of a field, and encode its text bytes, from now on."""
         fields = self["fields"]
         if fields[field]["ext"] >= 0:
             return
-        row = int(self.control[lay.C_EXTS])
-        if row >= self.rows("ext"):
-            self.grow("ext", row + row // 2 + 2)
-            self.grow("masks", row + row // 2 + 2)
-        self.control[lay.C_EXTS] = row + 1
+        row = int(self.control[lay.FREE_EXT])
+        if row >= 0:
+            self.control[lay.FREE_EXT] = self["ext"][row, 0]
+            self["ext"][row, 0] = 0
+        else:
+            row = int(self.control[lay.C_EXTS])
+            if row >= self.rows("ext"):
+                self.grow("ext", row + row // 2 + 2)
+                self.grow("masks", row + row // 2 + 2)
+            self.control[lay.C_EXTS] = row + 1
+        self.control[lay.LIVE_EXTS] += 1
         fields[field]["ext"] = row
         if field % lay.KINDS == lay.STRING:
-            name = next(n for n, a in self.attributes.items() if a == field // lay.KINDS)
-            self._vocabulary.text_names.add(self._vocabulary.names[name])
+            self._vocabulary.read_text_of(self._names[field // lay.KINDS])
 
     def reserve_key(self) -> bool:
         """Make room for one more key. Whether there is room for more keys than before."""

@@ -7,6 +7,7 @@ in), and asks `byway.model` where a kernel cannot decide. One thread at a time m
 from __future__ import annotations
 
 import sys
+import weakref
 from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,6 +33,7 @@ _OUT_BATCH: Final = 65_536  # keys
 _RECHOOSE: Final = 256  # conjunctions looked at again in one go
 _ROUNDS: Final = 16  # of that after a chunk
 _RELATE: Final = 1_024  # conjunctions filed for relations in one go
+_SPARE: Final = 262_144  # bytes of its arrays that an index may always leave unused
 _NO_TEXT: Final = np.zeros(1, np.uint8)
 _NO_CODES: Final = np.zeros(0, np.int64)
 _NO_NUMS: Final = np.zeros(0, np.float64)
@@ -46,7 +48,7 @@ class MatchIndex:
 
     def __init__(self, vocabulary: Vocabulary = SHARED) -> None:
         ensure_kernels()
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         self._atoms = Atoms(vocabulary)
         self._atoms_most = 64  # of one conjunction
         self._arrays = GrowingArrays(vocabulary)
@@ -66,6 +68,9 @@ class MatchIndex:
         self._address = self._arrays.address
         self._answer_address = self._answer.buffer_info()[0]
         self._set_boxes(8)
+        self.is_sparse = False
+        """Whether most of the room in its arrays is unused since the last key was removed."""
+        weakref.finalize(self, _give_up, self._arrays, vocabulary).atexit = False
 
     def _set_mask(self, words: int) -> None:
         """Make room for masks of so many words of 64 links."""
@@ -132,18 +137,51 @@ class MatchIndex:
 
     def remove(self, key: int) -> None:
         """Forget a key. Raises `UnknownKeyError` when it is not there."""
-        slot = KERNELS.remove(self._address, key)
+        slot, unused, live, used = KERNELS.remove(self._address, key)
         if slot < 0:
             raise UnknownKeyError(key)
-        self._filters[slot] = None
+        filter, self._filters[slot] = self._filters[slot], None
+        self.is_sparse = used > 4 * live + _SPARE
+        if unused:
+            assert filter is not None
+            self._atoms.forget()
+            for conjunction in filter.conjunctions:
+                self._arrays.release_attributes(name for name, _ in conjunction.terms)
         self._empty.discard(key)
         self._open.discard(key)
+
+    def take_over(self, other: MatchIndex) -> None:
+        """Go on with the content of another index of the same vocabulary, which is not used any
+        more; this one is empty."""
+        assert not len(self)
+        self._arrays.take_over(other._arrays)
+        self._atoms.forget()
+        self._atoms_most = other._atoms_most
+        self._filters[:] = other._filters
+        self._empty, self._open = other._empty, other._open
+        self._set_out(len(other._out))
+        if len(other._mask) > len(self._mask):
+            self._set_mask(len(other._mask))
+        self.is_sparse = False
 
     def __len__(self) -> int:
         return int(self._control[lay.LIVE_KEYS])
 
     def __contains__(self, key: int) -> bool:
         return bool(KERNELS.find_slot(self._address, key) >= 0)
+
+    def link_of(self, key: int) -> int | None:
+        """The link that a key was added with. Raises `UnknownKeyError` when it is not there."""
+        slot = KERNELS.find_slot(self._address, key)
+        if slot < 0:
+            raise UnknownKeyError(key)
+        link = int(self._arrays["slots"][slot]["link"])
+        return None if link < 0 else link
+
+    def keys(self) -> Keys:
+        """All keys, ascending."""
+        slots = self._arrays["slots"][: self._control[lay.C_SLOTS]]
+        return np.sort(slots["key"][slots["count"] >= 0])
 
     def __getitem__(self, key: int) -> Filter:
         slot = KERNELS.find_slot(self._address, key)
@@ -187,7 +225,7 @@ class MatchIndex:
 
     def match_batch(self, publications: Sequence[Attributes]) -> Matches:
         """`match` for many publications at once."""
-        vocabulary = self._vocabulary
+        vocabulary = self.vocabulary
         parts: list[tuple[Keys, Keys]] = []
         for first in range(0, len(publications), _CHUNK):
             encoded = Codes()
@@ -242,7 +280,7 @@ class MatchIndex:
         """One publication, as a rule in buffers that are used again and again."""
         encoded = self._single
         encoded.clear()
-        encoded.put(attributes, self._vocabulary)
+        encoded.put(attributes, self.vocabulary)
         if encoded.texts or len(encoded.codes) > _BUFFER:
             return encoded.parcel()
         self._parcel.put(encoded.codes, encoded.nums)
@@ -283,7 +321,7 @@ class MatchIndex:
             asked = [n for n in asked if self._stored(n).covers(conjunction)]
             keys = self._keys(sure, asked)
             answer = keys if answer is None else np.intersect1d(answer, keys, assume_unique=True)
-        return self._all_keys() if answer is None else answer
+        return self.keys() if answer is None else answer
 
     def covered_by(self, filter: Filter) -> Keys:
         """Keys of stored filters that the given one covers; ascending."""
@@ -306,7 +344,7 @@ class MatchIndex:
     def intersecting(self, advertisement: Filter) -> Keys:
         """Keys of stored filters, read as subscriptions, that `advertisement` may feed; sorted."""
         if advertisement.open:
-            return np.setdiff1d(self._all_keys(), np.fromiter(self._empty, np.int64))
+            return np.setdiff1d(self.keys(), np.fromiter(self._empty, np.int64))
         parts = [NO_KEYS]
         found: set[int] = set()
         for conjunction in advertisement.conjunctions:
@@ -384,10 +422,6 @@ class MatchIndex:
         conjunction: Conjunction = stored.conjunctions[record["ordinal"]]
         return conjunction
 
-    def _all_keys(self) -> Keys:
-        slots = self._arrays["slots"][: self._control[lay.C_SLOTS]]
-        return np.sort(slots["key"][slots["count"] >= 0])
-
     def _switch_relations_on(self) -> None:
         """File every constraint in the relation sets; from now on they are kept up to date."""
         number, atom = 0, 0
@@ -395,6 +429,13 @@ class MatchIndex:
             self._arrays.reserve(0, 0, 8 * _RELATE)
             number, atom = KERNELS.relate_all(self._address, number, atom, _RELATE)
         self._control[lay.RELATIONS] = 1
+
+
+def _give_up(arrays: GrowingArrays, vocabulary: Vocabulary) -> None:
+    """An index is no longer there: the vocabulary takes its words back when it has time, since
+    this may happen at any moment."""
+    if arrays.attributes:
+        vocabulary.orphans.append(arrays)
 
 
 def _may_feed(subscription: Conjunction, advertisement: Conjunction) -> bool:

@@ -116,7 +116,13 @@ PENDING: Final = 28  # a conjunction whose filing waits for room, or -1
 CURSOR: Final = 29  # where the walk through the hottest list stands
 PASS: Final = 30  # MOVED when that walk began
 DEFERRED: Final = 31  # conjunctions put aside
-CONTROLS: Final = 32
+FREE_EXT: Final = 32  # heads of free chains of rows, -1 at the end
+FREE_SAMPLES: Final = 33
+LIVE: Final = 34  # + pool: rows of each pool that are in use
+LIVE_LISTS: Final = 39
+LIVE_ATTRIBUTES: Final = 40
+LIVE_EXTS: Final = 41
+CONTROLS: Final = 42
 
 ATOM = np.dtype(
     [("num", "f8"), ("attr", "i4"), ("res", "i2"), ("op", "u1"), ("kind", "u1")], align=True
@@ -173,6 +179,16 @@ FIELD = np.dtype(
         ("repeats", "f4"),  # how likely two of its values are equal, the common ones apart
         ("observed", "i4"),  # 1: by publications; 0: only the constants of filters so far
     ]
+)
+# A string of the vocabulary.
+WORD = np.dtype(
+    [
+        ("address", "i8"),  # of its bytes
+        ("length", "i4"),
+        ("uses", "i4"),  # atoms and members of sets that name it, in all indexes
+        ("listed", "i4"),  # 1: stands in `unused`
+    ],
+    align=True,
 )
 # What an attribute of a relation query is constrained to.
 BOX = np.dtype(
@@ -232,6 +248,7 @@ ARRAYS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
 }
 # The vocabulary's own directory follows them in a store's directory.
 SHARED_ARRAYS: Final[dict[str, np.dtype[Any]]] = {
-    "text": np.dtype("u1"),  # bytes of the vocabulary's strings
-    "text_start": np.dtype("i8"),  # where each string starts; one more at the end
+    "words": WORD,  # by number
+    "unused": np.dtype("i4"),  # numbers of strings that may be unused: there is room for all
+    "unused_count": np.dtype("i8"),  # how many these are
 }

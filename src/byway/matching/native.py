@@ -37,7 +37,9 @@ class Kernels:
     open_key: Callable[[int, int, int], int]
     insert: Callable[[int, int, int, int, int], tuple[int, int, int]]
     complete: Callable[[int, int, int], tuple[int, int]]
-    remove: Call2
+    remove: Callable[[int, int], tuple[int, int, int, int]]
+    release_words: Call
+    forget_attribute: Call2
     relate_all: Callable[[int, int, int, int], tuple[int, int]]
     rechoose: Call2
     resume: Call

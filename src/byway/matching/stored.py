@@ -75,7 +75,7 @@ class IndexBuilder:
     @property
     def memory_bytes(self) -> int:
         """How large it is by now, with its words."""
-        return self._index.memory_bytes + self._index._vocabulary.memory_bytes
+        return self._index.memory_bytes + self._index.vocabulary.memory_bytes
 
     def add(self, filter: Filter) -> None:
         """One filter more; its key is how many there were."""
@@ -89,9 +89,9 @@ class IndexBuilder:
 
     def store(self, path: Path) -> None:
         """Write the index and its vocabulary to a file."""
-        index, vocabulary = self._index, self._index._vocabulary
+        index, vocabulary = self._index, self._index.vocabulary
         arrays: dict[str, Array] = {name: index._arrays[name] for name in lay.ARRAYS}
-        arrays |= {"text": vocabulary._text, "text_start": vocabulary._text_start}
+        arrays["text"] = np.frombuffer("".join(vocabulary.strings).encode() or b"\0", np.uint8)
         places, offset = {}, 0
         for name, array in arrays.items():
             places[name] = _Place(offset, len(array))
@@ -163,12 +163,8 @@ class StoredIndex:
 
     def _read_vocabulary(self, header: _Header) -> Vocabulary:
         vocabulary = Vocabulary()
-        vocabulary.names = {name: number for number, name in enumerate(header.names)}
-        vocabulary.strings = {text: number for number, text in enumerate(header.strings)}
-        vocabulary.text_names = set(header.text_names)
-        vocabulary._text = self._mapped(header.places["text"], np.dtype("u1"), 0)
-        vocabulary._text_start = self._mapped(header.places["text_start"], np.dtype("i8"), 0)
-        vocabulary._enter()
+        text = self._mapped(header.places["text"], np.dtype("u1"), 0)
+        vocabulary.load(header.names, header.strings, header.text_names, text)
         return vocabulary
 
     def _read_arrays(self, header: _Header) -> Arrays:

@@ -1,13 +1,15 @@
-"""Indexes that answer before the kernels are there: by looking at every filter until then.
+"""The indexes of routing tables: which kind answers, and when another one takes over.
 
-A broker that has just been installed can work at once while another process compiles. Answers do
-not depend on which of the two gives them: keys are sets, and routing sorts them.
+Before the kernels are there an index looks at every filter, so that a broker that has just been
+installed can work at once while another process compiles. Afterwards an index that has become
+sparse moves to a smaller one. Answers do not depend on who gives them: keys are sets, and routing
+sorts them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 
 import numpy as np
@@ -15,8 +17,10 @@ import numpy as np
 from byway.matching.answers import Keys, Routes
 from byway.matching.encoding import Encoded
 from byway.matching.index import LINKS_MAX, MatchIndex
+from byway.matching.moving_index import MovingIndex
 from byway.matching.naive import NaiveIndex
 from byway.matching.native import KERNELS
+from byway.matching.vocabulary import SHARED
 from byway.model import Attributes, Filter
 
 
@@ -80,11 +84,11 @@ def _keys(keys: list[int]) -> Keys:
 
 
 class TableIndex:
-    """The index of a routing table: a `MatchIndex`, or a `SimpleIndex` while the kernels are
-    compiled, until `use_kernels` is called. Its methods are those of the one in use."""
+    """The index of a routing table: a `MatchIndex`; a `SimpleIndex` while the kernels are compiled,
+    until `use_kernels` is called; a `MovingIndex` while it shrinks. Its methods are those of the
+    one in use."""
 
     add: Callable[..., None]
-    remove: Callable[[int], None]
     match: Callable[[Attributes], Keys]
     match_routes: Callable[[Attributes | Encoded, int | None], Routes]
     covering: Callable[[Filter], Keys]
@@ -93,16 +97,48 @@ class TableIndex:
     intersecting_advertisements: Callable[[Filter], Keys]
 
     def __init__(self) -> None:
+        self._stopped: dict[str, Callable[..., Any]] = {}
+        """The methods of the `MatchIndex`, while a `MovingIndex` is in use."""
         if KERNELS.are_awaited:
             self._use(SimpleIndex())
             _WAITING.add(self)
         else:
             self._use(MatchIndex())
 
-    def _use(self, index: MatchIndex | SimpleIndex) -> None:
+    def _use(self, index: MatchIndex | SimpleIndex | MovingIndex) -> None:
         self.in_use = index
         for name in _METHODS:
             setattr(self, name, getattr(index, name))
+
+    def remove(self, key: int) -> None:
+        """Forget a key. Raises `UnknownKeyError` when it is not there."""
+        index = self.in_use
+        index.remove(key)
+        if isinstance(index, MovingIndex):
+            self._end_move(index)
+        elif isinstance(index, MatchIndex) and index.is_sparse:
+            self.shrink()
+
+    def shrink(self) -> None:
+        """Begin to move to a smaller index."""
+        if isinstance(self.in_use, MatchIndex):
+            moving = MovingIndex(self.in_use)
+            self._stopped = {name: getattr(self, name) for name in _METHODS}
+            self._use(moving)
+            _MOVING.add(self)
+            self._end_move(moving)
+
+    def move(self, most: int) -> None:
+        """Move up to so many filters to the smaller index, if there is one."""
+        if isinstance(self.in_use, MovingIndex):
+            self.in_use.move(most)
+            self._end_move(self.in_use)
+
+    def _end_move(self, index: MovingIndex) -> None:
+        if index.is_done:
+            self.in_use = index.end()
+            self.__dict__.update(self._stopped)
+            _MOVING.discard(self)
 
     def exchange(self) -> None:
         """Go over to the kernels."""
@@ -121,6 +157,16 @@ class TableIndex:
 
 _METHODS: Final = tuple(TableIndex.__annotations__)
 _WAITING: Final[WeakSet[TableIndex]] = WeakSet()
+_MOVING: Final[WeakSet[TableIndex]] = WeakSet()
+
+
+def tidy(filters: int = 64) -> bool:
+    """Give back a little of the memory that indexes of this process no longer need: move up to so
+    many filters of each that shrinks, and forget some hundred strings that nothing uses. Whether
+    there is more to do. Changes of an index do the same in passing; this is for when none come."""
+    for index in list(_MOVING):
+        index.move(filters)
+    return SHARED.forget_unused(kept=0) or bool(_MOVING)
 
 
 def use_kernels() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from byway.core.inputs import ClientAttached, ClientDetached
 from byway.model.messages import (
@@ -30,6 +31,9 @@ from byway.transport.connection import Connection
 
 log = logging.getLogger("byway.broker")
 
+SLOW_DROPS_MAX: Final = 1_024
+"""Clients whose dropped deliveries are counted."""
+
 
 class ClientConnections:
     """The connections of one broker process to its clients."""
@@ -45,7 +49,8 @@ class ClientConnections:
         self.connections: dict[str, Connection] = {}
         """By client, its connection."""
         self.slow_drops: dict[str, int] = {}
-        """By client, deliveries dropped because it read slowly."""
+        """By client, deliveries dropped because it read slowly; the latest clients of whom that
+        is so."""
         self.refused = 0
         """Clients refused because there were too many."""
         self.slow_disconnects = 0
@@ -157,6 +162,8 @@ class ClientConnections:
             ):
                 dropped += connection.drop_oldest()
             self.slow_drops[client] = dropped
+            if len(self.slow_drops) > SLOW_DROPS_MAX:
+                del self.slow_drops[next(iter(self.slow_drops))]
         else:
             if not self._blocking:
                 log.warning("client %s is slow: publications wait for it", client)

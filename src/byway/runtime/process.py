@@ -27,7 +27,7 @@ from byway.core.inputs import NeighbourRemoved
 from byway.extras import need
 from byway.model.addresses import Address
 from byway.model.errors import BrokenError, StorageError
-from byway.runtime import logs
+from byway.runtime import logs, memory
 from byway.runtime.commands import OperatorCommands
 from byway.runtime.config_display import changed_keys
 from byway.runtime.config_sources import Reading, SettingsError
@@ -71,6 +71,7 @@ def run(reading: Reading, reread: Reread, may_be_stale: bool = False) -> int:
     logs.set_up(settings.log, settings.log_level, settings.id)
     for note in reading.notes:
         log.warning("%s", note)
+    memory.keep_large_blocks_apart()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         process = BrokerProcess(settings, reread, may_be_stale, guides="id" not in reading.sources)
         return runner.run(process.live())
@@ -107,6 +108,7 @@ class BrokerProcess:
         self._server: BrokerServer | None = None
         self._metrics: Metrics | None = None
         self._kernels = KernelLoading()
+        self._memory: asyncio.Task[None] | None = None
         self._end: asyncio.Future[None] | None = None
 
     async def live(self) -> int:
@@ -168,6 +170,7 @@ class BrokerProcess:
         self._disconnect_removed(server)
         if self._tracer is not None:
             self._tracer.start(server)
+        self._memory = asyncio.create_task(memory.give_back())
         print(f"ready {settings.id} {server.address} {self._promise()}", flush=True)
         if self._guides:
             assert server.address is not None
@@ -342,6 +345,8 @@ class BrokerProcess:
         await self._close_ports_and_files()
 
     async def _close_ports_and_files(self) -> None:
+        if self._memory is not None:
+            self._memory.cancel()
         await self._kernels.stop()
         if self._tracer is not None:
             await self._tracer.stop()

@@ -86,7 +86,7 @@ def test_columns_are_encoded_as_objects_are(wanted: list[Filter], rows: Publicat
     builder = IndexBuilder()
     for filter in wanted:
         builder.add(filter)
-    vocabulary = builder._index._vocabulary
+    vocabulary = builder._index.vocabulary
     found = in_columns(rows, vocabulary)
     assert len(found) == len(rows)
     for number, row in enumerate(rows):

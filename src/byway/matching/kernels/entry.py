@@ -67,8 +67,24 @@ def complete(directory, number, atom):
 
 @entry_kernel
 def remove(directory, key):
-    """Remove a key with its conjunctions; its slot, or -1 if it was not stored."""
-    return updates.remove(store_at(directory), key)
+    """Remove a key with its conjunctions; see `updates.remove`. Also returns how many bytes of the
+    arrays are in use, and how many were."""
+    st = store_at(directory)
+    slot, unused = updates.remove(st, key)
+    live, used = updates.bytes_held(st)
+    return np.int64(slot), np.int64(unused), np.int64(live), np.int64(used)
+
+
+@entry_kernel
+def release_words(directory):
+    """Give up all strings of an index that is no longer there."""
+    updates.release_words(store_at(directory))
+
+
+@entry_kernel
+def forget_attribute(directory, attribute):
+    """Clear what an unused attribute has."""
+    updates.forget_attribute(store_at(directory), attribute)
 
 
 @entry_kernel

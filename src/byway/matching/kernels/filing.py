@@ -18,7 +18,7 @@ from byway.matching.kernels.lists import (
 from byway.matching.kernels.ordered import ordered_insert, ordered_remove
 from byway.matching.kernels.pools import free_block, take_block
 from byway.matching.kernels.selectivity import is_first_of_attribute, is_pair
-from byway.matching.kernels.texts import gram_at, text_hash
+from byway.matching.kernels.texts import gram_at, text_at, text_hash
 from byway.matching.layout import (
     ABSENT,
     ALWAYS_LIST,
@@ -105,12 +105,12 @@ def grid_cell(num, level):
 
 
 @kernel
-def rarest_gram(st, field, start, end):
+def rarest_gram(st, field, text):
     """The part of up to three bytes whose list is shortest."""
-    width = min(3, end - start)
-    best, least = gram_at(st.text, start, width), 1 << 60
-    for at in range(start, end - width + 1):
-        gram = gram_at(st.text, at, width)
+    width = min(3, len(text))
+    best, least = gram_at(text, 0, width), 1 << 60
+    for at in range(len(text) - width + 1):
+        gram = gram_at(text, at, width)
         list_id = find_list(st, field, T_GRAM, gram, 0)
         size = 0 if list_id < 0 else np.int64(st.lists[list_id].size)
         if size < least:
@@ -246,15 +246,15 @@ def file_one(st, conjunction, k):
         payload, res = float_bits(grid_cell(atom.num, level) + k), np.int64(level)
         column = EXT_GRID + level
     elif tag == T_PREFIX or tag == T_SUFFIX or tag == T_GRAM:
-        s = np.int64(atom.num)
-        start, end = st.text_start[s], st.text_start[s + 1]
-        length = min(end - start, TEXT_KEY_MAX)
+        text = text_at(st, np.int64(atom.num))
+        end = len(text)
+        length = min(end, TEXT_KEY_MAX)
         if tag == T_PREFIX:
-            payload, column = text_hash(st.text, start, start + length, False), EXT_PREFIX + length
+            payload, column = text_hash(text, 0, length, False), EXT_PREFIX + length
         elif tag == T_SUFFIX:
-            payload, column = text_hash(st.text, end - length, end, True), EXT_SUFFIX + length
+            payload, column = text_hash(text, end - length, end, True), EXT_SUFFIX + length
         else:
-            payload, column = rarest_gram(st, field, start, end), EXT_GRAM + min(end - start, 3)
+            payload, column = rarest_gram(st, field, text), EXT_GRAM + min(end, 3)
         res = length if tag != T_GRAM else np.int64(0)
     list_id, pos = push_hashed(st, field, tag, payload, res, conjunction, mark)
     if not note_filing(st, c, k, list_id, pos):

@@ -18,6 +18,8 @@ from byway.matching.layout import (
     FREE_LIST,
     GUARD,
     HASHED_LISTS,
+    LIVE,
+    LIVE_LISTS,
     POOL_POSTS,
     T_GT,
     T_NE,
@@ -117,6 +119,7 @@ def new_list(st, field, tag, payload, res):
     else:
         list_id = control[C_LISTS]
         control[C_LISTS] += 1
+    control[LIVE_LISTS] += 1
     one = st.lists[list_id]
     one.payload = payload
     one.start = -1
@@ -181,6 +184,7 @@ def drop_list(st, list_id):
     one.field = -2
     one.start = -1
     one.room = 0
+    st.control[LIVE_LISTS] -= 1
     one.next = st.control[FREE_LIST]
     st.control[FREE_LIST] = list_id
 
@@ -189,6 +193,7 @@ def drop_list(st, list_id):
 def free_posts(st, start, room):
     """Give back the block of a list's postings."""
     if room > 0:
+        st.control[LIVE + POOL_POSTS] -= room
         c = size_class(room)
         st.post_conjunction[start] = st.free[POOL_POSTS, c]
         st.free[POOL_POSTS, c] = start
@@ -208,6 +213,7 @@ def move_list(st, list_id, room):
             st.control[WANT_POSTS] = room
             return False
         st.control[USED + POOL_POSTS] += room
+    st.control[LIVE + POOL_POSTS] += room
     old = np.int64(one.start)
     for i in range(one.size):
         st.post_conjunction[start + i] = st.post_conjunction[old + i]

@@ -11,11 +11,13 @@ import numpy as np
 from byway.matching.kernels.decorator import kernel
 from byway.matching.kernels.lists import append_posting, drop_list, move_list, new_list
 from byway.matching.kernels.pools import block_size, size_class
+from byway.matching.kernels.texts import compare_with, text_at
 from byway.matching.layout import (
     C_LISTS,
     FIRST_RELATION,
     KINDS,
     LEAF_MAX,
+    LIVE,
     ORDERED,
     POOL_FENCES,
     POOL_POSTS,
@@ -52,23 +54,10 @@ def is_text_set(field, tag):
 
 
 @kernel
-def compare_texts(text, a, a_end, b, b_end):
-    """Order of two byte strings of the same array; UTF-8 keeps code-point order."""
-    while a < a_end and b < b_end:
-        if text[a] != text[b]:
-            return -1 if text[a] < text[b] else 1
-        a += 1
-        b += 1
-    if a < a_end:
-        return 1
-    return -1 if b < b_end else 0
-
-
-@kernel
 def text_before(st, a, b):
-    """Whether string a of the vocabulary comes before string b."""
-    start = st.text_start
-    return compare_texts(st.text, start[a], start[a + 1], start[b], start[b + 1]) < 0
+    """Whether string a of the vocabulary comes before string b; UTF-8 keeps code-point order."""
+    one, other = text_at(st, a), text_at(st, b)
+    return compare_with(one, np.int64(0), len(one), other, np.int64(0), len(other)) < 0
 
 
 @kernel(forceinline=True)
@@ -125,6 +114,7 @@ def grow_fences(st, one):
             st.control[WANT_FENCES] = room
             return False
         st.control[USED + POOL_FENCES] += room
+    st.control[LIVE + POOL_FENCES] += room
     for i in range(one.size):
         st.fences[start + i] = st.fences[one.start + i]
     free_fences(st, one)
@@ -137,6 +127,7 @@ def grow_fences(st, one):
 def free_fences(st, one):
     """Give back the block of an ordered set's fences."""
     if one.room > 0:
+        st.control[LIVE + POOL_FENCES] -= one.room
         c = size_class(one.room)
         st.fences[one.start].list = st.free[POOL_FENCES, c]
         st.free[POOL_FENCES, c] = one.start
@@ -152,6 +143,16 @@ def insert_fence(st, one, at, key, conjunction, list_id):
     fence.conjunction = conjunction
     fence.list = list_id
     one.size += 1
+
+
+@kernel
+def set_fence(st, one, at, list_id):
+    """Let a fence be the first entry of its leaf: what a fence names is stored, so that numbers of
+    strings can be given again."""
+    fence = st.fences[one.start + at]
+    first = st.lists[list_id].start
+    fence.key = st.post_key[first]
+    fence.conjunction = st.post_conjunction[first]
 
 
 @kernel
@@ -177,6 +178,8 @@ def ordered_insert(st, field, tag, num, conjunction, filing):
     st.post_conjunction[leaf.start + place] = conjunction
     st.post_filing[leaf.start + place] = filing
     st.post_key[leaf.start + place] = key
+    if place == 0:
+        set_fence(st, one, at, list_id)
     one.entries += 1
     if leaf.size >= LEAF_MAX:
         split_leaf(st, one, field, tag, at)
@@ -225,6 +228,8 @@ def ordered_remove(st, field, tag, num, conjunction):
     leaf.size -= 1
     one.entries -= 1
     if leaf.size > 0:
+        if place == 0:
+            set_fence(st, one, at, list_id)
         return
     for i in range(at, one.size - 1):
         st.fences[one.start + i] = st.fences[one.start + i + 1]

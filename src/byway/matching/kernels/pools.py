@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from byway.matching.kernels.decorator import kernel
-from byway.matching.layout import POOL_ATOMS, POOL_FILINGS, SIZE_CLASSES, USED
+from byway.matching.layout import LIVE, POOL_ATOMS, POOL_FILINGS, SIZE_CLASSES, USED
 
 
 @kernel
@@ -49,6 +49,7 @@ def more_room(room):
 @kernel
 def take_block(st, pool, size):
     """Start of a block; the caller made sure of room."""
+    st.control[LIVE + pool] += block_size(size)
     c = size_class(size)
     start = np.int64(st.free[pool, c])
     if start >= 0:
@@ -69,6 +70,7 @@ def free_block(st, pool, start, size):
     """Give back a block that `take_block` returned for this size."""
     if size == 0:
         return
+    st.control[LIVE + pool] -= block_size(size)
     c = size_class(size)
     if pool == POOL_ATOMS:
         st.atoms[start].attr = st.free[pool, c]

@@ -20,7 +20,7 @@ from byway.matching.kernels.ordered import (
     order_key,
     position_in_leaf,
 )
-from byway.matching.kernels.texts import FNV_BASIS, FNV_PRIME, gram_at, starts_with
+from byway.matching.kernels.texts import FNV_BASIS, FNV_PRIME, gram_at, starts_with, text_at
 from byway.matching.kernels.verdicts import (
     ASK,
     BOX_ABSENT,
@@ -186,12 +186,13 @@ def probe_texts(st, field, box, nums, codes, mode, boxes, total, found):
 def probe_text(st, field, s, as_prefix, as_suffix, mode, boxes, total, found):
     """Judge prefix, suffix and part lists whose text is in string s of the vocabulary."""
     ext = st.fields[field].ext
-    at, end = st.text_start[s], st.text_start[s + 1]
+    text = text_at(st, s)
+    at, end = np.int64(0), len(text)
     if as_prefix:
         mask = st.masks[ext, EXT_PREFIX >> 6]
         h = FNV_BASIS
         for length in range(1, min(end - at, TEXT_KEY_MAX) + 1):
-            h = (h ^ np.uint64(st.text[at + length - 1])) * FNV_PRIME
+            h = (h ^ np.uint64(text[at + length - 1])) * FNV_PRIME
             if (mask >> np.uint64(length)) & np.uint64(1):
                 found = judge_key(
                     st, field, T_PREFIX, np.int64(h), length, mode, boxes, total, found
@@ -200,7 +201,7 @@ def probe_text(st, field, s, as_prefix, as_suffix, mode, boxes, total, found):
         mask = st.masks[ext, EXT_SUFFIX >> 6]
         h = FNV_BASIS
         for length in range(1, min(end - at, TEXT_KEY_MAX) + 1):
-            h = (h ^ np.uint64(st.text[end - length])) * FNV_PRIME
+            h = (h ^ np.uint64(text[end - length])) * FNV_PRIME
             if (mask >> np.uint64(length)) & np.uint64(1):
                 found = judge_key(
                     st, field, T_SUFFIX, np.int64(h), length, mode, boxes, total, found
@@ -210,7 +211,7 @@ def probe_text(st, field, s, as_prefix, as_suffix, mode, boxes, total, found):
         if (mask >> np.uint64(width)) & np.uint64(1):
             for i in range(at, end - width + 1):
                 found = judge_key(
-                    st, field, T_GRAM, gram_at(st.text, i, width), 0, mode, boxes, total, found
+                    st, field, T_GRAM, gram_at(text, i, width), 0, mode, boxes, total, found
                 )
     return found
 
@@ -261,8 +262,8 @@ def bounds_of_box(st, box, codes, nums):
 def is_beyond(st, is_text, key, high, is_prefix):
     """Whether a key lies after the upper end of the query."""
     if is_prefix:
-        start = st.text_start
-        if starts_with(st.text, start[key], start[key + 1], st.text, start[high], start[high + 1]):
+        value, text = text_at(st, key), text_at(st, high)
+        if starts_with(value, np.int64(0), len(value), text, np.int64(0), len(text)):
             return False
     return comes_before(st, is_text, high, 0, key, 0)
 

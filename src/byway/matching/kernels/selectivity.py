@@ -17,6 +17,7 @@ from byway.matching.layout import (
     CONTAINS,
     EQ,
     EXISTS,
+    FREE_SAMPLES,
     GE,
     IN,
     KINDS,
@@ -144,10 +145,15 @@ def sample(st, field, num, observed):
     elif f.observed:
         return
     if f.samples < 0:
-        if st.control[C_SAMPLED] >= len(st.samples):
+        row = st.control[FREE_SAMPLES]
+        if row >= 0:
+            st.control[FREE_SAMPLES] = np.int64(st.samples[row, 0])
+        elif st.control[C_SAMPLED] < len(st.samples):
+            row = st.control[C_SAMPLED]
+            st.control[C_SAMPLED] += 1
+        else:
             return
-        f.samples = st.control[C_SAMPLED]
-        st.control[C_SAMPLED] += 1
+        f.samples = row
     place = np.int64(f.seen) % SAMPLES
     if not observed and f.seen >= SAMPLES:
         place = np.int64(list_hash(0, 0, np.int64(f.seen), 0) % np.uint64(f.seen))

@@ -23,6 +23,13 @@ FNV_PRIME = np.uint64(0x100000001B3)
 SHORT = 4096
 
 
+@kernel(inline="always")
+def text_at(st, s):
+    """The bytes of string s of the vocabulary."""
+    word = st.words[s]
+    return array_at(word.address, np.int64(word.length), np.uint8)
+
+
 @kernel
 def text_hash(text, start, end, backwards):
     """FNV-1a hash of bytes, from the first on or from the last."""
@@ -110,22 +117,22 @@ def compare_with(value, at, end, text, start, stop):
 @kernel
 def text_holds(st, atom, texts, at, end):
     """Whether a publication's string satisfies a text atom."""
-    s = np.int64(atom.num)
-    start, stop = st.text_start[s], st.text_start[s + 1]
+    text = text_at(st, np.int64(atom.num))
+    start, stop = np.int64(0), len(text)
     op = atom.op
     if op == PREFIX:
-        return starts_with(texts, at, end, st.text, start, stop)
+        return starts_with(texts, at, end, text, start, stop)
     if op == NOT_PREFIX:
-        return not starts_with(texts, at, end, st.text, start, stop)
+        return not starts_with(texts, at, end, text, start, stop)
     if op == SUFFIX or op == NOT_SUFFIX:
         first = end - (stop - start)
-        found = first >= at and starts_with(texts, first, end, st.text, start, stop)
+        found = first >= at and starts_with(texts, first, end, text, start, stop)
         return found == (op == SUFFIX)
     if op == CONTAINS:
-        return contains_text(texts, at, end, st.text, start, stop)
+        return contains_text(texts, at, end, text, start, stop)
     if op == NOT_CONTAINS:
-        return not contains_text(texts, at, end, st.text, start, stop)
-    order = compare_with(texts, at, end, st.text, start, stop)
+        return not contains_text(texts, at, end, text, start, stop)
+    order = compare_with(texts, at, end, text, start, stop)
     if op == TEXT_GE:
         return order >= 0
     if op == TEXT_LE:

@@ -23,13 +23,24 @@ from byway.matching.kernels.selectivity import (
     sort_atoms,
 )
 from byway.matching.layout import (
+    ANY,
+    ATOM,
+    C_ATTRIBUTES,
     C_CONJUNCTIONS,
+    C_EXTS,
     C_LISTS,
     C_SLOTS,
+    CONJUNCTION,
     CURSOR,
     EQ,
+    EXT_WIDTH,
+    FENCE,
+    FIELD,
+    FILING,
     FIRST_RELATION,
     FREE_CONJUNCTION,
+    FREE_EXT,
+    FREE_SAMPLES,
     FREE_SLOT,
     GE,
     HASHED_LISTS,
@@ -37,20 +48,38 @@ from byway.matching.layout import (
     IN,
     KINDS,
     LE,
+    LIST,
+    LIVE,
+    LIVE_ATTRIBUTES,
     LIVE_CONJUNCTIONS,
+    LIVE_EXTS,
     LIVE_KEYS,
+    LIVE_LISTS,
+    MEMBER,
     MOVED,
+    ORDERED,
+    ORDERED_SET,
     PASS,
     PENDING,
     POOL_ATOMS,
     POOL_FILINGS,
     POOL_POSTS,
     POOL_SETS,
+    POOLS,
     RELATIONS,
+    SAMPLES,
+    SLOT,
+    STRING,
     USED,
 )
 
 PATIENCE_MAX = 20
+KEY_BYTES = SLOT.itemsize + 24  # with its filter, its place in the table of keys and in answers
+CONJUNCTION_BYTES = CONJUNCTION.itemsize + 12
+LIST_BYTES = LIST.itemsize + 16
+ATTRIBUTE_BYTES = KINDS * (FIELD.itemsize + ORDERED * ORDERED_SET.itemsize) + 16 * SAMPLES + 64
+EXT_BYTES = 4 * EXT_WIDTH + 32
+POOL_BYTES = (ATOM.itemsize, FILING.itemsize, 10, FENCE.itemsize, MEMBER.itemsize)  # by pool
 
 
 @kernel
@@ -171,6 +200,7 @@ def insert(st, slot, codes, nums, count, set_nums, set_res, ordinal, several):
                 st.sets[start + j].num = set_nums[members + j]
                 st.sets[start + j].res = set_res[members + j]
             members += size
+        use_words(st, atom, 1)
         if is_first_of_attribute(st, c, i):
             st.presence[atom.attr, 1] += 1
         if atom.op == EQ or atom.op == GE or atom.op == LE:
@@ -198,10 +228,12 @@ def complete(st, conjunction, relate_from):
 
 @kernel
 def remove(st, key):
-    """Remove a key with all its conjunctions; its slot, or -1 when it is not there."""
+    """Remove a key with all its conjunctions; its slot, or -1 when it is not there, and how many
+    attributes no conjunction constrains any more."""
     slot = find_slot(st, key)
+    unused = 0
     if slot < 0:
-        return -1
+        return slot, unused
     one = st.slots[slot]
     conjunction = np.int64(one.head)
     while conjunction >= 0:
@@ -213,6 +245,9 @@ def remove(st, key):
             atom = st.atoms[c.start + i]
             if is_first_of_attribute(st, c, i):
                 st.presence[atom.attr, 1] -= 1
+                if st.presence[atom.attr, 1] == 0:
+                    unused += 1
+            use_words(st, atom, -1)
             if atom.op == IN:
                 free_block(st, POOL_SETS, np.int64(atom.num), np.int64(atom.res))
         free_block(st, POOL_ATOMS, c.start, np.int64(c.count))
@@ -227,7 +262,78 @@ def remove(st, key):
     one.head = st.control[FREE_SLOT]
     st.control[FREE_SLOT] = slot
     st.control[LIVE_KEYS] -= 1
-    return slot
+    return slot, unused
+
+
+@kernel
+def use_words(st, atom, change):
+    """Count the uses of the strings that an atom names, which is stored or about to go."""
+    if atom.kind != STRING or atom.op == ANY:
+        return
+    if atom.op != IN:
+        use_word(st, np.int64(atom.num), change)
+        return
+    start = np.int64(atom.num)
+    for i in range(start, start + atom.res):
+        use_word(st, np.int64(st.sets[i].num), change)
+
+
+@kernel
+def use_word(st, s, change):
+    """Count one use more or less of a string. One that has none left is put up for the vocabulary
+    to look at."""
+    word = st.words[s]
+    word.uses += change
+    if word.uses == 0 and word.listed == 0:
+        word.listed = 1
+        st.unused[st.unused_count[0]] = s
+        st.unused_count[0] += 1
+
+
+@kernel
+def release_words(st):
+    """Give up all strings of an index that is no longer there."""
+    for conjunction in range(st.control[C_CONJUNCTIONS]):
+        c = st.conjunctions[conjunction]
+        if c.slot >= 0:
+            for i in range(c.start, c.start + c.count):
+                use_words(st, st.atoms[i], -1)
+
+
+@kernel
+def forget_attribute(st, attribute):
+    """Clear what an attribute has that no conjunction constrains any more; its number is free."""
+    st.presence[attribute, 0] = 0
+    for field in range(attribute * KINDS, attribute * KINDS + KINDS):
+        f = st.fields[field]
+        if f.ext >= 0:
+            st.ext[f.ext, 0] = st.control[FREE_EXT]
+            st.control[FREE_EXT] = f.ext
+            st.control[LIVE_EXTS] -= 1
+            f.ext = -1
+        if f.samples >= 0:
+            st.samples[f.samples, 0] = st.control[FREE_SAMPLES]
+            st.control[FREE_SAMPLES] = f.samples
+            f.samples = -1
+        f.seen = 0
+        f.repeats = 0.0
+        f.observed = 0
+
+
+@kernel
+def bytes_held(st):
+    """How many bytes of the arrays are in use, and how many are behind their high-water marks."""
+    control = st.control
+    live = control[LIVE_KEYS] * KEY_BYTES + control[LIVE_CONJUNCTIONS] * CONJUNCTION_BYTES
+    live += control[LIVE_LISTS] * LIST_BYTES + control[LIVE_EXTS] * EXT_BYTES
+    live += control[LIVE_ATTRIBUTES] * ATTRIBUTE_BYTES
+    used = control[C_SLOTS] * KEY_BYTES + control[C_CONJUNCTIONS] * CONJUNCTION_BYTES
+    used += control[C_LISTS] * LIST_BYTES + control[C_EXTS] * EXT_BYTES
+    used += control[C_ATTRIBUTES] * ATTRIBUTE_BYTES
+    for pool in range(POOLS):
+        live += control[LIVE + pool] * POOL_BYTES[pool]
+        used += control[USED + pool] * POOL_BYTES[pool]
+    return live, used
 
 
 @kernel

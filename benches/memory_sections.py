@@ -1,0 +1,213 @@
+"""The figures of the memory bench: what a broker holds after others have come and gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from itertools import count as count_from
+from itertools import islice
+from time import monotonic
+
+import byway
+from benches.net_processes import Broker, Net, chain
+from benches.report import Figure, Section, Target, at_most
+from benches.run import Run
+
+SUBSCRIPTIONS = 200_000
+STAYING = 1_000
+ROUNDS = 3
+PER_CLIENT = 20_000
+ADVERTISEMENTS = 30
+ALTERNATIVES = 60
+NAMES = 13  # in each alternative
+CHURN_S = 600.0
+SAMPLES = 20
+PUBLISHERS = 4
+QUIET_S = 8.0
+"""A broker whose memory has not become less for so long has given back what it will."""
+TIMEOUT_S = 600.0
+MEBIBYTE = 1_048_576
+WITHIN = 1.2
+
+
+def storm(run: Run) -> Section:
+    """Distinct subscriptions come and go, beside some that stay."""
+    amount = run.scaled(SUBSCRIPTIONS)
+
+    async def come_and_go(broker: Broker, number: int, look: Callable[[], None]) -> None:
+        clients = []
+        for first in range(0, amount, PER_CLIENT):
+            client = await byway.connect(broker.address, name=f"many-{number}-{first}")
+            filters = islice(distinct(f"s{number}_{first}_"), min(PER_CLIENT, amount - first))
+            clients.append((client, await subscriptions(client, filters)))
+        look()
+        for place, (client, own) in enumerate(clients):
+            if place % 2 == 0:  # one by one; those of the others end with the connection
+                for one in own:
+                    await one.unsubscribe()
+            await client.close()
+
+    figures, before = asyncio.run(rounds(run, come_and_go))
+    sizes = {"subscriptions": amount, "that stay": run.scaled(STAYING), **before}
+    return Section("storm", "distinct subscriptions come and go", sizes, figures)
+
+
+def advertisements(run: Run) -> Section:
+    """Large advertisements with many names come and go."""
+    amount = max(run.scaled(ADVERTISEMENTS), 2)
+
+    async def come_and_go(broker: Broker, number: int, look: Callable[[], None]) -> None:
+        client = await byway.connect(broker.address, name=f"advertiser-{number}")
+        for one in range(amount):
+            await client.advertise(large(f"a{number}_{one}_"), timeout=TIMEOUT_S)
+        look()
+        await client.close()
+
+    figures, before = asyncio.run(rounds(run, come_and_go))
+    sizes = {"advertisements": amount, "alternatives": ALTERNATIVES, "names in each": NAMES}
+    return Section("advertisements", "large ones come and go", {**sizes, **before}, figures)
+
+
+def churn(run: Run) -> Section:
+    """Clients, names, strings and publishers that are always new."""
+    seconds = CHURN_S / 20 if run.quick else CHURN_S
+    figures, before = asyncio.run(_churn(run, seconds))
+    return Section("churn", "everything is always new", {"seconds": seconds, **before}, figures)
+
+
+async def _churn(run: Run, seconds: float) -> tuple[list[Figure], dict[str, float]]:
+    with chain(2) as net:
+        async with AsyncExitStack() as stack:
+            await staying(stack, net, run.scaled(STAYING))
+            before = await all_quiet(net)
+            began = monotonic()
+            workers = [asyncio.create_task(_newcomers(net, n)) for n in range(PUBLISHERS)]
+            samples = []
+            for number in range(1, SAMPLES + 1):
+                await asyncio.sleep(max(0.0, began + seconds * number / SAMPLES - monotonic()))
+                samples.append([broker.rss_bytes / MEBIBYTE for broker in net.brokers])
+                run.step(f"sample {number} of {SAMPLES}: {samples[-1]} MiB")
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            after = await all_quiet(net)
+    figures = []
+    for place, name in enumerate(WHOSE):
+        for number in range(SAMPLES // 4 - 1, SAMPLES, SAMPLES // 4):
+            at = seconds * (number + 1) / SAMPLES
+            figures.append(Figure(f"{name} after {at:.0f} s", samples[number][place], "MiB"))
+        second, fourth = (
+            sum(sample[place] for sample in samples[first : first + SAMPLES // 4])
+            for first in (SAMPLES // 4, SAMPLES - SAMPLES // 4)
+        )
+        target = None if run.quick else at_most(1.05)
+        figures.append(Figure("… last quarter to second quarter", fourth / second, "", target))
+        figures.append(_ratio(run, after[place], before[place]))
+    return figures, _named(before)
+
+
+async def _newcomers(net: Net, worker: int) -> None:
+    """Clients come, subscribe, advertise, publish and go, one after the other."""
+    for number in count_from():
+        prefix = f"c{worker}_{number}_"
+        async with byway.connect(net.brokers[0].address, name=f"publisher-{prefix}") as publisher:
+            await publisher.advertise(f"{prefix}name LIKE '{prefix}%'", "topic EXISTS")
+            address = net.brokers[1].address
+            async with byway.connect(address, name=f"subscriber-{prefix}") as subscriber:
+                await subscriptions(subscriber, islice(distinct(prefix), 50))
+                for n in range(50):
+                    content = {f"{prefix}{n}": f"the value {prefix} {n}", "topic": f"{prefix}/{n}"}
+                    publisher.publish_nowait(content)
+                await publisher.confirmed(TIMEOUT_S)
+
+
+# --- what sections share --------------------------------------------------------------------------
+
+WHOSE = ("neighbour's broker", "own broker")
+
+
+async def rounds(
+    run: Run, come_and_go: Callable[[Broker, int, Callable[[], None]], Awaitable[None]]
+) -> tuple[list[Figure], dict[str, float]]:
+    """Let something come to the last of two brokers and go, a few times; what both have then."""
+    figures = []
+    with chain(2) as net:
+        async with AsyncExitStack() as stack:
+            await staying(stack, net, run.scaled(STAYING))
+            before = await all_quiet(net)
+            for number in range(1, ROUNDS + 1):
+                run.step(f"round {number} of {ROUNDS}")
+                most: list[float] = []
+                await come_and_go(net.brokers[-1], number, lambda to=most: to.extend(_now(net)))
+                after = await all_quiet(net)
+                for name, was, high, now in zip(WHOSE, before, most, after, strict=True):
+                    figures.append(Figure(f"{name}, round {number}: with all", high, "MiB"))
+                    figures.append(Figure(f"{name}, round {number}: after", now, "MiB"))
+                    figures.append(_ratio(run, now, was))
+    return figures, _named(before)
+
+
+async def staying(stack: AsyncExitStack, net: Net, amount: int) -> None:
+    """A client with subscriptions that stay, and one that may publish anything."""
+    first, last = net.brokers
+    publisher = await stack.enter_async_context(byway.connect(first.address, name="publisher"))
+    await publisher.advertise("ANY")
+    client = await stack.enter_async_context(byway.connect(last.address, name="staying"))
+    await subscriptions(client, islice(distinct("stays"), amount))
+
+
+async def subscriptions(client: byway.Client, filters: Iterator[str]) -> list[byway.Subscription]:
+    """Subscribe to all these, and wait until they are settled."""
+    made = [await client.subscribe(text, settled=False) for text in filters]
+    for one in made:
+        await one.settled(TIMEOUT_S)
+    return made
+
+
+def distinct(prefix: str) -> Iterator[str]:
+    """Filters with a name and strings that no other one has."""
+    for n in count_from():
+        yield f"{prefix}{n} = 'the value {prefix} {n}' AND topic = '{prefix}/{n}'"
+
+
+def large(prefix: str) -> str:
+    """An advertisement with as many names as fit."""
+    alternatives = (
+        " AND ".join(f"{prefix}{a}_{n}>1" for n in range(NAMES)) for a in range(ALTERNATIVES)
+    )
+    return " OR ".join(alternatives)
+
+
+async def all_quiet(net: Net) -> list[float]:
+    """Mebibytes of all brokers once they give nothing back any more."""
+    for broker in net.brokers:
+        async with byway.connect(broker.address, name="asks") as client:
+            await client.broker_status(TIMEOUT_S)  # everything before it has been handled
+    least, since = _now(net), monotonic()
+    while monotonic() - since < QUIET_S:
+        await asyncio.sleep(0.2)
+        now = _now(net)
+        if sum(now) < sum(least) - 0.25:
+            least, since = now, monotonic()
+    return _now(net)
+
+
+def _now(net: Net) -> list[float]:
+    return [broker.rss_bytes / MEBIBYTE for broker in net.brokers]
+
+
+def _ratio(run: Run, after: float, before: float) -> Figure:
+    target: Target | None = None if run.quick else at_most(WITHIN)
+    return Figure("… of what it had before", after / before, "", target)
+
+
+def _named(before: list[float]) -> dict[str, float]:
+    return {f"{name} before, MiB": was for name, was in zip(WHOSE, before, strict=True)}
+
+
+SECTIONS: dict[str, Callable[[Run], Section]] = {
+    "storm": storm,
+    "advertisements": advertisements,
+    "churn": churn,
+}
