@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-from byway.client.client_options import ClientOptions
+from byway.session.client_options import ClientOptions
 from byway.core.broker_config import BrokerConfig
 from byway.model.addresses import Address
 from byway.model.durations import MICROSECONDS, format_duration

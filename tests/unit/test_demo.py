@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from byway.cli.main import app
-from byway.client.events import Event
+from byway.session.events import Event
 from byway.local.showcase import (
     WANTED,
     ShowcaseAccount,

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from byway.client.client_options import WhenFull
+from byway.session.client_options import WhenFull
 from byway.client.deliveries import Deliveries
-from byway.client.events import Event
-from byway.client.publishing import encode_body
+from byway.session.events import Event
+from byway.session.outgoing import encode_body
 from byway.client.registrations import Registration, Registrations
 from byway.client.subscription import UNDER_WAY_BYTES, Subscription
 from byway.model import Filter, parse

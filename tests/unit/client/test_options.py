@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import byway
-from byway.client.client_options import BrokerUrl, parse_urls
+from byway.session.client_options import BrokerUrl, parse_urls
 from byway.client.session import new_incarnation
 from byway.model.errors import ConfigError
 
