@@ -133,9 +133,9 @@ class Attaching:
         self._connection += 1
         self._tried, self.peer, self.goodbye = incarnation, None, None
         self._is_open = self.is_trying = True
-        self._out.append(Dial(self._connection, self._round[0], incarnation))
         timeout_us = round(min(self._options.connect_timeout * 1e6, INT64_MAX))
         self._out.append(StartTimer(ClientTimer.ATTEMPT, now_us + timeout_us))
+        self._out.append(Dial(self._connection, self._round[0], incarnation))
 
     def start_anew(self, now_us: int) -> None:
         """The broker has not kept the session: connect to it under a new incarnation."""

@@ -124,6 +124,8 @@ class ClientCore:
         """What the requests are that the session begins with."""
         self._is_flushing = False
         """Whether the flush timer runs."""
+        self._is_settling = False
+        """Whether the settle timer runs: publications wait for advertisements."""
         self._receipted = 0
         """Number of the last delivery that was acknowledged."""
         self._is_receipt_due = False
@@ -213,6 +215,7 @@ class ClientCore:
             registration.is_open = False
             self._request(self.registrations.remove(registration))
             self._has_room_again(registration)
+        self._check_awaited()
 
     def _check_open(self) -> None:
         error = self.closing_error()
@@ -385,6 +388,7 @@ class ClientCore:
         for registration in self.registrations.all.values():
             self._out.append(TellRegistration(registration))
         if self.registrations.awaited:
+            self._is_settling = True
             wait_us = whole(self.options.settle_wait * 1e6)
             self._out.append(StartTimer(ClientTimer.SETTLE, self._now_us + wait_us))
         if self.publications.has_unsent:
@@ -393,6 +397,7 @@ class ClientCore:
     def _stop_waiting_to_settle(self) -> None:
         """Publish although an advertisement is not settled: a broker may be down for long."""
         self.registrations.awaited.clear()
+        self._is_settling = False
         self._flush_soon()
 
     def _on_lost(self, event: ConnectionLost) -> None:
@@ -412,7 +417,7 @@ class ClientCore:
     def _interrupt(self) -> None:
         """The connection is gone; another may follow."""
         self.is_ready = False
-        self._is_receipt_due = self._is_flushing = False
+        self._is_receipt_due = self._is_flushing = self._is_settling = False
         for timer in (
             ClientTimer.BEGIN,
             ClientTimer.FLUSH,
@@ -497,12 +502,13 @@ class ClientCore:
     def _tell_registration(self, registration: Registration | None) -> None:
         if registration is not None:
             self._out.append(TellRegistration(registration))
-            if not self.registrations.awaited and self._has_pending:
-                self._flush_soon()
+            self._check_awaited()
 
-    @property
-    def _has_pending(self) -> bool:
-        return self.publications.has_unsent or bool(self._unadvertise_requests)
+    def _check_awaited(self) -> None:
+        """Publish, if the last advertisement that publications wait for is settled or gone."""
+        if self._is_settling and not self.registrations.awaited:
+            self._out.append(StopTimer(ClientTimer.SETTLE))
+            self._stop_waiting_to_settle()
 
     def _plan_receipt(self) -> None:
         if self.deliveries.received - self._receipted >= RECEIPT_EVERY:

@@ -284,12 +284,15 @@ class OutgoingPublications:
                 return publication
         return None
 
-    def _kept(self, sequence: int) -> OutgoingPublication | None:
-        """An unconfirmed publication that has not failed."""
+    def find(self, sequence: int) -> OutgoingPublication | None:
+        """The unconfirmed publication with this sequence in the present session."""
         at = sequence + self._offset - self.confirmed - 1  # numbered without a gap
-        if not 0 <= at < len(self.kept) or self.kept[at].error is not None:
-            return None
-        return self.kept[at]
+        return self.kept[at] if 0 <= at < len(self.kept) else None
+
+    def _kept(self, sequence: int) -> OutgoingPublication | None:
+        """The unconfirmed publication with this sequence, unless it has failed."""
+        found = self.find(sequence)
+        return None if found is None or found.error is not None else found
 
     def _fail(self, publication: OutgoingPublication, error: RefusedError) -> None:
         publication.error = error
