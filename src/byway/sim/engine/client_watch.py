@@ -126,7 +126,7 @@ class ClientWatch:
         if sequence != self._read + 1:
             self._violated("library", f"sent publication {sequence} after {self._read}")
         self._read = sequence
-        own = self._admitting[sequence] = self.advertisements
+        own = self._admitting[sequence] = self.advertisements if request.body else []
         attributes = self._client.attributes_of(request)
         is_certain = is_announced(attributes, own, checked=self._client.home.config.conformance)
         self._observed.publication_read(

@@ -128,7 +128,7 @@ class ClientWire:
 
     def tell(self, replies: tuple[Reply, ...]) -> None:
         """The broker sends replies: answers at once, deliveries while the client wants them."""
-        if not self.open:
+        if not self.open or not replies:
             return
         if all(type(reply) is not Delivery for reply in replies):
             self._tell(Replies(replies))
