@@ -167,7 +167,7 @@ class ClientCore:
     def describe(self) -> str:
         """The state in words, for messages and `repr`."""
         where = self.attaching.describe()
-        if not self.is_holding:
+        if self.state != "attached" or not self.is_holding:
             return where
         full = ", ".join(registration.name for registration in self.deliveries.full)
         return f"{where}, deliveries are held until events of {full} are taken"
@@ -418,13 +418,7 @@ class ClientCore:
         """The connection is gone; another may follow."""
         self.is_ready = False
         self._is_receipt_due = self._is_flushing = self._is_settling = False
-        for timer in (
-            ClientTimer.BEGIN,
-            ClientTimer.FLUSH,
-            ClientTimer.RECEIPT,
-            ClientTimer.SETTLE,
-        ):
-            self._out.append(StopTimer(timer))
+        self._out += map(StopTimer, _TIMERS_OF_A_CONNECTION)
 
     # --- sending ----------------------------------------------------------------------------------
 

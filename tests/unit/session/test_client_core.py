@@ -597,6 +597,7 @@ def test_room_that_is_made_while_away_is_not_told() -> None:
     registered(client, wanted)
     client.reply(delivery(1, "s.1.1"))
     client.lose()
+    assert client.core.describe() == "away: gone"  # nothing is held now
     assert client.do(EventsTaken(wanted)) == []
     client.fire(ClientTimer.RETRY)
     assert client.attach(resumed=True) == [*ATTACHED, soon(client, BEGIN)]
