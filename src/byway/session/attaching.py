@@ -62,6 +62,8 @@ class Attaching:
         """The highest incarnation that was tried."""
         self._tried = incarnation
         """The incarnation of this attempt."""
+        self._is_kept = True
+        """Whether the broker of the session may have kept it."""
         self._round: list[BrokerUrl] = []
         """Brokers still to be tried in this round; the first is being tried."""
         self._failures: list[tuple[str, str]] = []
@@ -122,8 +124,8 @@ class Attaching:
         self._try_next(now_us)
 
     def _try_next(self, now_us: int) -> None:
-        is_same = self.url is None or self.url == self._round[0]
-        self._dial(now_us, self.incarnation if is_same else self._new_incarnation(now_us))
+        resumes = self.url is None or (self._is_kept and self.url == self._round[0])
+        self._dial(now_us, self.incarnation if resumes else self._new_incarnation(now_us))
 
     def _new_incarnation(self, now_us: int) -> int:
         self._highest = max(self._highest + 1, now_us)
@@ -138,7 +140,9 @@ class Attaching:
         self._out.append(Dial(self._connection, self._round[0], incarnation))
 
     def start_anew(self, now_us: int) -> None:
-        """The broker has not kept the session: connect to it under a new incarnation."""
+        """The broker has not kept the session: connect to it under a new incarnation. The broker
+        may attach that and the client not learn of it, so the old one is never tried again."""
+        self._is_kept = False
         self._out.append(CloseConnection("the session was not kept: a new one is started"))
         self._dial(now_us, self._new_incarnation(now_us))
 
@@ -147,7 +151,7 @@ class Attaching:
         assert self.peer is not None
         self.broker, self.url, self.incarnation = self.peer.name, self._round[0], self._tried
         self.state, self.reason = "attached", ""
-        self.is_trying = False
+        self.is_trying, self._is_kept = False, True
         self._out.append(StopTimer(ClientTimer.ATTEMPT))
         return self.peer
 

@@ -265,6 +265,24 @@ def test_a_session_that_was_not_kept_is_followed_by_one_of_a_higher_incarnation(
     assert client.core.attaching.incarnation == new
 
 
+def test_a_session_that_was_not_kept_is_never_asked_for_again() -> None:
+    client = ScriptedClient()
+    client.attach()
+    client.lose_and_redial()
+    client.attach(resumed=False)
+    client.greet()
+    first = client.now_us
+    client.lose()  # the broker may have attached the higher incarnation, and refuses the old one
+    assert client.fire(RETRY) == dials(client, 4, B1, first + 200_000)
+    client.fire(ATTEMPT)
+    client.fire(RETRY)
+    new = client.now_us
+    assert client.attach() == [StopTimer(ATTEMPT), KeepConnection(5.0, 10.0)]
+    assert (client.core.sessions, client.core.attaching.incarnation) == (2, new)
+    client.lose()
+    assert client.fire(RETRY) == dials(client, 6, B1, new)  # this session may be kept
+
+
 def test_another_broker_is_asked_for_a_session_of_a_higher_incarnation() -> None:
     client = ScriptedClient(B1, B2)
     client.attach()
