@@ -309,8 +309,11 @@ class ClientCore:
             return
         frame = event.frame
         if type(frame) is Replies:
-            if not self.attaching.is_trying or self._is_attached_by(frame.replies):
-                self._take(frame.replies)
+            replies = frame.replies
+            if self.attaching.is_trying:
+                replies = self._attached_by(replies)
+            if replies:
+                self._take(replies)
         elif isinstance(frame, Welcome):
             self.publications.body_bytes_max = frame.body_bytes_max
         elif isinstance(frame, Status):
@@ -323,13 +326,13 @@ class ClientCore:
             words = f"a broker does not send a client {type(frame).__name__}"
             self._out.append(CloseConnection(words))
 
-    def _is_attached_by(self, replies: Sequence[Reply]) -> bool:
-        """Whether one of these replies attaches the client. Replies before that are dropped: the
-        broker repeats them."""
-        for reply in replies:
+    def _attached_by(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+        """Look for the reply that attaches the client; those that follow it. Earlier ones are
+        dropped: they may be about another session, and the broker repeats those about this."""
+        for at, reply in enumerate(replies):
             if isinstance(reply, Attached):
-                return self._on_attached(reply)
-        return False
+                return replies[at + 1 :] if self._on_attached(reply) else ()
+        return ()
 
     def _on_attached(self, attached: Attached) -> bool:
         is_resuming = self._is_resuming

@@ -663,6 +663,44 @@ def test_replies_before_the_client_is_attached_are_dropped() -> None:
     assert (client.core.deliveries.received, client.core.publications.confirmed) == (0, 0)
 
 
+def test_replies_before_the_client_is_attached_again_are_dropped() -> None:
+    client = attached(session_ttl=9.0)
+    registered(client, subscription("s"))
+    client.reply(delivery(1, "s.1.1"))  # which was not acknowledged
+    client.lose_and_redial()
+    client.greet()
+    assert client.reply(delivery(2, "s.1.1")) == []
+    assert client.reply() == []
+    assert client.core.deliveries.received == 1
+
+
+def test_replies_before_the_attachment_in_one_frame_are_dropped() -> None:
+    client = attached()
+    wanted = subscription("s")
+    registered(client, wanted)
+    client.publish(b"a")
+    client.fire(FLUSH)
+    client.lose_and_redial()
+    client.attach(resumed=False)
+    client.greet()
+    told = client.reply(
+        delivery(50, "s.1.1"),  # of the session before
+        Settled("s.1.1"),
+        PublicationsConfirmed(1),
+        Attached(False, 0),
+        delivery(1, "s.1.1"),
+    )
+    assert told == [
+        *ATTACHED,
+        soon(client),
+        TellRegistration(wanted),
+        TellEvents((wanted,)),
+    ]
+    assert not wanted.is_settled
+    deliveries, publications = client.core.deliveries, client.core.publications
+    assert (deliveries.received, deliveries.lost, publications.confirmed) == (1, 0, 0)
+
+
 def test_replies_that_arrive_with_the_attachment_count() -> None:
     client = attached(session_ttl=9.0)
     wanted = subscription("s")
