@@ -58,6 +58,8 @@ class Attaching:
         """Number of the connection that was dialled last."""
         self._is_open = False
         """Whether that connection may still bring something."""
+        self._is_refused = False
+        """Whether its peer broke the protocol; only its loss counts then."""
         self._highest = incarnation
         """The highest incarnation that was tried."""
         self._tried = incarnation
@@ -83,6 +85,10 @@ class Attaching:
     def is_current(self, connection: int) -> bool:
         """Whether this connection was dialled last and may still bring something."""
         return self._is_open and connection == self._connection
+
+    def is_heard(self, connection: int) -> bool:
+        """Whether frames of this connection are taken."""
+        return self._is_open and not self._is_refused and connection == self._connection
 
     @property
     def is_same_incarnation(self) -> bool:
@@ -135,6 +141,7 @@ class Attaching:
         self._connection += 1
         self._tried, self.peer, self.goodbye = incarnation, None, None
         self._is_open = self.is_trying = True
+        self._is_refused = False
         timeout_us = round(min(self._options.connect_timeout * 1e6, INT64_MAX))
         self._out.append(StartTimer(ClientTimer.ATTEMPT, now_us + timeout_us))
         self._out.append(Dial(self._connection, self._round[0], incarnation))
@@ -154,6 +161,11 @@ class Attaching:
         self.is_trying, self._is_kept = False, True
         self._out.append(StopTimer(ClientTimer.ATTEMPT))
         return self.peer
+
+    def refuse(self, reason: str) -> None:
+        """The peer breaks the protocol: close the connection, and take no more frames of it."""
+        self._is_refused = True
+        self._out.append(CloseConnection(reason))
 
     # --- failures ---------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from byway.model.bounds import INT64_MAX
-from byway.model.errors import ClosedError
+from byway.model.errors import ClosedError, FrameError
 from byway.model.messages import (
     SESSION,
     Attached,
@@ -43,7 +43,6 @@ from byway.session.attaching import Attaching
 from byway.session.client_actions import (
     ClientAction,
     ClientTimer,
-    CloseConnection,
     FrameKind,
     HoldReading,
     KeepConnection,
@@ -263,6 +262,15 @@ class ClientCore:
             if self.is_ready:
                 self._out.append(WriteFrame(StatusRequest()))
 
+    def _on_status(self, frame: Status) -> None:
+        try:
+            status = decode_status(frame.facts)
+        except FrameError as error:
+            self.attaching.refuse(str(error))  # and ask again over the next connection
+            return
+        self._is_status_wanted = False
+        self._out.append(TellStatus(status))
+
     # --- the application: beginning and end -------------------------------------------------------
 
     def _on_opened(self, _: ClientOpened) -> None:
@@ -287,10 +295,10 @@ class ClientCore:
 
     def _on_greeted(self, event: Greeted) -> None:
         """The peer's preamble arrived: answer with the client's hello."""
-        if not self.attaching.is_current(event.connection):
+        if not self.attaching.is_heard(event.connection):
             return
         if event.peer.role != "broker":
-            self._out.append(CloseConnection(f"this is a {event.peer.role}, not a broker"))
+            self.attaching.refuse(f"this is a {event.peer.role}, not a broker")
             return
         self.attaching.peer = event.peer
         received = self.deliveries.received if self._is_resuming else 0
@@ -305,7 +313,7 @@ class ClientCore:
 
     def _on_frame(self, event: FrameArrived) -> None:
         """Take a frame; one that a broker must not send closes the connection."""
-        if not self.attaching.is_current(event.connection):
+        if not self.attaching.is_heard(event.connection):
             return
         frame = event.frame
         if type(frame) is Replies:
@@ -318,13 +326,11 @@ class ClientCore:
             self.publications.body_bytes_max = frame.body_bytes_max
         elif isinstance(frame, Status):
             if self._is_status_wanted:
-                self._is_status_wanted = False
-                self._out.append(TellStatus(decode_status(frame.facts)))
+                self._on_status(frame)
         elif isinstance(frame, Goodbye):
             self.attaching.goodbye = frame
         else:
-            words = f"a broker does not send a client {type(frame).__name__}"
-            self._out.append(CloseConnection(words))
+            self.attaching.refuse(f"a broker does not send a client {type(frame).__name__}")
 
     def _attached_by(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """Look for the reply that attaches the client; those that follow it. Earlier ones are

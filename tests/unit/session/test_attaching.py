@@ -168,6 +168,7 @@ def test_a_peer_that_is_no_broker_fails_the_attempt() -> None:
     client.open()
     words = "this is a client, not a broker"
     assert client.greet("other", role="client") == [CloseConnection(words)]
+    assert client.reply(Attached(False, 0)) == []  # whatever it says
     assert client.lose(words) == [StopTimer(ATTEMPT), *dials(client, 2, B2)]
 
 
@@ -410,6 +411,8 @@ def test_a_frame_that_a_broker_must_not_send_closes_the_connection(
         client.reply(Attached(False, 0))
     words = f"a broker does not send a client {type(frame).__name__}"
     assert client.frame(frame) == [CloseConnection(words)]
+    for later in (frame, Replies((Attached(False, 0),)), Goodbye("bye", for_good=True)):
+        assert client.frame(later) == []
     assert client.core.state == ("attached" if is_attached else "connecting")
     if is_attached:
         assert client.lose(words) == [*INTERRUPTED, StartTimer(RETRY, START_US + 100_000)]

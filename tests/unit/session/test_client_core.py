@@ -650,6 +650,17 @@ def test_the_status_that_is_asked_for_while_away_is_asked_for_later() -> None:
     assert client.frame(Status(encode_status(STATUS))) == [TellStatus(STATUS)]
 
 
+def test_a_status_that_cannot_be_read_closes_the_connection_and_is_asked_for_again() -> None:
+    client = attached()
+    client.do(StatusAsked())
+    (closing,) = client.frame(Status(b"{"))
+    assert isinstance(closing, CloseConnection)
+    assert closing.reason.startswith("bad frame: the status of a broker: ")
+    assert WriteFrame(StatusRequest()) in client.start_new_session()
+    assert client.frame(Status(encode_status(STATUS))) == [TellStatus(STATUS)]
+    assert client.frame(Status(b"{")) == []  # nobody reads it
+
+
 # --- replies --------------------------------------------------------------------------------------
 
 
