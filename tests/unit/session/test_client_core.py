@@ -414,23 +414,36 @@ def waiting_to_settle() -> tuple[ScriptedClient, Registration]:
 BOTH = data(PublishRequest(1, b"a"), PublishRequest(2, b"b"))
 
 
+def wait_is_over(client: ScriptedClient) -> list[object]:
+    return [StopTimer(SETTLE), soon(client)]
+
+
 def test_publications_wait_in_a_new_session_until_advertisements_are_settled() -> None:
     client, offered = waiting_to_settle()
-    assert client.reply(Settled("a.1.1")) == [TellRegistration(offered), soon(client)]
+    assert client.reply(Settled("a.1.1")) == [
+        TellRegistration(offered),
+        *wait_is_over(client),
+    ]
     assert client.fire(FLUSH) == [BOTH]
-    assert client.fire(SETTLE) == [soon(client)]
-    assert client.fire(FLUSH) == []
 
 
 def test_publications_do_not_wait_for_an_advertisement_that_is_refused() -> None:
     client, offered = waiting_to_settle()
-    assert client.reply(Refused("a.1.1", "no")) == [TellRegistration(offered), soon(client)]
+    assert client.reply(Refused("a.1.1", "no")) == [
+        TellRegistration(offered),
+        *wait_is_over(client),
+    ]
     assert client.fire(FLUSH) == [BOTH]
 
 
 def test_publications_do_not_wait_for_an_advertisement_that_is_withdrawn() -> None:
     client, offered = waiting_to_settle()
-    assert client.do(Unregistered((offered,))) == [BOTH, data(UnadvertiseRequest("a.1.1"))]
+    assert client.do(Unregistered((offered,))) == [
+        BOTH,
+        data(UnadvertiseRequest("a.1.1")),
+        *wait_is_over(client),
+    ]
+    assert client.fire(FLUSH) == []
 
 
 def test_publications_do_not_wait_for_ever() -> None:
@@ -444,7 +457,10 @@ def test_an_unadvertisement_waits_with_the_publications_before_it() -> None:
     assert client.do(FiltersReplaced(offered, (DEAR,))) == [
         control(AdvertiseRequest("a.1.2", DEAR))
     ]
-    assert client.reply(Settled("a.1.2")) == [TellRegistration(offered), soon(client)]
+    assert client.reply(Settled("a.1.2")) == [
+        TellRegistration(offered),
+        *wait_is_over(client),
+    ]
     assert client.fire(FLUSH) == [BOTH, data(UnadvertiseRequest("a.1.1"))]
 
 
@@ -459,7 +475,10 @@ def test_the_wait_begins_anew_when_the_session_is_resumed() -> None:
         soon(client),
     ]
     assert client.fire(FLUSH) == []
-    assert client.reply(Settled("a.1.2")) == [TellRegistration(offered), soon(client)]
+    assert client.reply(Settled("a.1.2")) == [
+        TellRegistration(offered),
+        *wait_is_over(client),
+    ]
     assert client.fire(FLUSH) == [BOTH, data(UnadvertiseRequest("a.1.1"))]
 
 
