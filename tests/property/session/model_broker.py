@@ -99,7 +99,8 @@ class BrokerSession:
 
     @property
     def is_blank(self) -> bool:
-        """Whether the client has never asked for anything: it may not know of the session."""
+        """Whether the client has never asked for anything: it may not know of the session, which is
+        not resumed then. The broker of `core` resumes it."""
         return not self.published and not self.names_used
 
     @property
