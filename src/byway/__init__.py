@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from byway.local.overlay import LocalOverlay
     from byway.matching import MatchIndex
     from byway.session.events import Event
-    from byway.session.outgoing import Routes
+    from byway.session.outgoing_publications import Routes
 
 extras.check_imports()
 
@@ -69,7 +69,7 @@ _LAZY = {
     "LocalOverlay": "byway.local.overlay",
     "MatchIndex": "byway.matching",
     "Receipt": "byway.client.publishing",
-    "Routes": "byway.session.outgoing",
+    "Routes": "byway.session.outgoing_publications",
     "Subscription": "byway.client.subscription",
     "connect": "byway.client.client",
 }

@@ -26,7 +26,7 @@ from byway.model.status import BrokerStatus
 from byway.model.values import Value
 from byway.session.client_options import WhenFull
 from byway.session.events import Event
-from byway.session.outgoing import Data, Routes
+from byway.session.outgoing_publications import Data, Routes
 
 TOGETHER: Final = 256
 """Events and publications passed between threads in one call."""

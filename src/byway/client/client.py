@@ -28,7 +28,7 @@ from byway.model.status import BrokerStatus
 from byway.model.values import Value
 from byway.session.client_inputs import PublishingEnded
 from byway.session.client_options import BrokerUrl, ClientOptions, WhenFull
-from byway.session.outgoing import Data, encode_body
+from byway.session.outgoing_publications import Data, encode_body
 
 Publication = Mapping[str, Value] | tuple[Mapping[str, Value], Data]
 """Attributes, or attributes and data."""

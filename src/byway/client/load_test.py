@@ -22,7 +22,7 @@ import numpy as np
 from byway.client.client import Client, connect
 from byway.model.errors import BywayError, ClientError
 from byway.model.values import Value
-from byway.session.outgoing import encode_body
+from byway.session.outgoing_publications import encode_body
 from byway.workload import StockQuotes
 
 Content = Literal["quotes", "number"]

@@ -1,7 +1,7 @@
 """Receipts of publications, and waiting for what happens to them.
 
-Which publications are sent, kept and confirmed is decided by `session.outgoing`; this file lets
-tasks of an event loop wait for it.
+Which publications are sent, kept and confirmed is decided by `session.outgoing_publications`; this
+file lets tasks of an event loop wait for it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from byway.model.errors import ClosedError, NotAcceptedError, NotConfirmedError, NotInTimeError
-from byway.session.outgoing import OutgoingPublication, OutgoingPublications, RoutedPublication
+from byway.session.outgoing_publications import (
+    OutgoingPublication,
+    OutgoingPublications,
+    RoutedPublication,
+)
 
 
 class Watermark:

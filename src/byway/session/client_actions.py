@@ -12,7 +12,7 @@ import msgspec
 from byway.model.messages import AnyFrame
 from byway.model.status import BrokerStatus
 from byway.session.client_options import BrokerUrl
-from byway.session.outgoing import OutgoingPublication
+from byway.session.outgoing_publications import OutgoingPublication
 from byway.session.registrations import Registration
 
 

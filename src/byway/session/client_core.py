@@ -77,7 +77,7 @@ from byway.session.client_inputs import (
 )
 from byway.session.client_options import ClientOptions
 from byway.session.deliveries import Deliveries
-from byway.session.outgoing import OutgoingPublication, OutgoingPublications, Routes
+from byway.session.outgoing_publications import OutgoingPublication, OutgoingPublications, Routes
 from byway.session.registrations import Registration, RegistrationRequest, Registrations
 
 RECEIPT_EVERY: Final = 64

@@ -13,7 +13,7 @@ import msgspec
 from byway.model import Filter
 from byway.model.messages import AnyFrame, Preamble
 from byway.session.client_actions import ClientTimer
-from byway.session.outgoing import OutgoingPublication
+from byway.session.outgoing_publications import OutgoingPublication
 from byway.session.registrations import Registration
 
 # --- the application ----------------------------------------------------------------------------

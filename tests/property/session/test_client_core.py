@@ -43,7 +43,7 @@ from byway.session.client_inputs import (
 )
 from byway.session.client_options import BrokerUrl, ClientOptions
 from byway.session.event_queue import EventQueue
-from byway.session.outgoing import OutgoingPublication, encode_body
+from byway.session.outgoing_publications import OutgoingPublication, encode_body
 from byway.session.registrations import Registration
 from tests.property.session.model_broker import BrokerSession, ModelBroker, Wire
 

@@ -20,7 +20,7 @@ from byway.model.errors import (
     RefusedError,
     UnroutedError,
 )
-from byway.session.outgoing import OutgoingPublications, Routes
+from byway.session.outgoing_publications import OutgoingPublications, Routes
 
 
 class Patient:

@@ -36,7 +36,7 @@ from byway.session.client_inputs import (
     Registered,
 )
 from byway.session.client_options import BrokerUrl, ClientOptions, WhenFull
-from byway.session.outgoing import encode_body
+from byway.session.outgoing_publications import encode_body
 
 
 class Driver:

@@ -36,7 +36,7 @@ from byway.session.client_inputs import (
 )
 from byway.session.client_options import BrokerUrl, ClientOptions, WhenFull
 from byway.session.event_queue import EventQueue
-from byway.session.outgoing import OutgoingPublication, encode_body
+from byway.session.outgoing_publications import OutgoingPublication, encode_body
 from byway.session.registrations import Registration
 
 B1, B2, B3 = (BrokerUrl.parse(name) for name in ("b1", "b2", "b3"))

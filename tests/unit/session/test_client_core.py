@@ -63,7 +63,7 @@ from byway.session.client_inputs import (
     Unregistered,
 )
 from byway.session.event_queue import UNDER_WAY_BYTES
-from byway.session.outgoing import OutgoingPublication, RoutedPublication, Routes
+from byway.session.outgoing_publications import OutgoingPublication, RoutedPublication, Routes
 from byway.session.registrations import Registration
 from tests.unit.session.scripted_client import (
     ENDED,

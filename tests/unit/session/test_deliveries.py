@@ -8,7 +8,7 @@ from byway.session.client_options import WhenFull
 from byway.session.deliveries import Deliveries
 from byway.session.event_queue import UNDER_WAY_BYTES, EventQueue
 from byway.session.events import Event
-from byway.session.outgoing import encode_body
+from byway.session.outgoing_publications import encode_body
 from byway.session.registrations import Registration, Registrations
 
 

@@ -61,7 +61,7 @@ from byway.session.client_inputs import (
 )
 from byway.session.client_options import BrokerUrl, ClientOptions
 from byway.session.event_queue import EventQueue
-from byway.session.outgoing import OutgoingPublication
+from byway.session.outgoing_publications import OutgoingPublication
 from byway.session.registrations import Registration
 from byway.sim.engine.client_watch import ClientWatch
 from byway.sim.engine.client_wire import ClientWire

@@ -14,7 +14,7 @@ from byway.model.errors import (
     WindowFullError,
 )
 from byway.model.messages import Body, PublishRequest, RoutesRequest
-from byway.session.outgoing import (
+from byway.session.outgoing_publications import (
     ASKED_MAX,
     REFUSALS_KEPT,
     OutgoingPublication,
