@@ -52,11 +52,12 @@ from byway.model.errors import (
 if TYPE_CHECKING:
     from byway import blocking
     from byway.client.client import Client, ClientStatus, connect
-    from byway.client.events import Event
-    from byway.client.publishing import Receipt, Routes
+    from byway.client.publishing import Receipt
     from byway.client.subscription import Advertisement, Subscription
     from byway.local.overlay import LocalOverlay
     from byway.matching import MatchIndex
+    from byway.session.events import Event
+    from byway.session.outgoing_publications import Routes
 
 extras.check_imports()
 
@@ -64,11 +65,11 @@ _LAZY = {
     "Advertisement": "byway.client.subscription",
     "Client": "byway.client.client",
     "ClientStatus": "byway.client.client",
-    "Event": "byway.client.events",
+    "Event": "byway.session.events",
     "LocalOverlay": "byway.local.overlay",
     "MatchIndex": "byway.matching",
     "Receipt": "byway.client.publishing",
-    "Routes": "byway.client.publishing",
+    "Routes": "byway.session.outgoing_publications",
     "Subscription": "byway.client.subscription",
     "connect": "byway.client.client",
 }

@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 PACKAGES = (
-    "model matching trace workload core wire transport client storage runtime sim story local "
-    "pipeline web cli"
+    "model matching trace workload core session wire transport client storage runtime sim story "
+    "local pipeline web cli"
 ).split()
 LAYERS = "Each package imports only from the layers below it"
 PURE = "Time, chance and I/O come in through the drivers"
@@ -61,6 +61,7 @@ def test_drivers_may_read_clocks_and_look_down(house: Path) -> None:
         ("matching", "import byway.workload", LAYERS),
         ("trace", "from byway.core import broker", LAYERS),
         ("core", "def f():\n    import byway.wire", LAYERS),
+        ("session", "import byway.client", LAYERS),
         ("sim", "from byway import runtime", LAYERS),
         ("web", "import byway.cli", LAYERS),
         ("attic", "", LAYERS),
@@ -68,6 +69,7 @@ def test_drivers_may_read_clocks_and_look_down(house: Path) -> None:
         ("workload", "import random", PURE),
         ("wire", "import socket", PURE),
         ("core", "import asyncio.events", PURE),
+        ("session", "import asyncio", PURE),
         ("core.mesh", "import time", PURE),
     ],
 )

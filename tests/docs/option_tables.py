@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-from byway.client.client_options import ClientOptions
 from byway.core.broker_config import BrokerConfig
 from byway.model.addresses import Address
 from byway.model.durations import MICROSECONDS, format_duration
 from byway.model.options import Option, OptionKind, kind_of, options_of, unit_of, words
 from byway.runtime.settings import SETTINGS
+from byway.session.client_options import ClientOptions
 from byway.sim.scenario import schema as s
 
 DOCS = Path(__file__).parents[2] / "docs"

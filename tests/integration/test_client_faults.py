@@ -70,7 +70,7 @@ class Run:
         """One thing goes wrong, and is put right."""
         kind = self.chance.random()
         if kind < 0.5:
-            connection = self.chance.choice(self.clients)._session._connection
+            connection = self.chance.choice(self.clients)._driver._connection
             assert connection is not None
             connection.abort("the test cut it")
             return

@@ -27,7 +27,7 @@ QUICK = {"retry": 0.01, "retry_max": 0.05}
 
 def cut(client: byway.Client) -> None:
     """Break a client's connection; neither side says a word."""
-    connection = client._session._connection
+    connection = client._driver._connection
     assert connection is not None
     connection.abort("the test cut it")
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from byway import LocalOverlay, NotSettledError, blocking
-from byway.client import conversation
+from byway.client import client_driver
 from byway.core.broker_config import BrokerConfig
 from tests.integration.loops import in_loop, until
 
@@ -62,7 +62,7 @@ async def test_a_subscription_at_a_broker_that_forgot_names_whose_tables_are_mis
 async def test_a_broker_that_does_not_tell_changes_nothing_about_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(conversation, "STATUS_WAIT_S", 0.05)
+    monkeypatch.setattr(client_driver, "STATUS_WAIT_S", 0.05)
     async with LocalOverlay("chain:2") as net, net.connect("B1") as client:
         await net.kill("B2")
         clients = net.brokers["B1"].client_connections

@@ -211,7 +211,7 @@ def test_a_delivery_after_unsubscribing_is_seen():
     case.sink.unsubscribe("s1")
     case.world.quiet(SECOND)
     late = replace(kept[0].publication, sequence=2, published_us=case.world.now_us)
-    case.sink.receive((Delivery(2, late, ("s1",)),))
+    case.node.clients["sink"].tell((Delivery(2, late, ("s1.1.1",)),))
     counts, _ = case.counts()
     assert counts == {"spurious": 1}
 
@@ -240,7 +240,7 @@ def test_redelivery_is_excused_only_after_a_broker_lost_its_state():
             case.world.crash("B2")
             case.world.restart("B2", stored=False)
             assert case.world.quiet(10 * SECOND)
-        case.sink.receive((replace(kept[0], number=2),))
+        case.node.clients["sink"].tell((replace(kept[0], number=2),))
         report = case.report()
         if counted:
             assert report.duplicates == 1
@@ -263,15 +263,16 @@ def test_a_refusal_without_reason_is_seen():
     counts, sentence = case.counts()
     assert counts["refusals"] == 1
     assert sentence == (
-        "B1 refused publication 1 of source, which conforms to an advertisement (no; at 2000000 us)"
+        "client source of B1 was refused publication 1, which conforms to an advertisement (no) "
+        "(at 2000000 us)"
     )
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"resumed": False}, "B3 forgot the session of sink (at 2000000 us)"),
-        ({"published": 5}, "B3 has 5 publications of sink instead of 0 (at 2000000 us)"),
+        ({"resumed": False}, "client sink of B3 finds no session (at "),
+        ({"published": 5}, "client sink of B3 is told of 5 publications instead of 0 (at "),
     ],
 )
 def test_a_session_that_is_mixed_up_is_seen(change, sentence):
@@ -288,7 +289,8 @@ def test_a_session_that_is_mixed_up_is_seen(change, sentence):
     case.sink.vanish()
     case.sink.come_back()
     counts, first_sentence = case.counts()
-    assert (counts["sessions"], first_sentence) == (1, sentence)
+    assert counts["sessions"] == 1
+    assert first_sentence.startswith(sentence)
 
 
 def test_a_delivery_that_a_session_lost_is_missed():
@@ -314,7 +316,7 @@ def test_an_answer_that_never_comes_is_missed():
     case.sink.subscribe("p > 7", "late")
     counts, sentence = case.counts()
     assert counts == {"unsettled": 1}
-    assert sentence == "sink was never told that late is settled"
+    assert sentence == "sink was never told that late.2.2 is settled"
 
 
 # --- tables, leaks, invariants --------------------------------------------------------------------
@@ -347,12 +349,12 @@ def test_an_entry_too_many_is_seen(covering, faults):
 @pytest.mark.parametrize(
     ("covering", "sentences"),
     [
-        ("none", ("B2 lacks subscription sink/s1 from B3", "sink/s1 from B1: not in a fresh")),
+        ("none", ("B2 lacks subscription sink/s1.1.1 from B3", "sink/s1.1.1 from B1: not in a fresh")),
         (
             "active",
             (
-                "sink/s1 with filter p >= 1 instead of p >= 0",
-                "sink/s1 from B1 instead of B3",
+                "sink/s1.1.1 with filter p >= 1 instead of p >= 0",
+                "sink/s1.1.1 from B1 instead of B3",
                 "B2 lacks a subscription from B3 to p >= 0",
                 "B2 holds a subscription from B1 to p >= 1: not in a fresh network",
             ),

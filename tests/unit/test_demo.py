@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from byway.cli.main import app
-from byway.client.events import Event
 from byway.local.showcase import (
     WANTED,
     ShowcaseAccount,
@@ -17,6 +16,7 @@ from byway.local.showcase import (
     latency_ms,
 )
 from byway.model.messages import Body, Publish
+from byway.session.events import Event
 from tests.integration.loops import in_loop, until
 
 pytestmark = pytest.mark.timeout(300)  # the kernels may have to be compiled

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from byway.cli.app import fail, new_app
 from byway.cli.connecting import BROKER, BrokerOption, explained
-from byway.client.client_options import BrokerUrl
 from byway.client.load_test import LoadTestPlan, Measured, MeasuringError, measure
+from byway.session.client_options import BrokerUrl
 
 app = new_app(help="Measure a running broker.", no_args_is_help=False)
 

@@ -18,7 +18,7 @@ from byway.cli.app import Seconds, fail, new_app, time_option
 from byway.cli.connecting import BROKER, BrokerOption, end_on_signals, explained
 from byway.client import blocking
 from byway.client.event_lines import Columns, json_line
-from byway.client.events import Event
+from byway.session.events import Event
 
 app = new_app(help="Subscribe, and print what comes.")
 

@@ -19,14 +19,14 @@ from typing import Any, Final, Self
 from byway.client import client as clients
 from byway.client import subscription as subscriptions
 from byway.client.client import ClientStatus, Publication
-from byway.client.client_options import WhenFull
-from byway.client.events import Event
 from byway.client.loop_thread import LoopThread
-from byway.client.publishing import Data, Routes
 from byway.client.publishing import Receipt as AsyncReceipt
 from byway.model import Filter
 from byway.model.status import BrokerStatus
 from byway.model.values import Value
+from byway.session.client_options import WhenFull
+from byway.session.events import Event
+from byway.session.outgoing_publications import Data, Routes
 
 TOGETHER: Final = 256
 """Events and publications passed between threads in one call."""

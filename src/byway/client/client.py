@@ -4,12 +4,14 @@
         async with client.subscribe("price > 18") as subscription:
             async for event in subscription: ...
 
-One event loop, no threads. This file is the interface for applications; `session` does the work.
+One event loop, no threads. This file is the interface for applications; `client_driver` does the
+work, and the package `session` decides.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterable, Generator, Iterable, Mapping, Sequence
 from secrets import token_hex
 from types import TracebackType
@@ -17,19 +19,16 @@ from typing import Final, Self
 
 import msgspec
 
-from byway.client.client_options import ClientOptions, WhenFull, parse_urls
-from byway.client.publishing import (
-    Data,
-    MandatoryReceipt,
-    Receipt,
-    RoutedReceipt,
-    encode_body,
-)
-from byway.client.session import Session
+from byway.client.client_driver import ClientDriver
+from byway.client.publishing import MandatoryReceipt, Receipt, RoutedReceipt
 from byway.client.subscription import Advertisement, Subscription
 from byway.model import Filter
+from byway.model.addresses import BROKER_VARIABLE, PORT, SCHEME
 from byway.model.status import BrokerStatus
 from byway.model.values import Value
+from byway.session.client_inputs import PublishingEnded
+from byway.session.client_options import BrokerUrl, ClientOptions, WhenFull
+from byway.session.outgoing_publications import Data, encode_body
 
 Publication = Mapping[str, Value] | tuple[Mapping[str, Value], Data]
 """Attributes, or attributes and data."""
@@ -70,18 +69,18 @@ class Client:
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
-        self._session: Final = Session(options)
-        self._conversation: Final = self._session.conversation
-        self._publications: Final = self._conversation.publications
+        self._driver: Final = ClientDriver(options)
+        self._core: Final = self._driver.core
+        self._waits: Final = self._driver.publications
         self._labels = 0
 
     def __repr__(self) -> str:
-        registrations = self._conversation.registrations.all.values()
+        registrations = self._core.registrations.all.values()
         subscriptions = sum(registration.is_subscription for registration in registrations)
         return (
-            f"<Client {self.name}, {self._session.describe()}: {subscriptions} subscriptions, "
+            f"<Client {self.name}, {self._core.describe()}: {subscriptions} subscriptions, "
             f"{len(registrations) - subscriptions} advertisements, "
-            f"{len(self._publications.kept)} unconfirmed>"
+            f"{len(self._core.publications.kept)} unconfirmed>"
         )
 
     @property
@@ -92,35 +91,35 @@ class Client:
     @property
     def is_attached(self) -> bool:
         """Whether the client is connected and a broker has attached it."""
-        return self._session.state == "attached"
+        return self._core.state == "attached"
 
     @property
     def status(self) -> ClientStatus:
         """The state and the counters of the client."""
-        session, publications = self._session, self._publications
-        deliveries = self._conversation.deliveries
-        registrations = self._conversation.registrations.all.values()
+        core, attaching = self._core, self._core.attaching
+        publications, deliveries = core.publications, core.deliveries
+        registrations = core.registrations.all.values()
         return ClientStatus(
-            state=session.state,
-            reason=session.reason,
-            broker=session.broker,
-            url="" if session.url is None else session.url.text,
-            incarnation=session.incarnation,
-            attachments=session.attachments,
-            sessions=session.sessions,
+            state=attaching.state,
+            reason=attaching.reason,
+            broker=attaching.broker,
+            url="" if attaching.url is None else attaching.url.text,
+            incarnation=attaching.incarnation,
+            attachments=core.attachments,
+            sessions=core.sessions,
             published=publications.last,
-            accepted=publications.accepted.value,
-            confirmed=publications.confirmed.value,
+            accepted=publications.accepted,
+            confirmed=publications.confirmed,
             refused=publications.refused,
             received=deliveries.events,
             duplicates=deliveries.duplicates,
             lost=deliveries.lost,
-            pending=sum(r.pending for r in registrations if isinstance(r, Subscription)),
+            pending=sum(len(r.queue.events) for r in registrations if r.queue is not None),
         )
 
     async def broker_status(self, timeout: float | None = None) -> BrokerStatus:
         """The status of the broker: its tables, links and neighbours. Raises `NotToldError`."""
-        return await self._conversation.broker_status(timeout)
+        return await self._driver.broker_status(timeout)
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -128,7 +127,7 @@ class Client:
         return self._open().__await__()
 
     async def _open(self) -> Self:
-        await self._session.open()
+        await self._driver.open()
         return self
 
     async def __aenter__(self) -> Self:
@@ -141,23 +140,24 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if kind is None and self._session.state != "closed":
+            if kind is None and self._core.state != "closed":
                 await self.flush()
         finally:
             await self.close()
 
     async def close(self) -> None:
         """Disconnect and end the session at once; what the broker has not accepted is dropped."""
-        await self._session.close("the application closed it")
+        await self._driver.close("the application closed it")
 
     async def drain(self, timeout: float | None = None) -> None:
         """Accept no more publications, wait until all are confirmed, then withdraw all
         registrations and end the session. Events already received can still be taken."""
-        self._publications.stop("it is draining")
+        self._driver.handle(PublishingEnded("it is draining"))
+        self._waits.give_room()
         try:
             await self.confirmed(timeout)
         finally:
-            await self._session.close("the application drained it")
+            await self._driver.close("the application drained it")
 
     # --- publishing -----------------------------------------------------------------------------
 
@@ -178,8 +178,8 @@ class Client:
         that the publication conforms to is settled.
         """
         body = encode_body(attributes, data)
-        await self._publications.until_room(timeout)
-        receipt = self._publications.add(body, _kind(routes, mandatory))
+        await self._waits.until_room(timeout)
+        receipt = self._driver.publish(body, _kind(routes, mandatory))
         await receipt.accepted(timeout)
         return receipt
 
@@ -193,7 +193,7 @@ class Client:
     ) -> Receipt:
         """Publish without waiting. Raises `WindowFullError` when too many are unconfirmed. The
         options are those of `publish`."""
-        return self._publications.add(encode_body(attributes, data), _kind(routes, mandatory))
+        return self._driver.publish(encode_body(attributes, data), _kind(routes, mandatory))
 
     async def publish_all(
         self,
@@ -230,19 +230,19 @@ class Client:
     async def _send(self, publication: Publication, timeout: float | None) -> None:
         attributes, data = publication if isinstance(publication, tuple) else (publication, b"")
         body = encode_body(attributes, data)
-        await self._publications.until_room(timeout)
-        self._publications.add(body)
+        await self._waits.until_room(timeout)
+        self._driver.publish(body)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until the broker has accepted everything published. Raises the first `RefusedError`
         that no receipt has raised."""
-        await self._publications.until_accepted(self._publications.last, timeout)
-        self._publications.raise_refusal()
+        await self._waits.until_accepted(self._core.publications.last, timeout)
+        self._core.publications.raise_refusal()
 
     async def confirmed(self, timeout: float | None = None) -> None:
         """Wait until every copy of everything published has arrived. Raises as `flush` does."""
-        await self._publications.until_confirmed(self._publications.last, timeout)
-        self._publications.raise_refusal()
+        await self._waits.until_confirmed(self._core.publications.last, timeout)
+        self._core.publications.raise_refusal()
 
     # --- advertising and subscribing ------------------------------------------------------------
 
@@ -255,9 +255,7 @@ class Client:
     ) -> Advertisement:
         """Announce what will be published. `await` it or use it in `async with`; either waits until
         it is settled, unless `settled` is false."""
-        return Advertisement(
-            self._conversation, self._label("adv", name), filters, settled, timeout
-        )
+        return Advertisement(self._driver, self._label("adv", name), filters, settled, timeout)
 
     def subscribe(
         self,
@@ -273,7 +271,7 @@ class Client:
         either waits until it is settled, unless `settled` is false."""
         options = self.options
         return Subscription(
-            self._conversation,
+            self._driver,
             self._label("sub", name),
             filters,
             settled,
@@ -295,6 +293,13 @@ def _kind(routes: bool, mandatory: bool) -> type[Receipt]:
     if mandatory:
         return MandatoryReceipt
     return RoutedReceipt if routes else Receipt
+
+
+def parse_urls(urls: str | Sequence[str] | None) -> tuple[BrokerUrl, ...]:
+    """One address or several; without one that of `BYWAY_BROKER`, or of this machine."""
+    if urls is None:
+        urls = os.environ.get(BROKER_VARIABLE) or f"{SCHEME}127.0.0.1:{PORT}"
+    return tuple(BrokerUrl.parse(url) for url in ([urls] if isinstance(urls, str) else urls))
 
 
 def connect(

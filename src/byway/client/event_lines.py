@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from byway.client.events import Event
 from byway.model.decoding_words import decoding_reason
 from byway.model.errors import BywayError
 from byway.model.values import Value
 from byway.model.writing import name_text, value_text
+from byway.session.events import Event
 
 WIDTH_MAX: Final = 40
 """Attributes up to this width are aligned in columns."""

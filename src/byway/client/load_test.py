@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 
 from byway.client.client import Client, connect
-from byway.client.publishing import encode_body
 from byway.model.errors import BywayError, ClientError
 from byway.model.values import Value
+from byway.session.outgoing_publications import encode_body
 from byway.workload import StockQuotes
 
 Content = Literal["quotes", "number"]

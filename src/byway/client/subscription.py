@@ -12,42 +12,34 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from math import inf
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Protocol, Self
 
-from byway.client.client_options import WhenFull, check_label, check_when_full
-from byway.client.events import Event
 from byway.client.publishing import TimedWait
-from byway.client.registrations import Registration
 from byway.model import Filter, parse
 from byway.model.errors import ClosedError, FilterSyntaxError, NotSettledError, shortened
 from byway.model.filters import check_filter_bytes
 from byway.model.topic_hints import topic_hint
-
-UNDER_WAY_BYTES: Final = 16_777_216
-"""Upper bound for the bytes between broker and client: buffers of both and of their systems."""
+from byway.session.client_core import ClientCore
+from byway.session.client_inputs import (
+    ClientInput,
+    EventsTaken,
+    FiltersReplaced,
+    Registered,
+    Unregistered,
+)
+from byway.session.client_options import WhenFull, check_label, check_when_full
+from byway.session.event_queue import EventQueue
+from byway.session.events import Event
+from byway.session.registrations import Registration
 
 
 class Registrar(TimedWait, Protocol):
-    """Makes and withdraws registrations at the broker; `Conversation` is the real one."""
+    """Makes and withdraws registrations at the broker; `ClientDriver` is the real one."""
 
-    def register(self, registration: Registration) -> None:
-        """Register at the broker, now and in every new session. Raises `ClosedError`."""
+    core: ClientCore
 
-    def replace(self, registration: Registration, filters: Sequence[Filter]) -> None:
-        """Replace the filters of a registration."""
-
-    def unregister(self, registration: Registration) -> None:
-        """Withdraw a registration."""
-
-    def has_room_again(self, subscription: Subscription) -> None:
-        """The application has taken events from a subscription that was full."""
-
-    def closing_error(self) -> ClosedError | None:
-        """The error that requests fail with once the client is closed."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the client is attached and requests may be sent."""
+    def handle(self, event: ClientInput) -> None:
+        """Hand an input to the core, and perform what it asks for."""
 
 
 class AwaitableRegistration(Registration):
@@ -60,9 +52,10 @@ class AwaitableRegistration(Registration):
         filters: Sequence[str | Filter],
         waits: bool,
         timeout: float | None,
+        queue: EventQueue | None = None,
     ) -> None:
         check_label("name", name)
-        super().__init__(name, parsed(filters))
+        super().__init__(name, parsed(filters), queue)
         self._registrar = registrar
         self._waits = waits
         self._timeout = timeout
@@ -70,7 +63,7 @@ class AwaitableRegistration(Registration):
 
     def __del__(self) -> None:
         made = hasattr(self, "_change")  # else its filters or options are not valid
-        if made and not self.key and self._registrar.closing_error() is None:
+        if made and not self.key and self._registrar.core.closing_error() is None:
             warnings.warn(
                 f"{self._call()} was never opened, so the broker does not know of it: "
                 "await it, or use it in `async with`",
@@ -98,7 +91,7 @@ class AwaitableRegistration(Registration):
     @property
     def is_settled(self) -> bool:
         """Whether it is in force at every broker that needs it; false while disconnected."""
-        return super().is_settled and self._registrar.is_ready
+        return super().is_settled and self._registrar.core.is_ready
 
     def changed(self) -> None:
         """Wake the waiters: it was settled, refused or closed."""
@@ -113,7 +106,7 @@ class AwaitableRegistration(Registration):
         while not self.is_settled:
             if self.error is not None:
                 raise self.error
-            closed = self._registrar.closing_error()
+            closed = self._registrar.core.closing_error()
             if closed is not None:
                 raise closed
             self._change.clear()
@@ -122,8 +115,7 @@ class AwaitableRegistration(Registration):
     async def _open(self) -> Self:
         if self.is_open:
             return self
-        self._registrar.register(self)
-        self.is_open = True
+        self._registrar.handle(Registered(self))
         try:
             if self._waits:
                 await self.settled(self._timeout)
@@ -134,8 +126,7 @@ class AwaitableRegistration(Registration):
 
     def _end(self) -> None:
         if self.is_open:
-            self.is_open = False
-            self._registrar.unregister(self)
+            self._registrar.handle(Unregistered((self,)))
 
     def __await__(self) -> Generator[object, None, Self]:
         return self._open().__await__()
@@ -163,8 +154,6 @@ class Advertisement(AwaitableRegistration):
 class Subscription(AwaitableRegistration):
     """Filters of a client, and the queue of events that match them."""
 
-    is_subscription = True
-
     def __init__(
         self,
         registrar: Registrar,
@@ -177,17 +166,10 @@ class Subscription(AwaitableRegistration):
         when_full: WhenFull,
     ) -> None:
         check_when_full(when_full)
-        super().__init__(registrar, name, filters, waits, timeout)
-        self.dropped = 0
-        """Events dropped because the queue was full."""
-        self.pending_bytes = 0
-        self._pending: deque[Event] = deque()
-        self._messages_max = pending_messages
-        self._bytes_max = pending_bytes
-        self._drops = when_full == "drop_oldest"
+        queue = EventQueue(pending_messages, pending_bytes, when_full)
+        super().__init__(registrar, name, filters, waits, timeout, queue)
+        self._queue = queue
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self.is_blocking = False
-        """Whether deliveries are held until the application takes events."""
 
     def _state(self) -> str:
         dropped = f", {self.dropped} dropped" if self.dropped else ""
@@ -196,17 +178,22 @@ class Subscription(AwaitableRegistration):
     @property
     def pending(self) -> int:
         """Number of events that the application has not taken."""
-        return len(self._pending)
+        return len(self._queue.events)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of the events that the application has not taken."""
+        return self._queue.bytes
+
+    @property
+    def dropped(self) -> int:
+        """Events dropped because the queue was full."""
+        return self._queue.dropped
 
     @property
     def is_full(self) -> bool:
         """Whether the queue has reached its bound in messages or bytes."""
-        return len(self._pending) >= self._messages_max or self.pending_bytes >= self._bytes_max
-
-    @property
-    def is_overfull(self) -> bool:
-        """Whether more arrived than was under way when the broker was asked to hold deliveries."""
-        return self.pending_bytes >= self._bytes_max + UNDER_WAY_BYTES
+        return self._queue.is_full
 
     async def unsubscribe(self) -> None:
         """Withdraw the subscription. Events received before can still be taken; then iteration
@@ -216,43 +203,25 @@ class Subscription(AwaitableRegistration):
     async def update(self, *filters: str | Filter, timeout: float | None = None) -> None:
         """Replace the filters, without a gap for events that match both old and new ones."""
         new = parsed(filters)
-        closed = self._registrar.closing_error()
+        closed = self._registrar.core.closing_error()
         if closed is not None:
             raise closed
-        if self.is_open:
-            self._registrar.replace(self, new)
-        else:
+        if not self.is_open:
             self.filters = new
-        if self.is_open and self._waits:
+            return
+        self._registrar.handle(FiltersReplaced(self, new))
+        if self._waits:
             await self.settled(timeout)
 
     # --- events in ------------------------------------------------------------------------------
 
-    def put(self, event: Event) -> None:
-        """Append an event; beyond the bound, drop the oldest ones or block."""
-        pending = self._pending
-        pending.append(event)
-        self.pending_bytes += event.size_bytes
-        if len(pending) >= self._messages_max or self.pending_bytes >= self._bytes_max:
-            self._has_filled()
-        if self._waiters:
-            self._wake()
-
-    def _has_filled(self) -> None:
-        """At the bound: drop the oldest events, or block until the application takes some."""
-        if not self._drops:
-            self.is_blocking = True
-            return
-        while len(self._pending) > self._messages_max or self.pending_bytes > self._bytes_max:
-            self.pending_bytes -= self._pending.popleft().size_bytes
-            self.dropped += 1
-
-    def _wake(self) -> None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
+    def wake(self) -> None:
+        """Events have arrived: wake a waiter for each, as far as there are any."""
+        waiters = self._waiters
+        for _ in range(min(len(waiters), len(self._queue.events))):
+            waiter = waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                return
 
     def changed(self) -> None:
         """Wake the waiters: it was settled, refused or closed."""
@@ -266,7 +235,7 @@ class Subscription(AwaitableRegistration):
         return (
             not self.is_open
             or self.error is not None
-            or self._registrar.closing_error() is not None
+            or self._registrar.core.closing_error() is not None
         )
 
     # --- events out -----------------------------------------------------------------------------
@@ -275,7 +244,7 @@ class Subscription(AwaitableRegistration):
         return self
 
     async def __anext__(self) -> Event:
-        while not self._pending:
+        while not self._queue.events:
             if not await self._wait_for_event():
                 raise StopAsyncIteration
         return self._take()
@@ -283,7 +252,7 @@ class Subscription(AwaitableRegistration):
     async def next(self, timeout: float | None = None) -> Event:
         """The next event. Raises `TimeoutError`, or `ClosedError` if none can come any more."""
         async with asyncio.timeout(None if timeout == inf else timeout):
-            while not self._pending:
+            while not self._queue.events:
                 if not await self._wait_for_event():
                     raise ClosedError(f"subscription {self.name}", "it has ended")
         return self._take()
@@ -292,31 +261,24 @@ class Subscription(AwaitableRegistration):
         """One to `most` events; empty if none arrived in time or the subscription has ended."""
         try:
             async with asyncio.timeout(None if timeout == inf else timeout):
-                while not self._pending and await self._wait_for_event():
+                while not self._queue.events and await self._wait_for_event():
                     pass
         except TimeoutError:
             return []
-        return [self._take() for _ in range(min(most, len(self._pending)))]
+        return [self._take() for _ in range(min(most, len(self._queue.events)))]
 
     def _take(self) -> Event:
-        event = self._pending.popleft()
-        self.pending_bytes -= event.size_bytes
-        if self.is_blocking and self._is_half_empty():
-            self.is_blocking = False
-            self._registrar.has_room_again(self)
+        queue = self._queue
+        event = queue.take()
+        if queue.is_blocking and queue.unblocks():
+            self._registrar.handle(EventsTaken(self))
         return event
-
-    def _is_half_empty(self) -> bool:
-        return (
-            2 * len(self._pending) <= self._messages_max
-            and 2 * self.pending_bytes <= self._bytes_max
-        )
 
     async def _wait_for_event(self) -> bool:
         """Wait for an event; false if the subscription has ended."""
         if self.error is not None:
             raise self.error
-        closed = self._registrar.closing_error()
+        closed = self._registrar.core.closing_error()
         if not self.key:
             reason = "it was never opened: await it, or use it in `async with`"
             raise ClosedError(f"subscription {self.name}", reason)
@@ -331,8 +293,8 @@ class Subscription(AwaitableRegistration):
         except asyncio.CancelledError:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
-            elif self._pending:
-                self._wake()  # hand the event it was woken for to another waiter
+            else:
+                self.wake()  # hand the event it was woken for to another waiter
             raise
         return True
 

@@ -12,6 +12,8 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from math import inf
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from byway.core.bodies import SharedBodies
@@ -26,11 +28,12 @@ from byway.core.recovery import TIMER as SYNC_TIMER
 from byway.core.recovery import UNLISTED_TIMER_OWNER
 from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model.trace_schema import Queue, TableKind
+from byway.session.client_options import ClientOptions
 from byway.sim.engine.connections import Connections
 from byway.sim.engine.network import NetworkOptions, Transmitter
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import INSTANT, ServiceProfile
-from byway.sim.engine.sim_client import SimClient
+from byway.sim.engine.sim_client import SimClient, url_of
 from byway.sim.engine.sim_clock import Clock
 from byway.sim.oracle.account import Account
 from byway.sim.oracle.checkers import leaks, table_faults, unanswered
@@ -78,6 +81,7 @@ class World:
         self._remembering = frozenset(remembering)
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
+        self._jitter = partial(Random(0).uniform, 0.5, 1.0)
         self._bodies = SharedBodies()
         self._account = Account(self._clock)
         self._network = network or NetworkOptions()
@@ -96,6 +100,7 @@ class World:
         self._uplink_us: dict[str, int] = {}
         for name in topology.brokers:
             self._start(name, self._new_broker(name, self._listed(name), incarnation=1))
+            self.nodes[name].answers = True
         self._connections.make_all()
         self._clock.background_at(sample_us, self._sample)
 
@@ -192,9 +197,9 @@ class World:
         """Whether nothing but periodic work is under way, and no broker waits for another."""
         if self._clock.foreground:
             return False
-        return not any(
-            timer.owner in AWAITED_TIMERS for node in self.nodes.values() for timer in node.timers
-        )
+        if any(t.owner in AWAITED_TIMERS for node in self.nodes.values() for t in node.timers):
+            return False
+        return not any(client.is_coming for client in self.clients.values())
 
     # --- clients -------------------------------------------------------------------------------
 
@@ -202,10 +207,21 @@ class World:
         """Add a client of a broker; it attaches at once, if the broker is up."""
         if name in self.clients:
             raise ValueError(f"there is a client {name!r} already")
-        client = SimClient(name, self.nodes[home], session_ttl_us, self._clock, self._account)
+        options = ClientOptions(
+            urls=(url_of(home),), name=name, session_ttl=session_ttl_us / 1e6, connect_wait=inf
+        )
+        client = SimClient(
+            options,
+            self.nodes,
+            1,
+            self._clock,
+            self._account,
+            self._jitter,
+            self._network.client_latency_us,
+        )
         self.clients[name] = client
         self._homes[home].append(client)
-        client.attach()
+        client.open()
         return client
 
     # --- faults --------------------------------------------------------------------------------
@@ -237,9 +253,17 @@ class World:
             self._account.broker_lost_state()
         self._start(broker, after)
         self._connections.come_up(broker)
+        grace_us = node.config.restore_grace_us
         for client in self._homes[broker]:
-            client.home_restarted(stored=stored)
-            self._clock.at(self.now_us + self._network.reattach_us, _attach, client)
+            client.watch.on_home_restarted(stored=stored, grace_us=grace_us)
+        self._clock.at(self.now_us + self._network.reattach_us, self._answer, broker)
+
+    def _answer(self, broker: str) -> None:
+        """A broker answers its clients again."""
+        if self.nodes[broker].broker is not None:
+            self.nodes[broker].answers = True
+            for client in self._homes[broker]:
+                client.try_dialled()
 
     def cut(self, a: str, b: str) -> None:
         """Break the link between two neighbours, until `mend`."""
@@ -371,10 +395,6 @@ class World:
 
 def _call(action: Callable[[], None]) -> None:
     action()
-
-
-def _attach(client: SimClient) -> None:
-    client.attach()
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from byway.client.event_lines import Columns, LineError, json_line, read_publication
-from byway.client.events import Event
 from byway.client.standard_input import lines_of
 from byway.model.messages import Body, Publish
+from byway.session.events import Event
 from tests.integration.loops import in_loop
 
 

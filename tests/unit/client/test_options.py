@@ -7,9 +7,10 @@ import sys
 import pytest
 
 import byway
-from byway.client.client_options import BrokerUrl, parse_urls
-from byway.client.session import new_incarnation
+from byway.client.client import parse_urls
+from byway.client.client_driver import new_incarnation
 from byway.model.errors import ConfigError
+from byway.session.client_options import BrokerUrl
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """By broker, the limits that replace the two above."""
     reconnect_us: int = 100_000
     """The time from when both ends are up until they are connected again."""
+    client_latency_us: int = 0
+    """The latency between clients and their brokers."""
     reattach_us: int = 100_000
     """The time from when a broker is up again until its clients attach."""
 

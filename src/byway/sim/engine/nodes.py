@@ -40,7 +40,7 @@ from byway.sim.engine.sim_clock import Clock
 from byway.trace import NullTrace, TraceBuffer
 
 if TYPE_CHECKING:
-    from byway.sim.engine.sim_client import SimClient
+    from byway.sim.engine.client_wire import ClientWire
 
 DRAIN_ROWS: Final = 4_096
 """The trace rows of one broker that are buffered before they are written."""
@@ -67,8 +67,10 @@ class Node:
         self.uplink = uplink
         self.channels: dict[str, Channel] = {}
         """By neighbour that is connected, the channel to it."""
-        self.clients: dict[str, SimClient] = {}
-        """The clients that are attached, by name."""
+        self.clients: dict[str, ClientWire] = {}
+        """By name, the connections of clients that are attached or said goodbye."""
+        self.answers = False
+        """Whether clients that dial are answered."""
         self.timers: dict[Timer, int] = {}
         """The timers that are set, and when each is due."""
         self.times = profile.times(config.covering)
@@ -130,13 +132,13 @@ class Node:
         assert self.broker is not None, f"{self.name} is down"
         broker, self.broker = self.broker, None
         self._epoch += 1
-        unread = self.take_unread()
-        for client in list(self.clients.values()):
-            client.cut_off(unread.get(client.name, []))
-        self.clients.clear()
+        self.answers = False
+        wires, self.clients = list(self.clients.values()), {}
         self._inbox = Inbox(self._inbox.peak)
         self._busy, self._serving = False, None
         self.timers.clear()
+        for wire in wires:
+            wire.crash()
         return broker
 
     def handle_now(self, event: Input) -> None:
@@ -154,9 +156,11 @@ class Node:
         if not self._busy:
             self._schedule_service()
 
-    def request(self, client: str, request: Request) -> None:
-        """Queue a request of a client."""
-        self._inbox.put_request(client, request)
+    def requests(self, client: str, requests: Sequence[Request], size_bytes: int) -> None:
+        """Queue the requests of a client's frame, whose publications have so many bytes."""
+        del size_bytes
+        for request in requests:
+            self._inbox.put_request(client, request)
         self._schedule_service()
 
     def goodbye(self, client: str) -> None:
@@ -164,22 +168,13 @@ class Node:
         self._inbox.put_goodbye(client)
         self._schedule_service()
 
-    def take_unread(self, client: str | None = None) -> dict[str, list[Request]]:
-        """Remove and return, by client, the requests of one client (None: of all) that the broker
-        has not read."""
-        found: dict[str, list[Request]] = {}
-
-        def is_theirs(event: Input) -> bool:
-            if not isinstance(event, ClientRequested | ClientDetached):
-                return False
-            if client is not None and event.client != client:
-                return False
-            if isinstance(event, ClientRequested):
-                found.setdefault(event.client, []).extend(event.requests)
-            return True
-
-        self._drop(is_theirs)
-        return found
+    def drop_requests(self, client: str) -> None:
+        """A client's connection is gone: requests that the broker has not handled are lost."""
+        self._drop(
+            lambda event: (
+                isinstance(event, ClientRequested | ClientDetached) and event.client == client
+            )
+        )
 
     def drop_frames(self, link: str) -> None:
         """A connection broke: frames that came over it and were not read are lost."""
@@ -237,18 +232,18 @@ class Node:
 
     def _report_read(self, event: Input) -> None:
         if type(event) is ClientRequested:
-            client = self.clients[event.client]
+            watch = self.clients[event.client].watch
             for request in event.requests:
-                client.request_read(request)
+                watch.request_read(request)
 
     def _report_handled(self, event: Input) -> None:
         if type(event) is ClientRequested:
-            client = self.clients.get(event.client)
-            if client is not None:
+            wire = self.clients.get(event.client)
+            if wire is not None:
                 for request in event.requests:
-                    client.request_handled(request)
+                    wire.watch.request_handled(request)
         elif type(event) is ClientDetached:
-            self.clients.pop(event.client).gone()
+            self.clients.pop(event.client).watch.lose_session()
 
     # --- actions -------------------------------------------------------------------------------
 
@@ -261,9 +256,9 @@ class Node:
                 if channel is not None:
                     channel.send(action.frame)  # type: ignore[union-attr]
             elif kind is SendReply:
-                client = clients.get(action.client)  # type: ignore[union-attr]
-                if client is not None:
-                    client.receive(action.replies)  # type: ignore[union-attr]
+                wire = clients.get(action.client)  # type: ignore[union-attr]
+                if wire is not None:
+                    wire.tell(action.replies)  # type: ignore[union-attr]
             else:
                 self._rare[kind](action)
         self._observer.actions_done()

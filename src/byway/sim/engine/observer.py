@@ -17,7 +17,14 @@ class ObservedClient(Protocol):
     """What an observer may read of a client at any time."""
 
     name: str
-    attached: bool
+
+    @property
+    def attached(self) -> bool:
+        """Whether the client is attached to its home broker."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether deliveries are under way to the client."""
 
     @property
     def home_name(self) -> str:
@@ -69,8 +76,9 @@ class ClientObserver(Protocol):
 
     # --- sessions
 
-    def session_resumed(self, lost: int) -> None:
-        """The client is back in its session, which had no room for `lost` deliveries."""
+    def session_resumed(self, received: int, lost: int) -> None:
+        """The client is back in its session, of which it has `received` deliveries; there was no
+        room for `lost` more."""
 
     def session_lost(self) -> None:
         """The session has ended, and with it the client's incarnation."""

@@ -1,102 +1,154 @@
-"""Clients of a simulated world: what they ask of their broker, and how they come back.
+"""Clients of a simulated world: the core of the client library, driven by the clock of the world.
 
-A client does what the client library of the product does: it keeps publications until they are
-confirmed, resumes its session if its broker kept it, and else starts anew under a higher
-incarnation, with its advertisements and subscriptions. It reports to an observer what it asked for
-and what it was answered. What it is owed is not known here.
+A driver decides nothing: it hands in what the application of a scenario asks for and what the
+connection brings, and performs what the core says. What the client is owed is not known here.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from byway.core.inputs import ClientAttached, ClientDetached
-from byway.model import Filter, conforms, parse
+from byway.model import Filter, parse
+from byway.model.addresses import PORT, Address
 from byway.model.messages import (
-    Attached,
+    CLIENT_PROTOCOL_VERSION,
+    AnyFrame,
     Body,
-    DeliveriesReceived,
-    Delivery,
-    PublicationsAccepted,
-    PublicationsConfirmed,
+    Goodbye,
+    Preamble,
     PublishRequest,
-    Refused,
-    Reply,
-    Request,
-    Settled,
+    Replies,
 )
-from byway.sim.engine.client_outbox import ClientOutbox, Item, Leaving, QueuedPublication
-from byway.sim.engine.client_registrations import (
-    AdvertisementState,
-    ClientRegistrations,
-    is_announced,
+from byway.session.client_actions import (
+    ClientTimer,
+    CloseConnection,
+    Dial,
+    DropConnection,
+    HoldReading,
+    KeepConnection,
+    StartTimer,
+    StopTimer,
+    TellAccepted,
+    TellClosed,
+    TellConfirmed,
+    TellEvents,
+    TellOpened,
+    TellOpenFailed,
+    TellRefused,
+    TellRegistration,
+    TellStatus,
+    Warn,
+    WriteFrame,
 )
+from byway.session.client_core import ClientCore
+from byway.session.client_inputs import (
+    ClientClosed,
+    ClientInput,
+    ClientOpened,
+    ClientTimerFired,
+    ConnectionLost,
+    EventsTaken,
+    FiltersReplaced,
+    FrameArrived,
+    Greeted,
+    PublicationMade,
+    Registered,
+    Unregistered,
+)
+from byway.session.client_options import BrokerUrl, ClientOptions
+from byway.session.event_queue import EventQueue
+from byway.session.outgoing_publications import OutgoingPublication
+from byway.session.registrations import Registration
+from byway.sim.engine.client_watch import ClientWatch
+from byway.sim.engine.client_wire import ClientWire
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.observer import Observer
 from byway.sim.engine.sim_clock import Clock
 
-RECEIPT_EVERY: Final = 64
-RECEIPT_DELAY_US: Final = 50_000
-"""A client with a session sends a receipt after so many deliveries, or so long after one."""
-
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Body).decode
+_FOREGROUND = frozenset(
+    (ClientTimer.BEGIN, ClientTimer.FLUSH, ClientTimer.RECEIPT, ClientTimer.SETTLE)
+)
+"""Timers that a world is not at rest before."""
+
+
+def url_of(node: str) -> BrokerUrl:
+    """The address of a broker of a world."""
+    return BrokerUrl(f"byway://{node}", Address(node, PORT))
 
 
 class SimClient:
     """One client of a world, made by `World.client`."""
 
     def __init__(
-        self, name: str, home: Node, session_ttl_us: int, clock: Clock, observer: Observer
+        self,
+        options: ClientOptions,
+        nodes: Mapping[str, Node],
+        incarnation: int,
+        clock: Clock,
+        observer: Observer,
+        jitter: Callable[[], float],
+        latency_us: int,
     ) -> None:
-        self.name = name
-        self.home = home
-        self.session_ttl_us = session_ttl_us
-        self.incarnation = 1
-        self.attached = False
+        self.name = options.name
+        self.session_ttl_us = round(options.session_ttl * 1e6)
+        self.clock = clock
+        self.home = nodes[options.urls[0].address.host]
+        """The broker that the client is or was attached to, or is to be."""
         self.online = True
-        """Whether the client wants to be attached."""
+        """Whether the client can reach the network."""
         self.has_left = False
         """Whether the client leaves, or has left, for good."""
-        self.has_session = False
-        """Whether its broker keeps its session, as far as the client can know."""
-        self.received = 0
-        """The number of the last delivery of its session."""
-        self.deliveries = 0
-        """Publications that its application was given."""
-        self.refusals: deque[Refused] = deque(maxlen=16)
-        """The last requests that changed nothing."""
-        self._clock = clock
-        self._observer = observer
-        self._observed = observer.client_joined(self)
-        self.registrations = ClientRegistrations(name, self._observed)
-        self._outbox = ClientOutbox(name, home)
-        self._admitting: dict[int, list[AdvertisementState]] = {}
-        """By publication that is being handled, the advertisements in force."""
-        self._read = 0
-        """The last sequence that the broker has read."""
-        self._receipted = 0
-        self._receipt_due = False
-        self._absences = 0
-        self._state_lost = False
-        """Whether its broker came back without its state, which the client does not know yet."""
-        self._replies: dict[type, Callable[[Any], None]] = {
-            Attached: self._on_attached,
-            Settled: lambda reply: self.registrations.settled(reply.name),
-            Refused: self._on_refused,
-            PublicationsAccepted: self._on_accepted,
-            PublicationsConfirmed: self._on_confirmed,
-        }
+        self.take_every_us = 0
+        """The time that the application needs for an event."""
+        self.events = 0
+        """Number of events that the application has taken."""
+        self.core = ClientCore(options, incarnation, jitter)
+        self.watch = ClientWatch(self, clock, observer)
+        self._nodes = nodes
+        self._latency_us = latency_us
+        self._wire: ClientWire | None = None
+        self._dialled: Dial | None = None
+        """A connection that nobody has answered yet."""
+        self._advertisements: dict[str, Registration] = {}
+        self._subscriptions: dict[str, Registration] = {}
+        self._labels = 0
+        self._unpublished: deque[OutgoingPublication] = deque()
+        """Publications that wait for room in the window."""
+        self._timers: dict[ClientTimer, int] = {}
+        self._due: deque[ClientTimer] = deque()
+        self._inputs: deque[ClientInput] = deque()
+        """Inputs to be handled; the first is being handled."""
+        self._is_taking = False
+        """Whether the application is busy with an event."""
+        self._performers: dict[type, Callable[[Any], None]] = {
+            Dial: self._dial,
+            WriteFrame: self._write,
+            CloseConnection: self._close,
+            DropConnection: self._drop,
+            StartTimer: self._start_timer,
+            StopTimer: self._stop_timer,
+            TellAccepted: self._on_progress,
+            TellConfirmed: self._on_progress,
+            TellRefused: self._on_progress,
+            TellEvents: self._on_events,
+            TellClosed: self._on_closed,
+            **dict.fromkeys(
+                (HoldReading, KeepConnection, TellOpened, TellOpenFailed, TellRegistration,
+                 TellStatus, Warn),
+                _ignore,
+            ),
+        }  # fmt: skip
 
     def __repr__(self) -> str:
-        state = "attached" if self.attached else "away"
         return (
-            f"<SimClient {self.name} of {self.home.name}, {state}: "
-            f"{len(self.registrations.subscriptions)} subscriptions, "
-            f"{len(self.registrations.advertisements)} advertisements>"
+            f"<SimClient {self.name} of {self.home_name}, {self.core.describe()}: "
+            f"{len(self._subscriptions)} subscriptions, {len(self._advertisements)} advertisements>"
         )
 
     @property
@@ -105,52 +157,119 @@ class SimClient:
         return self.home.name
 
     @property
+    def attached(self) -> bool:
+        """Whether the client is attached to a broker."""
+        return self.core.state == "attached"
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of its session."""
+        return self.core.attaching.incarnation
+
+    @property
+    def has_session(self) -> bool:
+        """Whether its broker keeps its session."""
+        return self.watch.has_session
+
+    @property
+    def deliveries(self) -> int:
+        """Publications that its subscriptions were given."""
+        return self.core.deliveries.events
+
+    @property
     def subscriptions(self) -> tuple[str, ...]:
         """The names of the subscriptions that the client wants, oldest first."""
-        return tuple(self.registrations.subscriptions)
+        return tuple(self._subscriptions)
 
     @property
     def advertisements(self) -> tuple[str, ...]:
         """The names of the advertisements that the client wants, oldest first."""
-        return tuple(self.registrations.advertisements)
+        return tuple(self._advertisements)
 
     @property
     def unconfirmed(self) -> int:
-        """The number of publications that were sent and are not confirmed."""
-        return len(self._outbox.unconfirmed)
+        """The number of publications that were made and are not confirmed."""
+        return len(self.core.publications.kept)
 
     @property
     def is_idle(self) -> bool:
-        """Whether the client has no request left that it could send."""
-        return not (self.attached and self._outbox)
+        """Whether the client has nothing left that it could send."""
+        return not (self.attached and self._unpublished)
 
-    # --- what a client does --------------------------------------------------------------------
+    @property
+    def is_coming(self) -> bool:
+        """Whether the client will be attached without anyone's help."""
+        if self.attached or not self.online or self.core.state in ("closed", "new"):
+            return False
+        return any(self._nodes[url.address.host].answers for url in self.core.options.urls)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether deliveries are under way to the client."""
+        return self._wire is not None and self._wire.deliveries_under_way > 0
+
+    def registration(self, name: str) -> Registration:
+        """The advertisement or subscription that the client wants under this name."""
+        found = self._subscriptions.get(name) or self._advertisements.get(name)
+        if found is None:
+            raise ValueError(f"client {self.name} has nothing called {name!r}")
+        return found
+
+    # --- what the application does ---------------------------------------------------------------
     # After `leave` none of it can be done any more: a `ValueError` says so.
+
+    def open(self) -> None:
+        """Connect to the broker."""
+        self._handle(ClientOpened())
 
     def advertise(self, what: str | Filter, name: str | None = None) -> str:
         """Announce what the client will publish. Returns the advertisement's name."""
-        self._check_not_left()
-        request = self.registrations.advertise(_filter(what), name)
-        self._request(request)
-        return request.name
+        return self._register(Registration(self._label(name, "a"), (_filter(what),)))
 
     def unadvertise(self, name: str) -> None:
         """Withdraw an advertisement."""
-        self._check_not_left()
-        self._request(self.registrations.unadvertise(name))
+        self._withdraw(self._advertisements, (name,))
 
     def subscribe(self, what: str | Filter, name: str | None = None) -> str:
         """Ask for what matches; a name in use gets the new filter. Returns the subscription's
         name."""
         self._check_not_left()
-        request = self.registrations.subscribe(_filter(what), name)
-        self._request(request)
-        return request.name
+        known = None if name is None else self._subscriptions.get(name)
+        if known is not None:
+            self.watch.withdraw([entry.wire_name for entry in known.entries])
+            self._handle(FiltersReplaced(known, (_filter(what),)))
+            return known.name
+        options = self.core.options
+        queue = EventQueue(options.pending_messages, options.pending_bytes, options.when_full)
+        return self._register(Registration(self._label(name, "s"), (_filter(what),), queue))
 
     def unsubscribe(self, *names: str) -> None:
         """Withdraw subscriptions."""
+        self._withdraw(self._subscriptions, names)
+
+    def _label(self, name: str | None, letter: str) -> str:
+        if name is None:
+            self._labels += 1
+            return f"{letter}{self._labels}"
+        if name in self._advertisements or name in self._subscriptions:
+            raise ValueError(f"client {self.name}: {name!r} names something else already")
+        return name
+
+    def _register(self, registration: Registration) -> str:
         self._check_not_left()
-        self._request(self.registrations.unsubscribe(names))
+        of_kind = self._subscriptions if registration.is_subscription else self._advertisements
+        of_kind[registration.name] = registration
+        self._handle(Registered(registration))
+        return registration.name
+
+    def _withdraw(self, of_kind: dict[str, Registration], names: Sequence[str]) -> None:
+        self._check_not_left()
+        for name in names:
+            if name not in of_kind:
+                raise ValueError(f"client {self.name} has nothing called {name!r}")
+        found = [of_kind.pop(name) for name in names]
+        self.watch.withdraw([entry.wire_name for one in found for entry in one.entries])
+        self._handle(Unregistered(found))
 
     def publish(self, attributes: Mapping[str, Any], data: bytes = b"") -> None:
         """Publish attributes, with data that no broker looks at."""
@@ -159,214 +278,190 @@ class SimClient:
     def publish_body(self, body: bytes, attributes: Mapping[str, Any]) -> None:
         """Publish a body that is encoded already; `attributes` are those in it."""
         self._check_not_left()
-        self._request(QueuedPublication(body, attributes))
+        publication = OutgoingPublication(body, attributes)
+        if self._unpublished or not self.core.publications.has_room:
+            self._unpublished.append(publication)
+        else:
+            self._handle(PublicationMade(publication))
 
     def vanish(self) -> None:
-        """The connection breaks, and the client does not come back by itself."""
+        """The network is gone: the connection breaks, and no other can be made."""
         self.online = False
-        if self.attached:
-            del self.home.clients[self.name]
-            self.cut_off(self.home.take_unread(self.name).get(self.name, []))
-            self._expect_end(self.session_ttl_us)
-            self.home.handle_now(ClientDetached(self.name))
+        if self._wire is not None:
+            self._wire.break_off("the network is gone")
 
     def come_back(self) -> None:
-        """Attach again, as soon as the home broker is there."""
+        """The network is back."""
         self._check_not_left()
         self.online = True
-        self.attach()
+        self.try_dialled()
 
     def leave(self) -> None:
-        """Leave for good, after all earlier requests."""
+        """Leave for good, as soon as the broker has accepted all publications."""
         self._check_not_left()
         self.has_left = True
-        self.registrations.withdraw_all()
-        self._request(Leaving())
+        wanted = [*self._subscriptions.values(), *self._advertisements.values()]
+        self.watch.withdraw([entry.wire_name for one in wanted for entry in one.entries])
+        self._subscriptions.clear()
+        self._advertisements.clear()
+        self._leave_if_done()
+
+    def _leave_if_done(self) -> None:
+        publications = self.core.publications
+        if not self._unpublished and publications.accepted == publications.last and self.attached:
+            self._handle(ClientClosed("the application closed it"))
 
     def _check_not_left(self) -> None:
         if self.has_left:
             raise ValueError(f"client {self.name} has left")
 
-    # --- requests ------------------------------------------------------------------------------
+    # --- the core --------------------------------------------------------------------------------
 
-    def _request(self, item: Item) -> None:
-        self._outbox.put(item)
-        self._flush()
-
-    def _flush(self) -> None:
-        if self.attached and self.has_session:
-            self._outbox.flush()
-
-    def request_read(self, request: Any) -> None:
-        """The broker has read a request and is about to handle it."""
-        if type(request) is PublishRequest:
-            attributes = self._outbox.unconfirmed[request.sequence]
-            self._read = request.sequence
-            own = self._admitting[request.sequence] = self.registrations.advertisements_in_force
-            self._observed.publication_read(
-                self.incarnation,
-                request.sequence,
-                attributes,
-                is_certain=is_announced(attributes, own, checked=self.home.config.conformance),
-            )
-        elif type(request) is not DeliveriesReceived:
-            self.registrations.read(request)
-
-    def request_handled(self, request: Any) -> None:
-        """The broker has handled a request, and all replies to it are in."""
-        if type(request) is PublishRequest:
-            del self._admitting[request.sequence]
-        elif type(request) is not DeliveriesReceived:
-            self.registrations.handled()
-
-    # --- replies -------------------------------------------------------------------------------
-
-    def receive(self, replies: Sequence[Reply]) -> None:
-        """Replies and deliveries arrive from the broker."""
-        observed = self._observed
-        for reply in replies:
-            if type(reply) is Delivery:
-                self.received = reply.number
-                self.deliveries += observed.delivered(reply)
-            else:
-                self._replies[type(reply)](reply)
-        if self.session_ttl_us and not self.has_left and self.received != self._receipted:
-            self._plan_receipt()
-
-    def _on_refused(self, reply: Refused) -> None:
-        self.refusals.append(reply)
-        sequence = int(reply.subject) if reply.subject.isdecimal() else 0
-        own = self._admitting.get(sequence)
-        if own is None or reply.subject in self.registrations.in_force:
+    def _handle(self, event: ClientInput) -> None:
+        """Hand in an input, after those that wait, and perform what follows: what the connection
+        brings meanwhile waits, as in an event loop."""
+        self._inputs.append(event)
+        if len(self._inputs) > 1:
             return
-        self._observed.publication_refused(sequence)
-        attributes = self._outbox.unconfirmed[sequence]
-        if any(conforms(attributes, entry.filter) for entry in own):
-            self._observer.violated(
-                "refusals",
-                f"{self.home.name} refused publication {sequence} of {self.name}, which conforms "
-                f"to an advertisement ({reply.reason}; at {self._clock.now_us} us)",
-            )
+        inputs, performers = self._inputs, self._performers
+        while inputs:
+            for action in self.core.handle(self.clock.now_us, inputs[0]):
+                performers[type(action)](action)
+            while self._due and len(inputs) == 1:
+                timer = self._due.popleft()
+                if self._timers.pop(timer, None) is not None:
+                    inputs.append(ClientTimerFired(timer))
+            if self._unpublished and len(inputs) == 1 and self.core.publications.has_room:
+                inputs.append(PublicationMade(self._unpublished.popleft()))
+            inputs.popleft()
 
-    def _on_accepted(self, reply: PublicationsAccepted) -> None:
-        if reply.sequence != self._read:
-            self._session_fault(f"accepted {reply.sequence} of {self.name}, not {self._read}")
-
-    def _on_confirmed(self, reply: PublicationsConfirmed) -> None:
-        self._observed.publications_confirmed(reply.sequence)
-        self._outbox.confirm(reply.sequence)
-        self._flush()
-
-    def _plan_receipt(self) -> None:
-        if self.received - self._receipted >= RECEIPT_EVERY:
-            self._send_receipt()
-        elif not self._receipt_due:
-            self._receipt_due = True
-            self._clock.at(self._clock.now_us + RECEIPT_DELAY_US, self._receipt_is_due)
-
-    def _receipt_is_due(self, _: Any) -> None:
-        self._receipt_due = False
-        if self.attached and not self.has_left and self.received != self._receipted:
-            self._send_receipt()
-
-    def _send_receipt(self) -> None:
-        self._receipted = self.received
-        self.home.request(self.name, DeliveriesReceived(self.received))
-
-    # --- coming and going ----------------------------------------------------------------------
-
-    def attach(self) -> None:
-        """Connect to the home broker, if the client is online and the broker up."""
-        if self.attached or not self.online or self.home.broker is None:
-            return
-        if not self.has_session and self._absences:
-            self._start_anew()
-        self._connect()
-
-    def _connect(self) -> None:
-        self.attached = True
-        resumes = self._absences > 0
-        self._absences += 1
-        self._receipted = self.received
-        self.home.clients[self.name] = self
-        self.home.handle_now(
-            ClientAttached(self.name, self.incarnation, self.session_ttl_us, self.received, resumes)
-        )
-
-    def _on_attached(self, reply: Attached) -> None:
-        if self.has_session and reply.resumed == self._state_lost:
-            what = "kept a session that was lost" if reply.resumed else "forgot the session"
-            self._session_fault(f"{what} of {self.name}")
-        if self.has_session and not reply.resumed:
-            self._clock.at(self._clock.now_us, self._attach_anew)
-            self.has_session = False
-            return
-        if reply.resumed:
-            if reply.published != self._read:
-                self._session_fault(
-                    f"has {reply.published} publications of {self.name} instead of {self._read}"
-                )
-            self.received += reply.lost
-            self._observed.session_resumed(reply.lost)
-        self.has_session = True
-        self._flush()
-
-    def _session_fault(self, what: str) -> None:
-        now_us = self._clock.now_us
-        self._observer.violated("sessions", f"{self.home.name} {what} (at {now_us} us)")
-
-    def _attach_anew(self, _: Any) -> None:
-        """The broker does not know the client any more: attach under a higher incarnation."""
-        if self.attached:
-            self._start_anew()
-            self._connect()
-
-    def _start_anew(self) -> None:
-        """Register all that the client wants again. What was read and not confirmed is not
-        published again."""
-        self._lose_session()
-        self.incarnation += 1
-        self.received = 0
-        self._read = 0
-        self._outbox.start_anew(self.registrations.register_again())
-
-    def cut_off(self, unread: list[Request]) -> None:
-        """The connection is gone before the broker read these requests: send them again later."""
-        self.attached = False
-        self._outbox.take_back(unread, goodbye=self.has_left)
-
-    def home_restarted(self, *, stored: bool) -> None:
-        """The home broker is up again, with what it knew of the client (`stored`) or without."""
-        if not stored:
-            self._state_lost = self.has_session
-            self.registrations.lose()
-            self._observed.home_lost_state()
-        elif self.has_session:
-            self._expect_end(max(self.session_ttl_us, self.home.config.restore_grace_us))
-
-    def _expect_end(self, within_us: int) -> None:
-        """The session ends after this time, unless the client is back by then."""
-        self._absences += 1
-        if within_us:
-            end_us = self._clock.now_us + within_us
-            self._clock.background_at(end_us, self._session_ends, self._absences)
+    def _start_timer(self, action: StartTimer) -> None:
+        self._timers[action.timer] = action.at_us
+        if action.at_us <= self.clock.now_us:
+            self._due.append(action.timer)
+        elif action.timer in _FOREGROUND:
+            self.clock.at(action.at_us, self._on_time, action)
         else:
-            self._lose_session()
+            self.clock.background_at(action.at_us, self._on_time, action)
 
-    def _session_ends(self, absence: int) -> None:
-        if absence == self._absences and self.home.broker is not None:
-            self._lose_session()
+    def _stop_timer(self, action: StopTimer) -> None:
+        self._timers.pop(action.timer, None)
 
-    def _lose_session(self) -> None:
-        self.has_session = self._state_lost = False
-        self.registrations.lose()
-        self._observed.session_lost()
+    def _on_time(self, action: StartTimer) -> None:
+        if self._timers.get(action.timer) == action.at_us:
+            del self._timers[action.timer]
+            self._handle(ClientTimerFired(action.timer))
 
-    def gone(self) -> None:
-        """The home broker has ended the session for good."""
-        self.attached = self.online = False
-        self._lose_session()
+    # --- the connection --------------------------------------------------------------------------
+
+    def _dial(self, action: Dial) -> None:
+        self._dialled = action
+        self.try_dialled()
+
+    def try_dialled(self) -> None:
+        """Make the connection that was dialled, if the broker answers."""
+        action = self._dialled
+        if action is None or not self.online:
+            return
+        node = self._nodes[action.url.address.host]
+        if not node.answers:
+            return
+        self._dialled = None
+        self.home = node
+        self._wire = ClientWire(self, node, action.connection, action.incarnation, self._latency_us)
+        assert node.broker is not None
+        peer = Preamble(
+            CLIENT_PROTOCOL_VERSION, "broker", node.name, node.broker.incarnation, 0, 5_000
+        )
+        self._handle(Greeted(action.connection, peer))
+
+    def _write(self, action: WriteFrame) -> None:
+        assert self._wire is not None
+        self._wire.send(action.frame)
+
+    def _close(self, action: CloseConnection) -> None:
+        wire, self._wire = self._wire, None
+        assert wire is not None
+        wire.send(Goodbye(action.reason, action.for_good))
+
+    def _drop(self, action: DropConnection) -> None:
+        wire, self._wire, self._dialled = self._wire, None, None
+        if wire is not None:
+            wire.break_off(action.reason)
+
+    def receive(self, wire: ClientWire, frame: AnyFrame) -> None:
+        """A frame arrives from the broker."""
+        if wire is not self._wire:
+            return
+        if type(frame) is Replies:
+            self.watch.replies_arrived(frame.replies)
+        self._handle(FrameArrived(wire.number, frame))
+
+    def lost(self, wire: ClientWire, reason: str) -> None:
+        """The connection is gone."""
+        if wire is self._wire:
+            self._wire = None
+            self._handle(ConnectionLost(wire.number, reason))
+
+    def _on_closed(self, _: TellClosed) -> None:
+        self.online = False
+
+    # --- publications and events -----------------------------------------------------------------
+
+    def _on_progress(self, _: TellAccepted | TellConfirmed | TellRefused) -> None:
+        if self.has_left:
+            self._leave_if_done()
+
+    def attributes_of(self, request: PublishRequest) -> Mapping[str, Any]:
+        """The attributes of a publication that was sent."""
+        made = self.core.publications.find(request.sequence)
+        if not request.body:
+            return {}  # in the place of one that was refused in an earlier session
+        if made is not None and made.body is request.body:
+            return made.owner  # type: ignore[no-any-return]
+        return _decode(request.body).attributes
+
+    def attributes_at(self, sequence: int) -> Mapping[str, Any]:
+        """The attributes of an unconfirmed publication of the present session."""
+        made = self.core.publications.find(sequence)
+        return {} if made is None else made.owner
+
+    def _on_events(self, told: TellEvents) -> None:
+        if self.take_every_us:
+            if not self._is_taking:
+                self._take_later()
+            return
+        for registration in told.registrations:
+            queue = registration.queue
+            assert queue is not None
+            self.events += len(queue.events)
+            queue.events.clear()
+            queue.bytes = 0
+            if queue.is_blocking and queue.unblocks():
+                self._handle(EventsTaken(registration))
+
+    def _take_later(self) -> None:
+        self._is_taking = True
+        self.clock.at(self.clock.now_us + self.take_every_us, self._take_one)
+
+    def _take_one(self, _: Any) -> None:
+        """The application takes one event, of the subscription that it made first."""
+        self._is_taking = False
+        for registration in list(self.core.registrations.all.values()):
+            queue = registration.queue
+            if queue is not None and queue.events:
+                queue.take()
+                self.events += 1
+                if queue.is_blocking and queue.unblocks():
+                    self._handle(EventsTaken(registration))
+                self._take_later()
+                return
 
 
 def _filter(what: str | Filter) -> Filter:
     return parse(what) if isinstance(what, str) else what
+
+
+def _ignore(action: Any) -> None:
+    """Do nothing: the application of a scenario does not wait for it."""
+    del action

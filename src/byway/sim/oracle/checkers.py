@@ -132,7 +132,7 @@ class _Origins:
         self._homes = {
             (client.name, entry.name): (client.home.name, entry.filter)
             for client in clients
-            for entry in client.registrations.subscriptions_in_force
+            for entry in client.watch.subscriptions
         }
 
     def faults(self, broker: str, held: Held) -> Iterator[str]:
@@ -195,8 +195,8 @@ def unanswered(client: SimClient) -> Iterator[str]:
     """What an attached client of a world at rest still waits for, in sentences."""
     if not client.attached:
         return
-    for entry in client.registrations.in_force.values():
-        if not entry.settled and not entry.ambiguous:
+    for entry in client.watch.in_force.values():
+        if not entry.is_settled:
             yield f"{client.name} was never told that {entry.name} is settled"
     if client.unconfirmed:
         yield f"{client.name} has {client.unconfirmed} publications unconfirmed"

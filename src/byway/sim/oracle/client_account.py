@@ -110,9 +110,9 @@ class ClientAccount:
 
     # --- sessions ------------------------------------------------------------------------------
 
-    def session_resumed(self, lost: int) -> None:
+    def session_resumed(self, received: int, lost: int) -> None:
         """The client must find in its session what it is owed, except for what was lost there."""
-        self._received += lost
+        self._received = received + lost
         self._lost += lost
         self._account.lost_in_sessions += lost
         self._account.returned(self)
@@ -190,7 +190,7 @@ class ClientAccount:
     def judge_missing(self, record: PublicationRecord, verdict: str) -> None:
         """The client must have got a publication and has not: it is in its session, was lost there
         for want of room, or is missing."""
-        if not self._client.attached:
+        if not self._client.attached or self._client.is_behind:
             self.owed[record.identity] = record
         elif self._lost:
             self._lost -= 1

@@ -92,7 +92,7 @@ def plain_tables(topology: Topology, clients: Sequence[SimClient]) -> dict[str, 
     feeds = MatchIndex()
     homes: list[str] = []
     for client in clients:
-        for advertisement in client.registrations.advertisements_in_force:
+        for advertisement in client.watch.advertisements:
             feeds.add(len(homes), advertisement.filter)
             homes.append(client.home.name)
             for broker, link in directions.towards(client.home.name).items():
@@ -101,7 +101,7 @@ def plain_tables(topology: Topology, clients: Sequence[SimClient]) -> dict[str, 
     spans: dict[tuple[str, ...], list[tuple[str, str | None]]] = {}
     for client in clients:
         home = client.home.name
-        for subscription in client.registrations.subscriptions_in_force:
+        for subscription in client.watch.subscriptions:
             keys = feeds.intersecting_advertisements(subscription.filter).tolist()
             ends = (home, *sorted({homes[key] for key in keys}))
             if ends not in spans:
@@ -150,12 +150,12 @@ class ReferenceNetwork:
         for client in clients:
             self._do(client.home.name, ClientAttached(client.name, 1))
         for client in clients:
-            advertised = client.registrations.advertisements_in_force
+            advertised = client.watch.advertisements
             advertise = tuple(AdvertiseRequest(e.name, e.filter) for e in advertised)
             self._do(client.home.name, ClientRequested(client.name, advertise))
         self._settle()
         for client in clients:
-            wanted = client.registrations.subscriptions_in_force
+            wanted = client.watch.subscriptions
             subscribe = tuple(SubscribeRequest(e.name, e.filter) for e in wanted)
             self._do(client.home.name, ClientRequested(client.name, subscribe))
         self._settle()

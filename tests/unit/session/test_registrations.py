@@ -1,24 +1,26 @@
 """What a client asks its broker for: new, changed, taken back, and again after a loss."""
 
-from byway.client.registrations import NAMES_MAX, Registration, Registrations
-from byway.model import parse
+from byway.model import Filter, parse
 from byway.model.messages import (
     AdvertiseRequest,
     SubscribeRequest,
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
+from byway.session.event_queue import EventQueue
+from byway.session.registrations import NAMES_MAX, Registration, Registrations
 
 CHEAP, DEAR = parse("price < 9"), parse("price > 90")
 
 
-class Wanted(Registration):
-    is_subscription = True
+def wanted(name: str, filters: list[Filter]) -> Registration:
+    """A subscription."""
+    return Registration(name, filters, EventQueue(100, 1_000, "block"))
 
 
 def test_every_request_has_a_name_of_its_own() -> None:
     registrations = Registrations()
-    subscription, advertisement = Wanted("x", [CHEAP, DEAR]), Registration("x", [CHEAP])
+    subscription, advertisement = wanted("x", [CHEAP, DEAR]), Registration("x", [CHEAP])
     assert registrations.add(subscription) == [
         SubscribeRequest("x.1.1", CHEAP),
         SubscribeRequest("x.1.2", DEAR),
@@ -30,18 +32,19 @@ def test_every_request_has_a_name_of_its_own() -> None:
 
 
 def test_it_is_settled_when_all_its_filters_are() -> None:
-    registrations, subscription = Registrations(), Wanted("s", [CHEAP, DEAR])
+    registrations, subscription = Registrations(), wanted("s", [CHEAP, DEAR])
     assert not subscription.is_settled
     registrations.add(subscription)
-    registrations.settled("s.1.1")
-    registrations.settled("s.1.1")
+    assert registrations.settled("s.1.1") is None
+    assert registrations.settled("s.1.1") is None
     assert not subscription.is_settled
-    registrations.settled("s.1.2")
+    assert registrations.settled("s.1.2") is subscription
     assert subscription.is_settled
+    assert registrations.settled("s.1.2") is None  # which it was before
 
 
 def test_an_answer_to_the_old_filter_does_not_settle_the_new_one() -> None:
-    registrations, subscription = Registrations(), Wanted("s", [CHEAP])
+    registrations, subscription = Registrations(), wanted("s", [CHEAP])
     registrations.add(subscription)
     assert registrations.replace(subscription, [DEAR]) == [
         SubscribeRequest("s.1.2", DEAR),
@@ -55,7 +58,7 @@ def test_an_answer_to_the_old_filter_does_not_settle_the_new_one() -> None:
 
 
 def test_deliveries_of_a_filter_that_was_replaced_find_their_way() -> None:
-    registrations, subscription = Registrations(), Wanted("with.dots", [CHEAP])
+    registrations, subscription = Registrations(), wanted("with.dots", [CHEAP])
     registrations.add(subscription)
     registrations.replace(subscription, [DEAR])
     assert registrations.registration_of("with.dots.1.1") is subscription
@@ -69,14 +72,14 @@ def test_deliveries_of_a_filter_that_was_replaced_find_their_way() -> None:
 def test_a_refusal_is_kept_with_the_facts() -> None:
     registrations, advertisement = Registrations(), Registration("a", [CHEAP])
     registrations.add(advertisement)
-    registrations.refused("a.1.1", "too many")
+    assert registrations.refused("a.1.1", "too many") is advertisement
     assert str(advertisement.error) == "advertisement a was refused: too many"
 
 
 def test_a_new_session_asks_for_everything_and_advertises_first() -> None:
     registrations = Registrations()
-    subscription, advertisement = Wanted("s", [CHEAP]), Registration("a", [DEAR])
-    gone = Wanted("gone", [CHEAP])
+    subscription, advertisement = wanted("s", [CHEAP]), Registration("a", [DEAR])
+    gone = wanted("gone", [CHEAP])
     for registration in (subscription, advertisement, gone):
         registrations.add(registration)
     registrations.settled("s.1.1")
@@ -104,7 +107,7 @@ def test_an_advertisement_that_is_refused_or_taken_back_is_not_awaited() -> None
 
 def test_a_session_that_goes_on_asks_for_what_is_not_settled_by_a_new_name() -> None:
     registrations = Registrations()
-    settled, unsettled = Wanted("s", [CHEAP]), Wanted("t", [DEAR])
+    settled, unsettled = wanted("s", [CHEAP]), wanted("t", [DEAR])
     advertisement = Registration("a", [CHEAP])
     for registration in (settled, unsettled, advertisement):
         registrations.add(registration)
@@ -124,8 +127,8 @@ def test_a_session_that_goes_on_asks_for_what_is_not_settled_by_a_new_name() -> 
 def test_what_was_taken_back_is_taken_back_again_until_it_has_been_read() -> None:
     registrations = Registrations()
     first, second, advertisement = (
-        Wanted("s", [CHEAP]),
-        Wanted("t", [DEAR]),
+        wanted("s", [CHEAP]),
+        wanted("t", [DEAR]),
         Registration("a", [DEAR]),
     )
     for registration in (first, advertisement):
@@ -143,15 +146,15 @@ def test_what_was_taken_back_is_taken_back_again_until_it_has_been_read() -> Non
 
 
 def test_a_refusal_tells_that_a_subscription_is_gone() -> None:
-    registrations, subscription = Registrations(), Wanted("s", [CHEAP])
+    registrations, subscription = Registrations(), wanted("s", [CHEAP])
     registrations.add(subscription)
     registrations.remove(subscription)
-    registrations.refused("s.1.1", "no subscription has this name")
+    assert registrations.refused("s.1.1", "no subscription has this name") is None
     assert registrations.resume() == []
 
 
 def test_many_are_taken_back_in_portions() -> None:
-    registrations, subscription = Registrations(), Wanted("s", [CHEAP] * (NAMES_MAX + 1))
+    registrations, subscription = Registrations(), wanted("s", [CHEAP] * (NAMES_MAX + 1))
     registrations.add(subscription)
     requests = registrations.remove(subscription)
     assert [len(request.names) for request in requests] == [NAMES_MAX, 1]  # type: ignore[union-attr]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
 
-from byway.model.addresses import BROKER_VARIABLE, PORT, SCHEME, Address
+from byway.model.addresses import SCHEME, Address
 from byway.model.errors import ConfigError, shortened
 from byway.model.option_reading import check_bounds
 from byway.model.options import Bytes, Duration, PositiveDuration, Quantity, option, within
@@ -129,13 +127,6 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
         check_label("name", self.name)
         check_bounds(self)
         check_when_full(self.when_full)
-
-
-def parse_urls(urls: str | Sequence[str] | None) -> tuple[BrokerUrl, ...]:
-    """One address or several; without one that of `BYWAY_BROKER`, or of this machine."""
-    if urls is None:
-        urls = os.environ.get(BROKER_VARIABLE) or f"{SCHEME}127.0.0.1:{PORT}"
-    return tuple(BrokerUrl.parse(url) for url in ([urls] if isinstance(urls, str) else urls))
 
 
 def check_label(key: str, label: str) -> None:

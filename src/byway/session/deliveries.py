@@ -9,11 +9,10 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Final
 
-from byway.client.events import Event
-from byway.client.registrations import Registrations
-from byway.client.subscription import Subscription
 from byway.model.messages import Delivery, Publish
 from byway.model.seen import SeenPublications
+from byway.session.events import Event
+from byway.session.registrations import Registration, Registrations
 
 PUBLISHERS_MAX: Final = 65_536
 """Publishers whose last event is remembered; beyond, the one idle longest is forgotten."""
@@ -32,20 +31,22 @@ class Deliveries:
         """Deliveries dropped because the client had received them before."""
         self.lost = 0
         """Deliveries known to be missing, by gaps in their numbers or by the broker's word."""
-        self.full: dict[Subscription, None] = {}
+        self.full: dict[Registration, None] = {}
         """Subscriptions that block further deliveries until the application takes events."""
+        self.fed: dict[Registration, None] = {}
+        """Subscriptions that have received events since `take_fed` was called."""
         self._seen = SeenPublications(PUBLISHERS_MAX)
         self._last: Publish | None = None
         """The publication delivered last. If it matches more subscriptions than one delivery can
         name, the next deliveries name the others."""
-        self._recipients: dict[Subscription, None] = {}
+        self._recipients: dict[Registration, None] = {}
         """Subscriptions that have received it."""
         self._registrations = registrations
 
     @property
     def is_overfull(self) -> bool:
         """Whether the broker sends although it was asked to hold deliveries."""
-        return any(subscription.is_overfull for subscription in self.full)
+        return any(one.queue is not None and one.queue.is_overfull for one in self.full)
 
     def restart(self) -> None:
         """Begin a new session, whose deliveries are numbered from 1."""
@@ -79,16 +80,25 @@ class Deliveries:
             return
         event = Event(publication, tuple(map(_name_of, recipients)))
         for recipient in recipients:
-            recipient.put(event)
-            if recipient.is_blocking:
+            queue = recipient.queue
+            assert queue is not None
+            queue.put(event)
+            self.fed[recipient] = None
+            if queue.is_blocking:
                 self.full[recipient] = None
 
-    def _named(self, names: tuple[str, ...]) -> dict[Subscription, None]:
+    def take_fed(self) -> tuple[Registration, ...]:
+        """The subscriptions that have received events since the last call."""
+        fed = tuple(self.fed)
+        self.fed.clear()
+        return fed
+
+    def _named(self, names: tuple[str, ...]) -> dict[Registration, None]:
         """The subscriptions that a delivery names, each once."""
         registration_of = self._registrations.registration_of
-        recipients: dict[Subscription, None] = {}
+        recipients: dict[Registration, None] = {}
         for name in names:
             registration = registration_of(name)
-            if isinstance(registration, Subscription):
+            if registration is not None and registration.is_subscription:
                 recipients[registration] = None
         return recipients

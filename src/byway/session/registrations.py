@@ -22,6 +22,7 @@ from byway.model.messages import (
     UnadvertiseRequest,
     UnsubscribeRequest,
 )
+from byway.session.event_queue import EventQueue
 
 NAMES_MAX: Final = 1_024
 """Subscriptions withdrawn by one request."""
@@ -44,13 +45,15 @@ class RegisteredFilter(msgspec.Struct, eq=False):
 
 
 class Registration:
-    """An advertisement or a subscription: one filter or several under one label."""
+    """An advertisement or a subscription: one filter or several under one label. A subscription has
+    a queue for its events."""
 
-    is_subscription = False
-
-    def __init__(self, name: str, filters: Sequence[Filter]) -> None:
+    def __init__(
+        self, name: str, filters: Sequence[Filter], queue: EventQueue | None = None
+    ) -> None:
         self.name = name
         self.filters = tuple(filters)
+        self.queue = queue
         self.key = 0
         """Its number among the registrations of the client, once it is registered."""
         self.entries: list[RegisteredFilter] = []
@@ -62,12 +65,14 @@ class Registration:
         """Why the broker refused it."""
 
     @property
+    def is_subscription(self) -> bool:
+        """Whether it is a subscription, and not an advertisement."""
+        return self.queue is not None
+
+    @property
     def is_settled(self) -> bool:
         """Whether every filter of it is in force at every broker that needs it."""
         return bool(self.entries) and not self.unsettled
-
-    def changed(self) -> None:
-        """Called when the registration has been settled or refused."""
 
 
 class Registrations:
@@ -113,33 +118,37 @@ class Registrations:
 
     # --- what the broker says -------------------------------------------------------------------
 
-    def settled(self, wire_name: str) -> None:
-        """The broker has settled a request, so it has read all requests before it."""
+    def settled(self, wire_name: str) -> Registration | None:
+        """The broker has settled a request, so it has read all requests before it. Returns the
+        registration if all of it is settled now."""
         entry = self._by_wire_name.get(wire_name)
         if entry is None or entry.is_settled:
-            return
+            return None
         while self._unsubscribed and self._unsubscribed[0][0] < entry.asked_at:
             self._unsubscribed.popleft()
         registration = entry.registration
         entry.is_settled = True
         registration.unsettled -= 1
-        if not registration.unsettled:
-            self.awaited.pop(registration.key, None)
-            registration.changed()
+        if registration.unsettled:
+            return None
+        self.awaited.pop(registration.key, None)
+        return registration
 
-    def refused(self, wire_name: str, reason: str) -> None:
-        """The broker has refused a request: a filter, or the withdrawal of an unknown name."""
+    def refused(self, wire_name: str, reason: str) -> Registration | None:
+        """The broker has refused a request: a filter, or the withdrawal of an unknown name. Returns
+        the registration of the filter."""
         entry = self._by_wire_name.get(wire_name)
         if entry is not None:
             registration = entry.registration
             what = "subscription" if registration.is_subscription else "advertisement"
             registration.error = RefusedError(f"{what} {registration.name}", reason)
             self.awaited.pop(registration.key, None)
-            registration.changed()
-        elif self._unsubscribed and self._unsubscribed[0][1] == wire_name:
+            return registration
+        if self._unsubscribed and self._unsubscribed[0][1] == wire_name:
             self._unsubscribed.popleft()
         elif wire_name in self._unadvertised:
             self._unadvertised.remove(wire_name)
+        return None
 
     def registration_of(self, wire_name: str) -> Registration | None:
         """The registration that a wire name belongs or belonged to."""

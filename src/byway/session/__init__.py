@@ -1,0 +1,1 @@
+"""The client as a state machine: inputs in, actions out, no connection, clock or event loop."""

@@ -1,0 +1,181 @@
+"""A connection between a simulated client and a broker.
+
+The client's end speaks frames, as the client library does over TCP. The broker's end does what a
+broker process does with a client's connection: it attaches the client, hands its requests to the
+broker, and holds deliveries back while the client asks for it. Frames arrive in order, a latency
+after they were sent; when the connection breaks, those under way are lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from byway.core.inputs import ClientAttached, ClientDetached
+from byway.model.messages import (
+    AnyFrame,
+    ClientHello,
+    Delivery,
+    Goodbye,
+    HoldDeliveries,
+    PublishRequest,
+    Replies,
+    Reply,
+    Requests,
+    Welcome,
+)
+from byway.sim.engine.client_watch import ClientWatch
+from byway.sim.engine.sim_clock import Clock
+
+if TYPE_CHECKING:
+    from byway.sim.engine.nodes import Node
+    from byway.sim.engine.sim_client import SimClient
+
+
+class ClientWire:
+    """One connection, from when the client dialled until either end closed it or it broke."""
+
+    def __init__(
+        self, client: SimClient, node: Node, number: int, incarnation: int, latency_us: int
+    ) -> None:
+        self.client = client
+        self.watch: ClientWatch = client.watch
+        self.node = node
+        self.number = number
+        """The number by which the client knows it."""
+        self.incarnation = incarnation
+        self.open = True
+        self.deliveries_under_way = 0
+        """Deliveries that were sent and have not arrived, or are held."""
+        self._clock: Clock = client.clock
+        self._latency_us = latency_us
+        self._is_held = False
+        self._held: deque[Replies] = deque()
+
+    def __repr__(self) -> str:
+        return f"<ClientWire of {self.client.name} to {self.node.name}, open: {self.open}>"
+
+    def _after_latency(self, function: Callable[[Any], None], frame: AnyFrame) -> None:
+        if self._latency_us:
+            self._clock.at(self._clock.now_us + self._latency_us, function, frame)
+        else:
+            function(frame)
+
+    # --- to the broker ---------------------------------------------------------------------------
+
+    def send(self, frame: AnyFrame) -> None:
+        """The client sends a frame."""
+        if self.open:
+            self._after_latency(self._on_frame, frame)
+
+    def _on_frame(self, frame: AnyFrame) -> None:
+        if not self.open:
+            return
+        name = self.client.name
+        if type(frame) is Requests:
+            assert self.node.clients.get(name) is self, f"{name} is not attached"
+            bodies = (len(r.body) for r in frame.requests if type(r) is PublishRequest)
+            self.node.requests(name, frame.requests, sum(bodies))
+        elif isinstance(frame, HoldDeliveries):
+            self._hold(frame.hold)
+        elif isinstance(frame, ClientHello):
+            self._on_hello(frame)
+        else:
+            assert isinstance(frame, Goodbye), f"a client does not send {type(frame).__name__}"
+            self._on_goodbye(frame)
+
+    def _on_hello(self, hello: ClientHello) -> None:
+        """Attach the client, or refuse it, as a broker process does."""
+        name, node = self.client.name, self.node
+        assert node.broker is not None
+        known = node.broker.session(name)
+        if known is not None and known.incarnation > self.incarnation:
+            self.close(f"a newer incarnation of client {name} was here", for_good=True)
+            return
+        old = node.clients.pop(name, None)
+        if old is not None:
+            node.drop_requests(name)
+            old.close("another client of this name connected", for_good=True)
+        node.clients[name] = self
+        self._tell(Welcome(node.config.body_bytes_max))
+        self.watch.on_attaching(self.incarnation, hello)
+        node.handle_now(
+            ClientAttached(
+                name, self.incarnation, hello.session_ttl_us, hello.received, hello.resumes
+            )
+        )
+
+    def _on_goodbye(self, goodbye: Goodbye) -> None:
+        """The client closes the connection; for good, its session ends after its requests."""
+        self.open = False
+        if self.node.clients.get(self.client.name) is not self:
+            return
+        if goodbye.for_good:
+            self.node.goodbye(self.client.name)
+        else:
+            self._detach()
+
+    def _detach(self) -> None:
+        """The broker notices that the client is gone; requests that it has not read are dropped."""
+        name, node = self.client.name, self.node
+        del node.clients[name]
+        node.drop_requests(name)
+        self.watch.on_detached(self.client.session_ttl_us)
+        node.handle_now(ClientDetached(name))
+
+    # --- to the client ---------------------------------------------------------------------------
+
+    def tell(self, replies: tuple[Reply, ...]) -> None:
+        """The broker sends replies: answers at once, deliveries while the client wants them."""
+        if not self.open or not replies:
+            return
+        if all(type(reply) is not Delivery for reply in replies):
+            self._tell(Replies(replies))
+            return
+        deliveries = tuple(reply for reply in replies if type(reply) is Delivery)
+        if len(deliveries) < len(replies):
+            self._tell(Replies(tuple(r for r in replies if type(r) is not Delivery)))
+        self.deliveries_under_way += len(deliveries)
+        frame = Replies(deliveries)
+        if self._is_held:
+            self._held.append(frame)
+        else:
+            self._tell(frame)
+
+    def _hold(self, is_held: bool) -> None:
+        self._is_held = is_held
+        while self._held and not self._is_held and self.open:
+            self._tell(self._held.popleft())
+
+    def _tell(self, frame: AnyFrame) -> None:
+        self._after_latency(self._arrive, frame)
+
+    def _arrive(self, frame: AnyFrame) -> None:
+        if self.open:
+            if type(frame) is Replies and type(frame.replies[0]) is Delivery:
+                self.deliveries_under_way -= len(frame.replies)
+            self.client.receive(self, frame)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def close(self, reason: str, *, for_good: bool = False) -> None:
+        """The broker closes the connection, and says why."""
+        if self.open:
+            self.client.receive(self, Goodbye(reason, for_good))
+            self.open = False
+            self.client.lost(self, reason)
+
+    def break_off(self, reason: str) -> None:
+        """The connection breaks; both ends notice at once."""
+        if self.open:
+            self.open = False
+            if self.node.clients.get(self.client.name) is self:
+                self._detach()
+            self.client.lost(self, reason)
+
+    def crash(self) -> None:
+        """The broker is gone; the client notices at once."""
+        if self.open:
+            self.open = False
+            self.client.lost(self, "the broker crashed")
