@@ -349,7 +349,10 @@ def test_an_entry_too_many_is_seen(covering, faults):
 @pytest.mark.parametrize(
     ("covering", "sentences"),
     [
-        ("none", ("B2 lacks subscription sink/s1.1.1 from B3", "sink/s1.1.1 from B1: not in a fresh")),
+        (
+            "none",
+            ("B2 lacks subscription sink/s1.1.1 from B3", "sink/s1.1.1 from B1: not in a fresh"),
+        ),
         (
             "active",
             (

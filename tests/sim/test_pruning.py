@@ -261,8 +261,8 @@ class Timed(RandomRun):
     def rather_a_broad_one(self, client):
         if self.rng.random() < 0.3:
             return self.rng.choice(client.subscriptions)
-        held = {entry.name: str(entry.filter) for entry in client.registrations.in_force.values()}
-        return min(client.subscriptions, key=lambda name: (len(held.get(name, "?" * 99)), name))
+        held = {name: str(client.registration(name).filters[0]) for name in client.subscriptions}
+        return min(client.subscriptions, key=lambda name: (len(held[name]), name))
 
 
 class TimedPruning(Timed):

@@ -305,9 +305,7 @@ def test_the_order_of_subscriptions() -> None:
             workload={"kind": "siena", "subscriptions": 20, "subscribers": 1, "order": order}
         )
         world.run(1)
-        return [
-            str(entry.filter) for entry in world.clients["s1"].registrations.subscriptions.values()
-        ]
+        return [str(entry.filter) for entry in world.clients["s1"].watch.subscriptions]
 
     given, shuffled = filters("given"), filters("shuffled")
     assert given != shuffled
@@ -365,7 +363,7 @@ def test_a_burst_takes_the_broadest() -> None:
         entries_at(world, time_s)
         in_force.append(len(client.subscriptions))
     assert in_force == [10, 9, 9, 8, 8]
-    kept = [entry.filter for entry in client.registrations.subscriptions.values()]
+    kept = [entry.filter for entry in client.watch.subscriptions]
     assert not any(covers(wide, narrow) for wide in kept for narrow in kept if wide is not narrow)
 
 

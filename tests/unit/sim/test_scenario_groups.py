@@ -114,7 +114,7 @@ def homes_of_groups(world: Any) -> dict[str, set[str]]:
     """By class and key and the marker of its group, the homes of its subscriptions."""
     found: dict[str, set[str]] = {}
     for client in world.clients.values():
-        for entry in client.registrations.subscriptions_in_force:
+        for entry in client.watch.subscriptions:
             low = str(entry.filter).split("price BETWEEN ")[1].split(" AND ")
             group = (int(low[0]) + int(low[1])) // 2 // 1_000_000
             key = str(entry.filter).split("key = ")[1][:8]
@@ -141,7 +141,7 @@ def test_roots_are_where_they_are_told_to_be() -> None:
         homes = {
             str(entry.filter): client.home_name
             for client in world.clients.values()
-            for entry in client.registrations.subscriptions_in_force
+            for entry in client.watch.subscriptions
         }
         assert {homes[root] for root in roots[:scattered]} <= {"B2", "B3"}
         assert {*homes.values()} == {"B2", "B3", "B4", "B5"}
@@ -150,9 +150,7 @@ def test_roots_are_where_they_are_told_to_be() -> None:
 def filters_in_force(world: World) -> set[str]:
     """The filters of all registrations that brokers hold."""
     clients = world.clients.values()
-    return {
-        str(held.filter) for client in clients for held in client.registrations.in_force.values()
-    }
+    return {str(held.filter) for client in clients for held in client.watch.in_force.values()}
 
 
 def test_the_first_roots_end() -> None:
@@ -175,7 +173,7 @@ def test_moves_keep_filters_and_change_homes() -> None:
         return {
             str(entry.filter): client.home_name
             for client in world.clients.values()
-            for entry in client.registrations.subscriptions_in_force
+            for entry in client.watch.subscriptions
         }
 
     before = held()

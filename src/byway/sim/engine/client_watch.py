@@ -159,8 +159,11 @@ class ClientWatch:
         if type(request) is PublishRequest:
             self._admitting.pop(request.sequence, None)
         elif type(request) is not DeliveriesReceived and type(request) is not RoutesRequest:
+            if isinstance(request, UnsubscribeRequest):
+                self._unwanted.difference_update(request.names)
+            elif isinstance(request, UnadvertiseRequest):
+                self._unwanted.discard(request.name)
             for entry in self._ending.popleft():
-                self._unwanted.discard(entry.name)
                 if type(entry) is WatchedSubscription:
                     self._observed.ended(entry)
 
@@ -236,9 +239,11 @@ class ClientWatch:
                 words = f"is told of {reply.published} publications instead of {self._read}"
                 self._violated("sessions", words)
             self._observed.session_resumed(self._received, reply.lost)
-        elif self._may_resume:
-            self.lose_session()
-            self._read = 0
+        else:
+            if self._may_resume:
+                self.lose_session()
+                self._read = 0
+            self._unwanted.clear()  # the client asks for what it wants now
         self.has_session, self._is_state_lost = True, False
 
     def on_detached(self, ttl_us: int) -> None:
