@@ -124,7 +124,7 @@ class ClientWatch:
     def _on_publication(self, request: PublishRequest) -> None:
         sequence = request.sequence
         if sequence != self._read + 1:
-            self._violated("library", f"sent publication {sequence} after {self._read}")
+            self._violated("protocol", f"sent publication {sequence} after {self._read}")
         self._read = sequence
         own = self._admitting[sequence] = self.advertisements if request.body else []
         attributes = self._client.attributes_of(request)
@@ -142,7 +142,7 @@ class ClientWatch:
             found = in_force.pop(request.name, None)
             return [] if found is None else [found]
         if request.name in in_force:
-            self._violated("library", f"uses the name {request.name} twice")
+            self._violated("protocol", f"uses the name {request.name} twice")
         if isinstance(request, AdvertiseRequest):
             in_force[request.name] = WatchedAdvertisement(request.name, request.filter)
             return []

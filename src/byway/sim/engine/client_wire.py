@@ -50,6 +50,7 @@ class ClientWire:
         """Deliveries that were sent and have not arrived, or are held."""
         self._clock: Clock = client.clock
         self._latency_us = latency_us
+        self._epoch = node.epoch
         self._is_held = False
         self._held: deque[Replies] = deque()
 
@@ -71,6 +72,9 @@ class ClientWire:
 
     def _on_frame(self, frame: AnyFrame) -> None:
         if not self.open:
+            return
+        if self.node.epoch != self._epoch:  # the broker crashed before it knew of this connection
+            self.crash()
             return
         name = self.client.name
         if type(frame) is Requests:

@@ -87,7 +87,7 @@ class Node:
         self._inbox = Inbox()
         self._busy = False
         self._serving: list[Input] | None = None
-        self._epoch = 0
+        self.epoch = 0
         """Counts the crashes of the broker: what was scheduled before a crash is void."""
         self._rare: dict[type, Callable[[Any], None]] = {
             SetTimer: self._set_timer,
@@ -131,7 +131,7 @@ class Node:
         the broker that was."""
         assert self.broker is not None, f"{self.name} is down"
         broker, self.broker = self.broker, None
-        self._epoch += 1
+        self.epoch += 1
         self.answers = False
         wires, self.clients = list(self.clients.values()), {}
         self._inbox = Inbox(self._inbox.peak)
@@ -193,11 +193,11 @@ class Node:
             self._busy = True
             clock = self._clock
             at_us = clock.now_us + self._pickup_us
-            heappush(clock.foreground, (at_us, clock.order(), self._serve, self._epoch))
+            heappush(clock.foreground, (at_us, clock.order(), self._serve, self.epoch))
 
     def _serve(self, epoch: int) -> None:
         """Take a batch and be busy with it, until the inbox is empty."""
-        if epoch != self._epoch:
+        if epoch != self.epoch:
             return
         assert self.broker is not None
         while events := self._inbox.take(self.broker):
@@ -212,7 +212,7 @@ class Node:
         self._busy = False
 
     def _served(self, epoch: int) -> None:
-        if epoch != self._epoch:
+        if epoch != self.epoch:
             return
         events, self._serving = self._serving, None
         if events:
@@ -268,14 +268,14 @@ class Node:
     def _set_timer(self, action: SetTimer) -> None:
         at_us = max(action.at_us, self._clock.now_us)
         self.timers[action.timer] = at_us
-        self._clock.background_at(at_us, self._due, (action.timer, at_us, self._epoch))
+        self._clock.background_at(at_us, self._due, (action.timer, at_us, self.epoch))
 
     def _cancel_timer(self, action: CancelTimer) -> None:
         self.timers.pop(action.timer, None)
 
     def _due(self, what: tuple[Timer, int, int]) -> None:
         timer, at_us, epoch = what
-        if epoch == self._epoch and self.timers.get(timer) == at_us:
+        if epoch == self.epoch and self.timers.get(timer) == at_us:
             del self.timers[timer]
             self.handle_now(TimerFired(timer))
 
