@@ -2,6 +2,7 @@
 everyone else goes on."""
 
 import asyncio
+import re
 import json
 from pathlib import Path
 
@@ -153,4 +154,5 @@ def test_without_data_a_process_ends_at_what_raises() -> None:
         client = started.client(broker, "c")
         client.ask(AdvertiseRequest("a", ANY), PublishRequest(1, BODIES[1]))
         assert broker.wait() == 1
-        assert "broker B1 cannot continue: handling an input of client c failed with" in broker.log
+        words = "broker B1 cannot continue: handling an input of client c(, the broker itself)? failed"
+        assert re.search(words, broker.log), broker.log  # a timer may be handled in the same turn

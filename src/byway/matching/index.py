@@ -70,7 +70,8 @@ class MatchIndex:
         self._set_boxes(8)
         self.is_sparse = False
         """Whether most of the room in its arrays is unused since the last key was removed."""
-        weakref.finalize(self, _give_up, self._arrays, vocabulary).atexit = False
+        giving_up = weakref.finalize(self, _give_up, self._arrays, vocabulary)
+        giving_up.atexit = False
 
     def _set_mask(self, words: int) -> None:
         """Make room for masks of so many words of 64 links."""
