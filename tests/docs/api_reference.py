@@ -192,7 +192,12 @@ def assigned(found: type) -> list[str]:
                     else [getattr(node, "target", None)]
                 )
                 names += [
-                    t.attr for t in targets if isinstance(t, ast.Attribute) and is_public(t.attr)
+                    t.attr
+                    for t in targets
+                    if isinstance(t, ast.Attribute)
+                    and isinstance(t.value, ast.Name)
+                    and t.value.id == "self"
+                    and is_public(t.attr)
                 ]
     return list(dict.fromkeys(names))
 
