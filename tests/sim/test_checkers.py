@@ -226,6 +226,27 @@ def test_a_confirmation_that_comes_too_early_is_seen():
     assert case.world.check().missing == 1
 
 
+def test_a_delivery_that_is_held_and_lost_is_missed():
+    """It was under way when the publication was confirmed, and never arrived."""
+    case = Case()
+    wire = case.node.clients["sink"]
+    wire._hold(True)
+    case.publish(1)
+    case.world.quiet(SECOND)
+    assert wire._held
+    wire._held.clear()
+    assert case.report().missing == 1
+
+
+def test_a_client_that_keeps_a_delivery_from_its_application_is_found():
+    case = Case()
+    case.publish(1)
+    case.world.quiet(SECOND)
+    case.sink.core.deliveries.events -= 1
+    counts, sentence = case.counts()
+    assert (counts, sentence) == ({"unsettled": 1}, "sink was given 0 of 1 publications")
+
+
 def test_redelivery_is_excused_only_after_a_broker_lost_its_state():
     for lose, counted in ((False, "duplicates"), (True, None)):
         case = Case()

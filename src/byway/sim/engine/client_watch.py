@@ -211,7 +211,8 @@ class ClientWatch:
             )
 
     def _on_accepted(self, reply: PublicationsAccepted) -> None:
-        if reply.sequence > self._read:
+        is_late = self._client.latency_us > 0  # more may have been read since the reply was sent
+        if reply.sequence > self._read or (reply.sequence < self._read and not is_late):
             self._violated("sessions", f"was told of {reply.sequence}, read are {self._read}")
 
     def _on_confirmed(self, reply: PublicationsConfirmed) -> None:

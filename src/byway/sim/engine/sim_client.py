@@ -111,7 +111,7 @@ class SimClient:
         self.core = ClientCore(options, incarnation, jitter)
         self.watch = ClientWatch(self, clock, observer)
         self._nodes = nodes
-        self._latency_us = latency_us
+        self.latency_us = latency_us
         self._wire: ClientWire | None = None
         self._dialled: Dial | None = None
         """A connection that nobody has answered yet."""
@@ -368,7 +368,7 @@ class SimClient:
             return
         self._dialled = None
         self.home = node
-        self._wire = ClientWire(self, node, action.connection, action.incarnation, self._latency_us)
+        self._wire = ClientWire(self, node, action.connection, action.incarnation, self.latency_us)
         assert node.broker is not None
         peer = Preamble(
             CLIENT_PROTOCOL_VERSION, "broker", node.name, node.broker.incarnation, 0, 5_000

@@ -45,6 +45,7 @@ class Account:
         self._clock = clock
         self._state_lost_us = -1
         self._read = 0
+        self._clients: list[ClientAccount] = []
         self._index = MatchIndex()
         self._by_key: dict[int, SubscriptionRecord] = {}
         self._next_key = 0
@@ -68,7 +69,9 @@ class Account:
 
     def client_joined(self, client: ObservedClient) -> ClientAccount:
         """Open the account of a new client."""
-        return ClientAccount(client, self, self._clock)
+        account = ClientAccount(client, self, self._clock)
+        self._clients.append(account)
+        return account
 
     def violated(self, kind: str, sentence: str) -> None:
         """Count a violation that needs no judgement."""
@@ -176,6 +179,8 @@ class Account:
             for stream in streams.values():
                 for record in stream.records.values():
                     _judge(record, "came to an end without")
+        for client in self._clients:
+            client.finish()
 
     # --- publishers ----------------------------------------------------------------------------
 

@@ -198,6 +198,8 @@ def unanswered(client: SimClient) -> Iterator[str]:
     for entry in client.watch.in_force.values():
         if not entry.is_settled:
             yield f"{client.name} was never told that {entry.name} is settled"
+    if client.deliveries != client.watch.given:
+        yield f"{client.name} was given {client.deliveries} of {client.watch.given} publications"
     if client.unconfirmed:
         yield f"{client.name} has {client.unconfirmed} publications unconfirmed"
     if not client.is_idle:

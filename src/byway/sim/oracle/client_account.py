@@ -197,6 +197,12 @@ class ClientAccount:
         else:
             self._missing(record, verdict)
 
+    def finish(self) -> None:
+        """Nothing is under way: an attached client must have what was confirmed while deliveries
+        to it were."""
+        if self._client.attached:
+            self.judge_owed()
+
     def judge_owed(self) -> None:
         """The client is back and was given all that its session held."""
         for record in self.owed.values():
