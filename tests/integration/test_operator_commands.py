@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -339,3 +340,62 @@ def test_a_file_of_another_broker_is_refused(tmp_path: Path) -> None:
         assert other.wait() == 1
         words = f"{tmp_path}/neighbours.json: belongs to broker 'one', not to 'two'"
         assert words in other.log
+
+
+def test_a_link_is_moved_only_when_traffic_has_stopped(tmp_path: Path) -> None:
+    """`leaf` is to be a neighbour of `east` in the place of `west`, while a client of `leaf`
+    receives what is published at `east`."""
+    with brokers() as started:
+        west = start(started, "west")
+        east = start(started, "east", west)
+        file = tmp_path / "leaf.toml"
+
+        def listed(neighbour: BrokerProcess) -> None:
+            file.write_text(f'id = "leaf"\nneighbours = ["{neighbour.address}"]\n')
+
+        listed(west)
+        leaf = started.start("--config", str(file), *ANYWHERE, *RETRY, *QUICK).ready()
+        linked((east, "west"), (leaf, "west"))
+        asyncio.run(is_moved(leaf, east, west, listed))
+
+
+async def is_moved(
+    leaf: BrokerProcess,
+    east: BrokerProcess,
+    west: BrokerProcess,
+    listed: Callable[[BrokerProcess], None],
+) -> None:
+    async with connect(east, name="p") as publisher, connect(leaf, name="s") as subscriber:
+        await publisher.advertise("ANY")
+        await subscriber.subscribe("n > 0")
+        published, stop = 0, asyncio.Event()
+
+        async def publish() -> None:
+            nonlocal published
+            while not stop.is_set():
+                published += 1
+                await publisher.publish({"n": published})
+
+        under_way = asyncio.create_task(publish())
+        listed(east)
+        refused = await asyncio.to_thread(command, leaf, "reload")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        reason = f"leaf would lose west, which is connected, and gain {east.address}: "
+        assert refused.stderr.startswith(f"not reloaded: {reason}")
+        leaf.signal(signal.SIGHUP)
+        await until(lambda: f"not reloaded: {reason}" in leaf.log)
+        assert leaf.metric("byway_link_up", link="west") == 1
+        stop.set()
+        await under_way
+        last = await publisher.publish({"n": published + 1})
+        await last.confirmed()
+        await until(lambda: subscriber.status.received == published + 1)
+        moved = await asyncio.to_thread(command, leaf, "reload", "--traffic-stopped")
+        assert (moved.stdout, moved.returncode) == ("leaf has reloaded: neighbours\n", 0)
+        await asyncio.to_thread(linked, (leaf, "east"), (east, "leaf"))
+    async with connect(east, name="q") as publisher, asyncio.timeout(WAIT_S):
+        await publisher.advertise("ANY")
+        async with connect(leaf, name="t") as other, other.subscribe("n > 0") as events:
+            await (await publisher.publish({"n": 1})).confirmed()
+            assert (await anext(events)).attributes == {"n": 1}
+    assert west.metric("byway_link_up", link="leaf") == 0

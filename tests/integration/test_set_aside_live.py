@@ -21,7 +21,7 @@ from byway.model.messages import (
     Settled,
     SubscribeRequest,
 )
-from byway.runtime.commands import DISCARD, OperatorCommands
+from byway.runtime.commands import DISCARD, OperatorCommands, Reloaded
 from byway.runtime.inspection import status_of
 from byway.runtime.metrics import Metrics
 from byway.runtime.server import BrokerServer
@@ -36,6 +36,12 @@ pytestmark = pytest.mark.integration
 LIMITS = Limits(retry_ms=10, retry_ms_max=50, refused_ms_max=50)
 ANYWHERE = Address("127.0.0.1", 0)
 SESSION_US = 60_000_000
+
+
+def nothing_to_reload(traffic_stopped: bool) -> Reloaded:
+    """A broker without a configuration file."""
+    del traffic_stopped
+    return Reloaded(broker="B1")
 
 
 def test_a_link_stays_out_until_its_message_is_given_up(tmp_path, monkeypatch) -> None:
@@ -75,7 +81,7 @@ def test_a_link_stays_out_until_its_message_is_given_up(tmp_path, monkeypatch) -
             assert "byway_set_aside 1.0" in text
             assert "byway_inputs_set_aside_total 1.0" in text
             assert second.broker.unconfirmed("B1") == 2  # neither of them is confirmed
-            commands = OperatorCommands(lambda: first, lambda: None).table()
+            commands = OperatorCommands(lambda: first, lambda: None, nothing_to_reload).table()
             answer = await commands[DISCARD]({"which": shown.digest})
             told = json.loads(answer.body)["discarded"]
             assert len(told) == 1

@@ -140,6 +140,34 @@ def discard(
 
 
 @app.command()
+def reload(
+    traffic_stopped: Annotated[
+        bool,
+        typer.Option("--traffic-stopped", help="All publishers have stopped: links may be moved."),
+    ] = False,
+    http: HttpOption = HTTP,
+    timeout: TimeoutOption = Seconds(10),
+    as_json: JsonOption = False,
+) -> None:
+    """Have a broker read its settings again, as SIGHUP does, and print what has changed.
+
+    A broker refuses to lose a connected neighbour and gain another one in its place, because
+    publications under way would be lost. With --traffic-stopped it does so, if nothing is under way
+    at this broker.
+    """
+    from byway.runtime.command_client import send_reload
+
+    with explained():
+        report = send_reload(http, traffic_stopped, timeout)
+    if as_json:
+        typer.echo(msgspec.json.encode(report))
+        return
+    typer.echo(f"{report.broker} has reloaded: {', '.join(report.taken) or 'nothing has changed'}")
+    for key in report.later:
+        typer.echo(f"{key} has changed: that takes effect at the next start")
+
+
+@app.command()
 def leave(
     http: HttpOption = HTTP,
     timeout: TimeoutOption = Seconds(30),

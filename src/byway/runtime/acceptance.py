@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from byway.model.addresses import Neighbour
+from byway.model.addresses import Neighbour, removed_neighbours
 from byway.runtime.settings import BrokerSettings
 
 
@@ -31,6 +31,11 @@ class Acceptance:
     def is_listed(self, broker: str) -> bool:
         """Whether a broker is one of the neighbours in the settings."""
         return any(self.known_as(neighbour) == broker for neighbour in self.settings.neighbours)
+
+    def removed_by(self, after: tuple[Neighbour, ...]) -> list[str]:
+        """Ids of neighbours in the settings that a new list does not have any more."""
+        known = [Neighbour(n.address, self.known_as(n)) for n in self.settings.neighbours]
+        return removed_neighbours(known, after)
 
     def refusal(self, broker: str, neighbours: Collection[str]) -> str:
         """Why a broker that dials in is refused; empty if it is accepted. `neighbours` are present,

@@ -24,7 +24,16 @@ from byway.runtime.client_reports import (
     Disconnected,
     SubscriptionList,
 )
-from byway.runtime.commands import DISCARD, FORGET, LEAVE, Discarded, Forgotten, Left
+from byway.runtime.commands import (
+    DISCARD,
+    FORGET,
+    LEAVE,
+    RELOAD,
+    Discarded,
+    Forgotten,
+    Left,
+    Reloaded,
+)
 from byway.runtime.http_answers import COMMAND_HEADER, JSON
 from byway.transport.os_words import os_reason
 
@@ -47,6 +56,11 @@ def send_discard(http: str, which: str, timeout_s: float) -> Discarded:
 def send_leave(http: str, timeout_s: float) -> Left:
     """Have a broker leave the network for good. Raises as `send_forget` does."""
     return _send(http, LEAVE, {}, Left, timeout_s)
+
+
+def send_reload(http: str, traffic_stopped: bool, timeout_s: float) -> Reloaded:
+    """Have a broker read its settings again. Raises as `send_forget` does."""
+    return _send(http, RELOAD, {"traffic_stopped": traffic_stopped}, Reloaded, timeout_s)
 
 
 def send_list_clients(http: str, limit: int, timeout_s: float) -> ClientList:

@@ -1,5 +1,5 @@
-"""The operator's commands to a running broker: forget a neighbour, leave for good, discard an input
-that was set aside.
+"""The operator's commands to a running broker: reload its settings, forget a neighbour, leave for
+good, discard an input that was set aside.
 
 This module decides what each command does, when it is refused, and what it reports as dropped. The
 operations port receives commands; the command line sends them, and so imports this module without
@@ -33,6 +33,7 @@ log = logging.getLogger("byway.commands")
 FORGET: Final = "/topology/forget"
 DISCARD: Final = "/topology/discard"
 LEAVE: Final = "/topology/leave"
+RELOAD: Final = "/topology/reload"
 CONFIRM_S: Final = 5.0
 """How long the neighbour of a broker that leaves may take to confirm that it has forgotten it."""
 PUBLISHERS_MAX: Final = 100
@@ -83,6 +84,24 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     """Number of unacknowledged deliveries that were dropped."""
 
 
+class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
+    """The report of `reload`: which settings have changed."""
+
+    broker: str
+    taken: list[str] = []
+    """Keys whose new values are in force."""
+    later: list[str] = []
+    """Keys whose new values take effect at the next start."""
+
+
+class ReloadRefusedError(BywayError):
+    """New settings that the broker does not take over; nothing has changed."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        self.reasons = reasons
+        super().__init__("; ".join(reasons))
+
+
 class CommandError(BywayError):
     """A command that was refused or failed, with the HTTP status of its answer."""
 
@@ -99,11 +118,14 @@ class OperatorCommands:
         self,
         server: Callable[[], BrokerServer | None],
         end: Callable[[], None],
+        reload: Callable[[bool], Reloaded],
     ) -> None:
         """`server` gives the broker's server once it is created; `end` ends the process after the
-        broker has left."""
+        broker has left; `reload` takes over the settings anew, also a move of a part of the network
+        if traffic has stopped, or raises `ReloadRefusedError`."""
         self._server = server
         self._end = end
+        self._reload = reload
 
     def table(self) -> Commands:
         """By path, the command that is performed."""
@@ -113,6 +135,7 @@ class OperatorCommands:
             FORGET: self._answering(self.forget),
             DISCARD: self._answering(self.discard),
             LEAVE: self._answering(self.leave),
+            RELOAD: self._answering(self.reload),
             DISCONNECT_CLIENT: self._answering(client_commands.disconnect),
         }
 
@@ -161,6 +184,20 @@ class OperatorCommands:
         server.neighbour_links.forget(name)
         log.warning("%s is forgotten: %s", name, _in_words(report))
         return report
+
+    # --- reload ----------------------------------------------------------------------------------
+
+    async def reload(self, server: BrokerServer, facts: Facts) -> Reloaded:
+        """Read the settings again, and take over those that can change while the broker runs."""
+        del server
+        stopped = facts.get("traffic_stopped")
+        if not isinstance(stopped, bool):
+            reason = f"expected true or false as 'traffic_stopped', found {stopped!r}"
+            raise CommandError(HTTPStatus.BAD_REQUEST, reason)
+        try:
+            return self._reload(stopped)
+        except ReloadRefusedError as error:
+            raise CommandError(HTTPStatus.CONFLICT, f"not reloaded: {error}") from error
 
     # --- discard ---------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from byway.extras import need
 from byway.model.addresses import Address
 from byway.model.errors import BrokenError, StorageError
 from byway.runtime import logs, memory
-from byway.runtime.commands import OperatorCommands
+from byway.runtime.commands import OperatorCommands, Reloaded, ReloadRefusedError
 from byway.runtime.config_display import changed_keys
 from byway.runtime.config_sources import Reading, SettingsError
 from byway.runtime.first_steps import first_steps
@@ -36,6 +36,7 @@ from byway.runtime.http_answers import Answer, text_answer
 from byway.runtime.kernel_loading import KernelLoading
 from byway.runtime.metrics import Metrics
 from byway.runtime.operations import Operations
+from byway.runtime.reloading import RELOADED, check_move
 from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("byway.process")
 
 TRACE_RUN: Final = "live"
-RELOADED: Final = ("accept", "limits", "log", "log_level", "neighbours")
-"""Settings that a running broker takes over; a table includes all its keys."""
 LARGE_STATE_BYTES: Final = 100_000
 """Stored state from which on a broker waits for its kernels: without them, the time to restore it
 grows with the square of the number of subscriptions."""
@@ -118,7 +117,7 @@ class BrokerProcess:
         loop.set_exception_handler(self._fault)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop_on, number)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_on_signal)
         try:
             if await self._start():
                 await self._end
@@ -140,7 +139,7 @@ class BrokerProcess:
         settings = self.settings
         await _try_listening("listen", settings.listen)  # before anything that takes long
         if settings.http is not None:
-            commands = OperatorCommands(lambda: self._server, self._leave)
+            commands = OperatorCommands(lambda: self._server, self._leave, self._reload)
             self._operations = Operations(
                 settings.http, self._paths(), commands.table(), commands.queries()
             )
@@ -242,23 +241,32 @@ class BrokerProcess:
 
     # --- while it lives ------------------------------------------------------------------------
 
-    def _reload(self) -> None:
-        """Read the settings again, and take over those that can change while the broker runs."""
+    def _reload_on_signal(self) -> None:
+        """Reload, and log why not if that is refused."""
+        try:
+            self._reload()
+        except ReloadRefusedError as error:
+            for reason in error.reasons:
+                log.error("not reloaded: %s", reason)
+
+    def _reload(self, traffic_stopped: bool = False) -> Reloaded:
+        """Read the settings again, and take over those that can change while the broker runs.
+        Raises `ReloadRefusedError`; then nothing has changed."""
         if self._server is None:
-            return  # they have only just been read
+            return Reloaded(broker=self.settings.id)  # they have only just been read
         try:
             reading = self._reread()
         except SettingsError as error:
-            for problem in error.problems:
-                log.error("not reloaded: %s", problem)
-            return
+            raise ReloadRefusedError(list(map(str, error.problems))) from error
         changed = changed_keys(self.settings, reading.settings)
         taken = [key for key in changed if key.partition(".")[0] in RELOADED]
-        for key in changed:
-            if key not in taken:
-                log.warning("%s has changed: that takes effect at the next start", key)
         new = {key: getattr(reading.settings, key) for key in RELOADED}
-        self.settings = settings = msgspec.structs.replace(self.settings, **new)
+        settings = msgspec.structs.replace(self.settings, **new)
+        check_move(self._server, settings, traffic_stopped)
+        later = [key for key in changed if key not in taken]
+        for key in later:
+            log.warning("%s has changed: that takes effect at the next start", key)
+        self.settings = settings
         logs.set_up(settings.log, settings.log_level, settings.id)
         self._server.reload(settings)
         if self._storage is not None:
@@ -266,6 +274,7 @@ class BrokerProcess:
         if self._restart_marker is not None:
             self._restart_marker.look()
         log.info("reloaded: %s", ", ".join(taken) or "nothing has changed")
+        return Reloaded(broker=settings.id, taken=taken, later=later)
 
     def _fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an error that reached the event loop; one that the broker cannot continue after

@@ -15,7 +15,7 @@ from typing import Final
 from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.inputs import LoadSampled, NeighbourRemoved, Started
-from byway.model.addresses import Address, Neighbour, removed_neighbours
+from byway.model.addresses import Address, Neighbour
 from byway.model.bounds import KEEPALIVE_MS_MAX
 from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Frame, Goodbye, Preamble, Reply
 from byway.runtime.acceptance import Acceptance
@@ -149,16 +149,15 @@ class BrokerServer:
     def reload(self, settings: BrokerSettings) -> None:
         """Take over limits and neighbours. A neighbour removed from the list is disconnected,
         unless it is still listed by another name or address."""
-        before, after = self.settings.neighbours, settings.neighbours
+        removed = self.acceptance.removed_by(settings.neighbours)
         self.settings = self.acceptance.settings = settings
         self.client_connections.reload(settings)
         self.dialler.limits = settings.limits
         self.intake.partial_bytes_max = settings.limits.partial_bytes
-        known = [Neighbour(n.address, self.acceptance.known_as(n)) for n in before]
-        for id in removed_neighbours(known, after):
+        for id in removed:
             log.info("%s was removed from the list of neighbours", id)
             self.driver.now(NeighbourRemoved(id))
-        self._dial(after)
+        self._dial(settings.neighbours)
 
     async def kill(self) -> None:
         """End as a crash would: send nothing, wait for nothing. No peer sees what the broker does

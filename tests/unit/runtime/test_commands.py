@@ -12,7 +12,15 @@ from byway.core.inputs import ClientAttached, ClientRequested
 from byway.model import ANY
 from byway.model.addresses import Address, Neighbour
 from byway.model.messages import AdvertiseRequest, Body, PublishRequest
-from byway.runtime.commands import DISCARD, FORGET, LEAVE, OperatorCommands
+from byway.runtime.commands import (
+    DISCARD,
+    FORGET,
+    LEAVE,
+    RELOAD,
+    OperatorCommands,
+    Reloaded,
+    ReloadRefusedError,
+)
 from byway.runtime.http_answers import Answer
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
@@ -40,10 +48,15 @@ class Operator:
 
     def __init__(self, server: BrokerServer | None) -> None:
         self.ends = 0
-        self._table = OperatorCommands(lambda: server, self._end).table()
+        self._table = OperatorCommands(lambda: server, self._end, self._reload).table()
 
     def _end(self) -> None:
         self.ends += 1
+
+    def _reload(self, traffic_stopped: bool) -> Reloaded:
+        if not traffic_stopped:
+            raise ReloadRefusedError(["B1 would lose B2", "and gain B3"])
+        return Reloaded(broker="B1", taken=["neighbours"])
 
     async def tell(self, path: str, **facts: object) -> tuple[HTTPStatus, object]:
         answer: Answer = await self._table[path](facts)
@@ -67,6 +80,23 @@ async def test_commands_need_a_broker_that_runs():
     server = await started("B1")
     await server.stop()
     assert await Operator(server).tell(LEAVE) == (unavailable, "the broker stops")
+
+
+@in_loop
+async def test_a_reload_is_done_or_refused():
+    server = await started("B1")
+    operator = Operator(server)
+    assert await operator.tell(RELOAD, traffic_stopped="yes") == (
+        HTTPStatus.BAD_REQUEST,
+        "expected true or false as 'traffic_stopped', found 'yes'",
+    )
+    assert await operator.tell(RELOAD, traffic_stopped=False) == (
+        HTTPStatus.CONFLICT,
+        "not reloaded: B1 would lose B2; and gain B3",
+    )
+    report = {"broker": "B1", "taken": ["neighbours"], "later": []}
+    assert await operator.tell(RELOAD, traffic_stopped=True) == (HTTPStatus.OK, report)
+    await server.stop()
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ import asyncio
 
 import msgspec
 
+import byway
 from byway.core.broker import Broker
 from byway.model.addresses import Address, Neighbour
 from byway.model.messages import PROTOCOL_VERSION, Preamble
+from byway.runtime.commands import ReloadRefusedError
+from byway.runtime.reloading import check_move
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
 from byway.wire import FRAME_BYTES_MAX, encode
@@ -51,6 +54,69 @@ def test_neighbours_are_added_and_parted_with():
         relisted(hub)
         await eventually(lambda: not east.broker.neighbours)
         assert not hub.broker.neighbours
+        for server in (hub, west, east):
+            await server.stop()
+
+    asyncio.run(main())
+
+
+def refusal(server: BrokerServer, *neighbours: Neighbour, stopped: bool = False) -> str:
+    """Why new neighbours are not taken over; empty if they may be."""
+    settings = msgspec.structs.replace(server.settings, neighbours=neighbours)
+    try:
+        check_move(server, settings, stopped)
+    except ReloadRefusedError as error:
+        return str(error)
+    return ""
+
+
+def test_a_part_of_the_network_is_not_moved_under_traffic():
+    async def main() -> None:
+        leaf, west, east = [await started(id) for id in ("leaf", "west", "east")]
+        to_west, to_east = Neighbour(west.address, "west"), Neighbour(east.address, "east")
+        at_west = Neighbour(west.address)
+        relisted(leaf, to_west)
+        await eventually(lambda: linked(leaf, west))
+        assert refusal(leaf, to_east) == (
+            f"leaf would lose west, which is connected, and gain {to_east}: moving a part of the "
+            "network loses publications under way. Stop all publishers, then reload with: byway "
+            "topology reload --traffic-stopped"
+        )
+        assert "would lose west" in refusal(leaf, Neighbour(east.address))
+        assert refusal(leaf, to_east, stopped=True) == ""
+        for same in ((to_west, to_east), (at_west, to_east), (at_west,), ()):
+            assert (
+                refusal(leaf, *same) == ""
+            )  # it gains one, writes it in another way, or loses one
+        await east.stop()
+        relisted(leaf, to_west, to_east)  # it lists a broker that is not connected
+        assert "would lose west" in refusal(leaf, to_east)
+        await west.stop()
+        await eventually(lambda: not leaf.links)
+        assert refusal(leaf, to_east) == ""  # a broker that is gone is replaced
+        await leaf.stop()
+
+    asyncio.run(main())
+
+
+def test_traffic_that_has_not_stopped_is_seen():
+    async def main() -> None:
+        hub, west, east = [await started(id) for id in ("hub", "west", "east")]
+        relisted(hub, Neighbour(west.address, "west"))
+        await eventually(lambda: linked(hub, west))
+        async with byway.connect(f"byway://{west.address}", session_ttl=60) as subscriber:
+            await subscriber.subscribe("n > 0", settled=False)
+            async with byway.connect(f"byway://{hub.address}") as publisher:
+                await publisher.advertise("ANY")
+                await eventually(lambda: len(hub.broker.subscriptions) == 1)
+                west.driver.draining = True  # it does not handle publications
+                await publisher.publish({"n": 1})
+                to_east = Neighbour(east.address, "east")
+                await eventually(lambda: hub.broker.unconfirmed("west") == 1)
+                reason = refusal(hub, to_east, stopped=True)
+                assert reason == "publications are still under way: 1 are not confirmed by west"
+                west.undrain()
+                await eventually(lambda: not refusal(hub, to_east, stopped=True))
         for server in (hub, west, east):
             await server.stop()
 
