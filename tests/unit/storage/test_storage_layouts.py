@@ -34,7 +34,8 @@ def old(request, tmp_path):
         if not directory.exists():
             shutil.copytree(OLD / request.param / name, directory)
         opened.append(Storage(str(directory)))
-        facts = json.loads((OLD / request.param / "facts.json").read_text())[name]
+        told = json.loads((OLD / request.param / "facts.json").read_text())
+        facts = told[name] | {"version": told["version"]}
         return opened[-1], facts, lambda: opened[-1].restore(1, "B", CONFIG, **options)
 
     yield open_
@@ -42,8 +43,9 @@ def old(request, tmp_path):
         storage.abandon()
 
 
-def facts_of(broker):
+def facts_of(broker, facts):
     return {
+        "version": facts["version"],
         "incarnation": broker.incarnation,
         "links": sorted(broker.neighbours),
         "advertisements": sorted(f"{e.id.client}/{e.id.name}" for e in broker.advertisements),
@@ -68,31 +70,32 @@ def test_there_is_a_directory_of_every_layout():
 def test_a_clean_stop_is_gone_on_from(old):
     storage, facts, restore = old("stopped")
     broker = restore()
-    assert facts_of(broker) == facts
+    assert facts_of(broker, facts) == facts
     assert validate(broker) == []
     assert storage.start_summary == "resumed after a clean stop"
     storage.keep(facts["incarnation"], [Started()])
     broker.handle(facts["incarnation"], Started())
     storage.abandon()
     _, _, restore = old("stopped")
-    assert facts_of(restore()) == facts  # it is of this version by now
+    assert facts_of(restore(), facts) == facts  # it is of this version by now
 
 
 def test_a_journal_of_another_version_is_refused_with_two_ways_out(old):
-    storage, _, restore = old("killed")
+    storage, facts, restore = old("killed")
+    version = facts["version"]
     before = {p.name: p.read_bytes() for p in storage.directory.iterdir()}
     with pytest.raises(StorageError) as caught:
         restore()
     told = str(caught.value)
-    assert f"was left by byway 0.1.0 without a clean stop, and this is byway {__version__}" in told
-    assert "start byway 0.1.0 and stop it cleanly; or give --stale" in told
+    assert f"left by byway {version} without a clean stop, and this is byway {__version__}" in told
+    assert f"start byway {version} and stop it cleanly; or give --stale" in told
     assert {p.name: p.read_bytes() for p in storage.directory.iterdir()} == before
 
 
 def test_it_is_replayed_under_a_new_incarnation_if_one_says_so(old):
     storage, facts, restore = old("killed", may_be_stale=True)
     broker = restore()
-    found = facts_of(broker)
+    found = facts_of(broker, facts)
     assert found["links"] == facts["links"]
     assert set(found["subscriptions"]) <= set(facts["subscriptions"])
     assert set(found["advertisements"]) <= set(facts["advertisements"])  # the protocol is another
