@@ -10,7 +10,6 @@ import msgspec
 
 from byway.matching import Encoded
 from byway.matching.vocabulary import SHARED
-from byway.model.generations import Generations
 from byway.model.messages import Body
 from byway.model.values import Attributes
 
@@ -37,20 +36,22 @@ class Bodies:
         return read(body)
 
 
-class SharedBodies(Bodies, Generations[bytes, Encoded]):
+class SharedBodies(Bodies):
     """Keeps the encoded attributes of the latest bodies, at most `bodies_max` and at least half as
     many."""
 
     def __init__(self, bodies_max: int = 16_384) -> None:
-        super().__init__(bodies_max)
+        self._half = max(bodies_max // 2, 1)
+        self._young: dict[bytes, Encoded] = {}
+        self._old: dict[bytes, Encoded] = {}
 
     def for_matching(self, body: bytes) -> Attributes | Encoded:
         """The attributes as the index encodes them: read once, unless filters have brought new
         words since."""
-        encoded = self.young.get(body) or self.old.get(body)
+        encoded = self._young.get(body) or self._old.get(body)
         if encoded is None or encoded.changes != SHARED.changes:
             encoded = Encoded(read(body), SHARED)
-            if len(self.young) >= self.half:
-                self.age()
-            self.young[body] = encoded
+            if len(self._young) >= self._half:
+                self._old, self._young = self._young, {}
+            self._young[body] = encoded
         return encoded
