@@ -15,7 +15,7 @@ publication to where it came from, and `_flush` says so.
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart),
 `advertisements`, `subscriptions` (with a policy of `covering`), `takeover`, `clients` and
-`session_deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`, and
+`deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`, and
 `behaviours`. They share a `Context`. Others look at a broker through `broker_status`.
 """
 

@@ -3,8 +3,7 @@ broker in turns, and has its actions performed.
 
 This module decides when the broker works and on how much at a time: control before data, data only
 while the broker has room for the copies, a share for every neighbour and client. If the broker
-raises, it continues with one that was rebuilt (`storage.input_recovery`). It opens no connection
-itself.
+raises, it continues with one that was rebuilt (`recovery`). It opens no connection itself.
 """
 
 from __future__ import annotations
