@@ -14,12 +14,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = (ROOT / "docs/reference/glossary.md").read_text()
+PACKAGES = sorted(path.parent.name for path in (ROOT / "src/byway").glob("*/__init__.py"))
 NAMES = sorted(
-    set(
-        re.findall(
-            r"`((?:byway|model|core|client|runtime|storage|sim|pipeline)\.[\w.]+)`", GLOSSARY
-        )
-    )
+    {
+        name
+        for name in re.findall(r"`([\w.]+)`", GLOSSARY)
+        if name in PACKAGES or name.split(".")[0] in ("byway", *PACKAGES)
+    }
 )
 WRITTEN = [
     ROOT / "README.md",

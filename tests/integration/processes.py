@@ -135,13 +135,15 @@ class BrokerProcess:
                 return error.code, error.read().decode()
 
     def metric(self, name: str, **labels: str) -> float:
-        """A number of its metrics; 0 for one that is not told."""
+        """A number of its metrics; 0 for labels that nothing was counted under. Fails for a name
+        or labels that no metric has: what compares 0 with a bound could never fail."""
         _, text = self.get("/metrics")
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                if sample.name == name and sample.labels == labels:
-                    return sample.value
-        return 0.0
+        families = list(text_string_to_metric_families(text))
+        samples = [s for family in families for s in family.samples if s.name == name]
+        is_known = any(family.name == name.removesuffix("_total") for family in families)
+        assert samples or is_known, f"no metric is called {name}"
+        assert all(s.labels.keys() == labels.keys() for s in samples), f"labels of {samples[0]}"
+        return next((s.value for s in samples if s.labels == labels), 0.0)
 
     def logged(self, words: str) -> None:
         """Wait until its log has these words."""

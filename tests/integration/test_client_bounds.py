@@ -399,18 +399,26 @@ def half_frame(size: int) -> bytes:
     return (FRAME_BYTES_MAX).to_bytes(4, "big") + bytes(size)
 
 
+class HalfFrame(RawClient):
+    """It is accepted, sends half of a large frame, and waits."""
+
+    def __init__(self, broker: BrokerProcess, name: str) -> None:
+        super().__init__(broker, name)
+        self.until(lambda: self.attached)  # before, a frame of this size is refused
+        with contextlib.suppress(ConnectionError):
+            self._socket.sendall(half_frame(3 * MEBIBYTE))
+
+    def reason(self) -> str:
+        """Why the broker closed its connection."""
+        return reason_of(self._socket)
+
+
 def test_frames_that_are_not_complete_are_bounded(started: Brokers, broker: BrokerProcess) -> None:
     before = rss_bytes(broker)
-    peers = []
-    for number in range(25):
-        peer = connected(broker, preamble(f"half{number}"), ClientHello())
-        time.sleep(0.01)
-        with contextlib.suppress(ConnectionError):
-            peer.sendall(half_frame(3 * MEBIBYTE))
-        peers.append(peer)
-    eventually(lambda: broker.metric("byway_connections", kind="client") <= 3)
+    peers = [HalfFrame(broker, f"half{number}") for number in range(25)]
+    eventually(lambda: broker.metric("byway_connections", role="client") <= 3)
     assert rss_bytes(broker) - before < 40 * MEBIBYTE
-    assert "of a frame that is not complete" in reason_of(peers[0])
+    assert "of a frame that is not complete" in peers[0].reason()
     assert broker.metric("byway_connections_closed_total", bound="partial_bytes") >= 1
     is_served(started, broker, "after-halves")
     for peer in peers:

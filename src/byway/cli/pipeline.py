@@ -1,4 +1,4 @@
-"""`byway pipeline`: traces and sweeps on Spark; workloads, own tables and matching in `tables`.
+"""`byway pipeline`: traces and sweeps on Spark; `pipeline_tables` has the commands on tables.
 
 Exit codes: 0 done, 1 a run failed or its checks did not hold, or Spark failed, 2 the input is not
 valid.

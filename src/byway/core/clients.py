@@ -1,9 +1,9 @@
 """Clients of a broker: when their sessions begin and end, and what they may hold.
 
 A client that vanishes keeps its subscriptions, advertisements and undelivered publications for the
-time it asked for; then they are removed as by unsubscribe. It decides when a session begins, goes
-on and ends, and which requests are refused; the tables' rules say what follows, and `deliveries`
-what is kept for a client.
+time it asked for; then they are removed as by unsubscribe. This file decides when a session begins,
+goes on and ends, and which requests are refused. What follows for the tables is decided in
+`advertisements` and `subscriptions`, what is kept for a client in `session_deliveries`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = ("core", "matching", "model", "sim", "trace", "workload")
-"""The packages whose code decides what brokers do."""
+PACKAGES: Final = (
+    "core", "matching", "model", "session", "sim", "storage", "trace", "workload",
+)  # fmt: skip
+"""The packages whose code decides what brokers and clients do: all that the simulator imports."""
 _ENDINGS: Final = (".py", ".toml")
 
 

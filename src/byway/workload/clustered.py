@@ -1,8 +1,8 @@
 """Clustered: subscriptions that cover one another are at neighbouring brokers, as in section V-E of
 "Selective filter aggregation".
 
-Decides which brokers form a cluster and which cluster a group of subscriptions belongs to. What the
-subscriptions are is decided by `covering`.
+This file decides which brokers form a cluster and which cluster a group of subscriptions belongs
+to. What the subscriptions are is decided by `covering_degree`.
 """
 
 from __future__ import annotations

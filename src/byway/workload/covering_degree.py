@@ -1,9 +1,9 @@
 """Covering degree: subscriptions whose roots, when removed, release a known number of others.
 
-Decides the forest of coverings and the boxes that realise it. What releasing means is defined
-by "Selective filter aggregation" (section V-A): a root is covered by no other subscription, NRS(S)
-is the set of new roots once root S is removed, and the covering degree is the mean of |NRS(S)| over
-the roots.
+This file decides the forest of coverings and the boxes that realise it. What releasing means is
+defined by "Selective filter aggregation" (section V-A): a root is covered by no other
+subscription, NRS(S) is the set of new roots once root S is removed, and the covering degree is the
+mean of |NRS(S)| over the roots.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Feeds: who wants which of a publisher's publications, as in the data sets DT1 to DT3 of
 "Opportunistic multipath forwarding".
 
-Decides how many brokers want a publication, which ones, and what is published how often. The paper
-tells only counts and shares; the law that fits them is stated below.
+This file decides how many brokers want a publication, which ones, and what is published how often.
+The paper tells only counts and shares; the law that fits them is stated below.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Mobile: SIENA subscriptions of people who move, and when they do, as in "Incremental filter
 aggregation" (section V-B) and "Selective filter aggregation" (section V-F).
 
-Decides where everybody is at first, who moves, when and where to. What they subscribe to is decided
-by `zipf`.
+This file decides where everybody is at first, who moves, when and where to. What they subscribe to
+is decided by `zipf`.
 """
 
 from __future__ import annotations

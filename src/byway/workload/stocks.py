@@ -1,7 +1,7 @@
 """Stock quotes: publications and rated subscriptions of "Publisher placement" (section V-A).
 
-Decides prices and volumes (a geometric random walk for each symbol, one quote a trading day) and
-thresholds such that a subscription sinks a known share of its symbol's quotes.
+This file decides prices and volumes (a geometric random walk for each symbol, one quote a trading
+day) and thresholds such that a subscription sinks a known share of its symbol's quotes.
 """
 
 from __future__ import annotations

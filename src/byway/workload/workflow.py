@@ -1,8 +1,8 @@
 """Workflow: the messages that coordinate business processes, and who waits for them, as in section
 V-C of "Incremental filter aggregation".
 
-Decides how many processes, activities and instances there are, which message starts what, which
-engine an activity is deployed to, and when auditors come and go.
+This file decides how many processes, activities and instances there are, which message starts what,
+which engine an activity is deployed to, and when auditors come and go.
 """
 
 from __future__ import annotations

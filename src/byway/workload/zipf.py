@@ -1,6 +1,7 @@
 """Zipf: number attributes with Zipf-distributed names and values; SIENA is one case of it.
 
-Decides how many constraints and attributes there are, and their names, operators and values.
+This file decides how many constraints and attributes there are, and their names, operators and
+values.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """What the revision of the code depends on."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,22 @@ import byway
 from byway.sim.revision import PACKAGES, revision, revision_of
 
 PACKAGE = Path(byway.__file__).parent
+
+
+def imported_by(package: str) -> set[str]:
+    """Packages of byway that any module of a package imports."""
+    found: set[str] = set()
+    for path in (PACKAGE / package).rglob("*.py"):
+        found |= set(re.findall(r"^\s*(?:from|import) byway\.(\w+)", path.read_text(), re.M))
+    return {name for name in found if (PACKAGE / name).is_dir()}
+
+
+def test_every_package_that_a_run_uses_counts() -> None:
+    used, todo = set[str](), {"sim"}
+    while todo:
+        used |= todo
+        todo = set().union(*map(imported_by, todo)) - used
+    assert sorted(used) == sorted(PACKAGES)
 
 
 @pytest.fixture

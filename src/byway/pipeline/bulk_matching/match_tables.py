@@ -61,8 +61,6 @@ class MatchOutcome(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions_without: int
     """Subscriptions that no publication matches."""
     parts: int
-    index_bytes: int
-    """Size of the largest index."""
     tables: list[str]
 
 
@@ -108,7 +106,6 @@ def match_tables(
         publications_without=sum(total.without for total in of_publications),
         subscriptions_without=sum(total.without for total in of_subscriptions),
         parts=len(parts),
-        index_bytes=max((part.size_bytes for part in parts), default=0),
         tables=[str(directory / table.name) for table in tables],
     )
 

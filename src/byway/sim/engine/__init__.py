@@ -1,7 +1,7 @@
 """The engine: brokers, connections and clients under one clock.
 
-`clock` schedules; `network` and `connections` carry frames; `inbox`, `service` and `nodes` serve
-brokers; `sim_client`, with `client_outbox` and `client_registrations`, plays the clients. What
-happens to clients is reported to an `observer`. The engine judges nothing and never imports the
-oracle.
+`sim_clock` schedules. `network` and `connections` carry frames between brokers. `inbox`, `service`
+and `nodes` serve brokers; `node_storage` and `simulated_files` are the disks. `sim_client` drives
+the core of the client library over a `client_wire`; `client_watch` follows what its broker knows
+of it and reports to an `observer`. The engine judges nothing and never imports the oracle.
 """

@@ -91,8 +91,8 @@ def _apply(names: dict[str, _File], change: dict[str, _File | None]) -> None:
 
 
 class SimulatedFileSystem:
-    """The file system of one simulated machine; `byway.storage.FileSystem` says what its
-    operations do. `rng` decides what a crash leaves."""
+    """The file system of one simulated machine. `byway.storage.file_system.FileSystem` says what
+    its operations do; `rng` decides what a crash leaves."""
 
     def __init__(self, rng: Random, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes

@@ -37,9 +37,11 @@ def from_spec(spec: Spec, rng: np.random.Generator | None = None) -> Topology:
 
 
 def placement_from_spec(spec: Spec, rng: np.random.Generator | None = None) -> Placement:
-    """The ground below the network that `from_spec` makes of the same transit-stub spec."""
+    """The brokers on the underlay of a transit-stub spec, below the network of `from_spec`."""
     if _kind(spec) != "transit-stub":
-        raise TopologyError("topology key 'kind'", "expected 'transit-stub'; others have no ground")
+        raise TopologyError(
+            "topology key 'kind'", "expected 'transit-stub': others have no underlay"
+        )
     reader = _Reader(spec, _KINDS["transit-stub"][1], rng)
     return _placement(reader, reader.rng())
 

@@ -3,8 +3,8 @@
 Transit domains form the backbone; stub domains hang from transit routers. Brokers stand on random
 routers; the latency between two of them is that of the shortest path through the underlay, and an
 overlay is a tree chosen over those, as in "Self-organizing topologies", here called the paper.
-Everything is drawn in integers. This file does not decide when
-costs change in a run, nor what a broker's processing costs.
+Everything is drawn in integers. This file does not decide when costs change in a run, nor what a
+broker's processing costs.
 """
 
 from __future__ import annotations
