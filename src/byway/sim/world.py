@@ -30,6 +30,7 @@ from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model.trace_schema import Queue, TableKind
 from byway.session.client_options import ClientOptions
 from byway.sim.engine.connections import Connections
+from byway.sim.engine.encoded_frames import EncodedClientWire
 from byway.sim.engine.network import NetworkOptions, Transmitter
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import INSTANT, ServiceProfile
@@ -219,6 +220,8 @@ class World:
             self._jitter,
             self._network.client_latency_us,
         )
+        if self._network.codec:
+            client.wire_type = EncodedClientWire
         self.clients[name] = client
         self._homes[home].append(client)
         client.open()
@@ -380,7 +383,7 @@ class World:
             publications=self._account.published,
             tally=self._account.tally,
             totals=totals,
-            bytes_sent=self._connections.bytes_sent if self._network.is_limited else None,
+            bytes_sent=self._connections.bytes_sent if self._network.counts_bytes else None,
             peak_queue=max(node.peak_queue for node in self.nodes.values()),
             table_entries=self._table_entries(),
             table_entries_peak=self._entries_peak,

@@ -281,6 +281,10 @@ class ClientWatch:
         self._admitting.clear()
         self._observed.registrations_lost()
 
+    def breach(self, what: str) -> None:
+        """The client, or its broker, sends what must not be sent."""
+        self._violated("protocol", what)
+
     def _violated(self, kind: str, what: str) -> None:
         client = self._client
         self._observer.violated(

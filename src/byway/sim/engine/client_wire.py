@@ -19,6 +19,7 @@ from byway.model.messages import (
     Delivery,
     Goodbye,
     HoldDeliveries,
+    Preamble,
     PublishRequest,
     Replies,
     Reply,
@@ -62,6 +63,11 @@ class ClientWire:
             self._clock.at(self._clock.now_us + self._latency_us, function, frame)
         else:
             function(frame)
+
+    def greet(self, own: Preamble, peer: Preamble) -> Preamble:
+        """The broker's preamble as it arrives at the client, in answer to the client's own."""
+        del own
+        return peer
 
     # --- to the broker ---------------------------------------------------------------------------
 

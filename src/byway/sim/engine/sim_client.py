@@ -85,6 +85,9 @@ def url_of(node: str) -> BrokerUrl:
 class SimClient:
     """One client of a world, made by `World.client`."""
 
+    wire_type: type[ClientWire] = ClientWire
+    """The kind of connection that the client makes."""
+
     def __init__(
         self,
         options: ClientOptions,
@@ -368,12 +371,14 @@ class SimClient:
             return
         self._dialled = None
         self.home = node
-        self._wire = ClientWire(self, node, action.connection, action.incarnation, self.latency_us)
-        assert node.broker is not None
-        peer = Preamble(
-            CLIENT_PROTOCOL_VERSION, "broker", node.name, node.broker.incarnation, 0, 5_000
+        self._wire = wire = self.wire_type(
+            self, node, action.connection, action.incarnation, self.latency_us
         )
-        self._handle(Greeted(action.connection, peer))
+        assert node.broker is not None
+        version, incarnations = CLIENT_PROTOCOL_VERSION, (action.incarnation, node.broker.incarnation)
+        own = Preamble(version, "client", self.name, incarnations[0], 0, 5_000)
+        peer = Preamble(version, "broker", node.name, incarnations[1], 0, 5_000)
+        self._handle(Greeted(action.connection, wire.greet(own, peer)))
 
     def _write(self, action: WriteFrame) -> None:
         assert self._wire is not None
