@@ -27,17 +27,21 @@ from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.recovery import TIMER as SYNC_TIMER
 from byway.core.recovery import UNLISTED_TIMER_OWNER
 from byway.core.subscriptions import TIMER as COVERING_TIMER
+from byway.model.errors import StorageError
 from byway.model.trace_schema import Queue, TableKind
 from byway.session.client_options import ClientOptions
 from byway.sim.engine.connections import Connections
 from byway.sim.engine.encoded_frames import EncodedClientWire
 from byway.sim.engine.network import NetworkOptions, Transmitter
+from byway.sim.engine.node_storage import KeptState, NodeStorage, StorageOptions
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import INSTANT, ServiceProfile
 from byway.sim.engine.sim_client import SimClient, url_of
 from byway.sim.engine.sim_clock import Clock
+from byway.sim.engine.stored_node import StoredNode
 from byway.sim.oracle.account import Account
 from byway.sim.oracle.checkers import leaks, table_faults, unanswered
+from byway.sim.oracle.state_checks import state_faults
 from byway.sim.oracle.violations import Report
 from byway.sim.run_metrics import RunMetrics, Totals, metrics_of
 from byway.sim.topology.tree import Topology
@@ -69,16 +73,21 @@ class World:
         sample_us: int = 1_000_000,
         unlisted: Collection[tuple[str, str]] = (),
         remembering: Collection[str] = (),
+        storage: Mapping[str, StorageOptions] | None = None,
+        disk_seed: int = 0,
     ) -> None:
         """Start all brokers and connect all links.
 
         `unlisted`: pairs of neighbours of which the first does not list the second, and learns of
         it when that one connects. `remembering`: brokers that, when they lose their state, still
         know that they ran before, and who their neighbours were (the `state_dir` of a broker
-        process).
+        process). `storage`: by broker, what it keeps on a disk of its own; `disk_seed` decides what
+        a crash leaves there.
         """
         self.topology = topology
         self._unlisted = frozenset(unlisted)
+        self._storage = storage or {}
+        self._disk_seed = disk_seed
         self._remembering = frozenset(remembering)
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
@@ -98,9 +107,11 @@ class World:
         self._connections = Connections(topology, self.nodes, self._clock, self._network)
         self._homes: dict[str, list[SimClient]] = {name: [] for name in topology.brokers}
         self._stopped: dict[str, Broker] = {}
+        self._waiting_for_disk: set[str] = set()
+        """Brokers that are down because their disk does not work."""
         self._uplink_us: dict[str, int] = {}
         for name in topology.brokers:
-            self._start(name, self._new_broker(name, self._listed(name), incarnation=1))
+            self._start_first(name)
             self.nodes[name].answers = True
         self._connections.make_all()
         self._clock.background_at(sample_us, self._sample)
@@ -108,7 +119,7 @@ class World:
     def _node(self, name: str, config: BrokerConfig, profile: ServiceProfile) -> Node:
         uplink = self._network.uplink(name)
         is_limited = uplink.bytes_per_s is not None or uplink.messages_per_s is not None
-        node = Node(
+        arguments = (
             name,
             config,
             self._clock,
@@ -119,8 +130,24 @@ class World:
             if is_limited
             else None,
         )
+        options = self._storage.get(name)
+        if options is not None and options.has_disk:
+            node: Node = self._stored_node(arguments, name, options)
+        else:
+            node = Node(*arguments)
         node.closed = partial(self._close, name)
         node.drain = None if self._trace is None else self._drain
+        return node
+
+    def _stored_node(
+        self, arguments: tuple[Any, ...], name: str, options: StorageOptions
+    ) -> StoredNode:
+        rng = Random(f"{self._disk_seed} {name}")
+        disk = NodeStorage(
+            name, rng, options, lambda write: node.write_later(options.snapshot_us, write)
+        )
+        node = StoredNode(*arguments, disk=disk, died=self._on_died)
+        node.expired = lambda client: self.clients[client].watch.on_session_timer()
         return node
 
     def _close(self, broker: str, neighbour: str, reason: str) -> None:
@@ -148,6 +175,19 @@ class World:
             restarting=restarting,
             expects_unlisted=not restarting and any(own == name for own, _ in self._unlisted),
         )
+
+    def _start_first(self, name: str) -> None:
+        """Start a broker that never ran before."""
+        node = self.nodes[name]
+        if isinstance(node, StoredNode):
+            expects = any(own == name for own, _ in self._unlisted)
+            broker = node.disk.start(
+                1, node.config, self._listed(name), node.trace, expects_unlisted=expects
+            )
+            node.disk.started(broker)
+        else:
+            broker = self._new_broker(name, self._listed(name), incarnation=1)
+        self._start(name, broker)
 
     def _start(self, name: str, broker: Broker) -> None:
         self.nodes[name].start(broker)
@@ -229,21 +269,48 @@ class World:
 
     # --- faults --------------------------------------------------------------------------------
 
-    def crash(self, broker: str) -> None:
-        """Stop a broker and break its connections; one that is down stays down."""
+    def crash(self, broker: str, *, power: bool = False, torn: bool = False) -> None:
+        """Stop a broker and break its connections; one that is down stays down. Of a broker that
+        has a disk, the machine may lose its `power`, and the crash may be `torn`: it comes within
+        one of the next operations on files."""
         if broker in self._stopped:
             return
+        node = self.nodes[broker]
+        if isinstance(node, StoredNode):
+            if torn:
+                node.disk.crash_soon(power=power)
+                return
+            node.disk.crash(power=power)
+        self._go_down(broker)
+
+    def _on_died(self, broker: str, reason: str) -> None:
+        """A broker has ended by itself; if a `reason` is given, because of its disk."""
+        if reason:
+            self._waiting_for_disk.add(broker)
+        self._go_down(broker)
+
+    def _go_down(self, broker: str) -> None:
         self._stopped[broker] = self.nodes[broker].stop()
         self._connections.go_down(broker)
 
-    def restart(self, broker: str, stored: bool) -> None:
+    def restart(self, broker: str, stored: bool, *, stale: bool = False) -> None:
         """Start a broker that crashed, with the state it had then (`stored`) or without any. One
-        that is up stays as it is."""
+        that is up stays as it is.
+
+        A broker with `data` finds its state on its disk; without `stored` its directory was moved
+        away. `stale`: its journal was damaged, and it is started with `--stale`.
+        """
+        node = self.nodes[broker]
+        if isinstance(node, StoredNode):
+            if node.disk.is_about_to_end and broker not in self._stopped:
+                self.crash(broker)
+            if broker in self._stopped:
+                self._restart_from_disk(node, stored, stale)
+            return
         before = self._stopped.pop(broker, None)
         if before is None:
             return
         self._totals.add(before.counters)
-        node = self.nodes[broker]
         if stored:
             after = Broker.restore(
                 before.snapshot(), node.config, trace=node.trace, bodies=self._bodies
@@ -253,13 +320,70 @@ class World:
             neighbours = list(before.neighbours) if remembers else self._listed(broker)
             incarnation = before.incarnation + 1
             after = self._new_broker(broker, neighbours, incarnation, restarting=remembers)
+        self._come_up(broker, after, stored=stored)
+
+    def _restart_from_disk(self, node: StoredNode, stored: bool, stale: bool) -> None:
+        """Start a broker from what is on its disk; it stays down while that does not work."""
+        disk, name, before = node.disk, node.name, self._stopped[node.name]
+        if disk.options.data and not stored:
+            disk.lose_data()
+        elif stale:
+            disk.damage()
+        self._waiting_for_disk.discard(name)
+        incarnation = max(self.now_us, before.incarnation + 1)
+        expects = any(own == name for own, _ in self._unlisted)
+        try:
+            after = disk.start(
+                incarnation, node.config, self._listed(name), node.trace,
+                may_be_stale=stale, expects_unlisted=expects,
+            )  # fmt: skip
+            found = disk.kept
+            disk.started(after)
+        except StorageError as error:
+            disk.crash()
+            if disk.is_faulty:
+                self._waiting_for_disk.add(name)
+            else:
+                self._account.violated("storage", f"{name} does not start: {error}")
+            return
+        for sentence in state_faults(before, after, found, exact=not node.has_unanswered):
+            self._account.violated("storage", sentence)
+        node.has_unanswered = False
+        del self._stopped[name]
+        self._totals.add(before.counters)
+        self._come_up(name, after, stored=found is KeptState.LAST)
+
+    def _come_up(self, broker: str, after: Broker, *, stored: bool) -> None:
+        """Let a broker work that starts again."""
+        if not stored:
             self._account.broker_lost_state()
         self._start(broker, after)
         self._connections.come_up(broker)
-        grace_us = node.config.restore_grace_us
+        grace_us = after.config.restore_grace_us
         for client in self._homes[broker]:
             client.watch.on_home_restarted(stored=stored, grace_us=grace_us)
         self._clock.at(self.now_us + self._network.reattach_us, self._answer, broker)
+
+    def break_disk(self, broker: str, *, room_bytes: int | None = None) -> None:
+        """Let the disk of a broker fill up, so that there is room for so many bytes, or fail
+        (None), until `mend_disk`. A broker that cannot write ends."""
+        disk = self._disk(broker)
+        if room_bytes is None:
+            disk.fail()
+        else:
+            disk.fill(room_bytes)
+
+    def mend_disk(self, broker: str) -> None:
+        """Let the disk of a broker work again; a broker that ended because of it is started."""
+        self._disk(broker).mend()
+        if broker in self._waiting_for_disk:
+            self.restart(broker, stored=True)
+
+    def _disk(self, broker: str) -> NodeStorage:
+        node = self.nodes[broker]
+        if not isinstance(node, StoredNode):
+            raise ValueError(f"{broker} keeps nothing on a disk")
+        return node.disk
 
     def _answer(self, broker: str) -> None:
         """A broker answers its clients again."""

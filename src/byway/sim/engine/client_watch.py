@@ -88,6 +88,8 @@ class ClientWatch:
         self._read = 0
         """The last sequence that the broker has read."""
         self._absences = 0
+        self._expires_us = 0
+        """When the session ends, unless the client comes back."""
         self._is_state_lost = False
         """Whether the broker came back without its state, which the client does not know yet."""
         self._may_resume = False
@@ -128,7 +130,9 @@ class ClientWatch:
         self._read = sequence
         own = self._admitting[sequence] = self.advertisements if request.body else []
         attributes = self._client.attributes_of(request)
-        is_certain = is_announced(attributes, own, checked=self._client.home.config.conformance)
+        home = self._client.home
+        checked = home.config.conformance and not home.keeps_inputs  # else a refusal may be lost
+        is_certain = is_announced(attributes, own, checked=checked)
         self._observed.publication_read(
             self.incarnation, sequence, attributes, is_certain=is_certain
         )
@@ -163,7 +167,7 @@ class ClientWatch:
                 self._unwanted.difference_update(request.names)
             elif isinstance(request, UnadvertiseRequest):
                 self._unwanted.discard(request.name)
-            for entry in self._ending.popleft():
+            for entry in self._ending.popleft() if self._ending else ():
                 if type(entry) is WatchedSubscription:
                     self._observed.ended(entry)
 
@@ -251,13 +255,21 @@ class ClientWatch:
         """The client is gone, and may come back within a time."""
         self._absences += 1
         if ttl_us:
-            end_us = self._clock.now_us + ttl_us
+            end_us = self._expires_us = self._clock.now_us + ttl_us
+            end_us += self._client.home.keeps_inputs  # it ends when the broker reads of it
             self._clock.background_at(end_us, self._on_session_expired, self._absences)
         else:
             self.lose_session()
 
     def _on_session_expired(self, absence: int) -> None:
         if absence == self._absences and self._client.home.broker is not None:
+            self.lose_session()
+
+    def on_session_timer(self) -> None:
+        """The broker reads that the time of the session is over."""
+        if self.has_session:
+            if self._clock.now_us < self._expires_us:
+                self._violated("sessions", f"had a session until {self._expires_us} us")
             self.lose_session()
 
     def on_home_restarted(self, *, stored: bool, grace_us: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from byway.core.inputs import ClientAttached, ClientDetached
@@ -109,11 +110,11 @@ class ClientWire:
             old.close("another client of this name connected", for_good=True)
         node.clients[name] = self
         self._tell(Welcome(node.config.body_bytes_max))
-        self.watch.on_attaching(self.incarnation, hello)
         node.handle_now(
             ClientAttached(
                 name, self.incarnation, hello.session_ttl_us, hello.received, hello.resumes
-            )
+            ),
+            partial(self.watch.on_attaching, self.incarnation, hello),
         )
 
     def _on_goodbye(self, goodbye: Goodbye) -> None:
@@ -131,8 +132,8 @@ class ClientWire:
         name, node = self.client.name, self.node
         del node.clients[name]
         node.drop_requests(name)
-        self.watch.on_detached(self.client.session_ttl_us)
-        node.handle_now(ClientDetached(name))
+        ttl_us = self.client.session_ttl_us
+        node.handle_now(ClientDetached(name), partial(self.watch.on_detached, ttl_us))
 
     # --- to the client ---------------------------------------------------------------------------
 

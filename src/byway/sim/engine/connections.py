@@ -103,6 +103,8 @@ class Connections:
             assert node.broker is not None
             if not node.broker.is_neighbour(other.name):
                 node.handle_now(NeighbourAdded(other.name))
+                if node.broker is None:
+                    return  # its disk has ended it
         hello_of_a, hello_of_b = self._hello(a, b), self._hello(b, a)
         link.channels = self._channel(link, a, b), self._channel(link, b, a)
         a.channels[b.name], b.channels[a.name] = link.channels
