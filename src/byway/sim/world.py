@@ -9,7 +9,7 @@ byte.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -30,6 +30,7 @@ from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model.errors import StorageError
 from byway.model.trace_schema import Queue, TableKind
 from byway.session.client_options import ClientOptions
+from byway.sim.engine.client_watch import ClientWatch, Holders
 from byway.sim.engine.connections import Connections
 from byway.sim.engine.encoded_frames import EncodedClientWire
 from byway.sim.engine.network import NetworkOptions, Transmitter
@@ -105,7 +106,9 @@ class World:
             own = config[name] if isinstance(config, Mapping) else config
             self.nodes[name] = self._node(name, own, profile)
         self._connections = Connections(topology, self.nodes, self._clock, self._network)
-        self._homes: dict[str, list[SimClient]] = {name: [] for name in topology.brokers}
+        self._dialling: dict[str, list[SimClient]] = {name: [] for name in topology.brokers}
+        """By broker, the clients that may dial it."""
+        self._holders: Holders = {}
         self._stopped: dict[str, Broker] = {}
         self._waiting_for_disk: set[str] = set()
         """Brokers that are down because their disk does not work."""
@@ -147,8 +150,13 @@ class World:
             name, rng, options, lambda write: node.write_later(options.snapshot_us, write)
         )
         node = StoredNode(*arguments, disk=disk, died=self._on_died)
-        node.expired = lambda client: self.clients[client].watch.on_session_timer()
+        node.expired = partial(self._on_session_timer, name)
         return node
+
+    def _on_session_timer(self, broker: str, client: str) -> None:
+        holder = self._holders.get((broker, client))
+        if holder is not None:
+            holder.on_session_timer()
 
     def _close(self, broker: str, neighbour: str, reason: str) -> None:
         self._account.violated(
@@ -244,28 +252,58 @@ class World:
 
     # --- clients -------------------------------------------------------------------------------
 
-    def client(self, name: str, home: str, session_ttl_us: int = 0) -> SimClient:
-        """Add a client of a broker; it attaches at once, if the broker is up."""
-        if name in self.clients:
-            raise ValueError(f"there is a client {name!r} already")
-        options = ClientOptions(
-            urls=(url_of(home),), name=name, session_ttl=session_ttl_us / 1e6, connect_wait=inf
-        )
+    def client(
+        self,
+        name: str,
+        home: str,
+        session_ttl_us: int = 0,
+        *,
+        others: Sequence[str] = (),
+        latency_us: int | None = None,
+        namesake: bool = False,
+        **options: Any,
+    ) -> SimClient:
+        """Add a client of a broker; it attaches at once, if the broker is up.
+
+        `others`: further brokers that it tries when it cannot reach that one. `latency_us`: between
+        the client and brokers, if it is not that of the network. `namesake`: another client has the
+        name; this one comes later. `options` are further fields of `ClientOptions`.
+        """
+        if (name in self.clients) != namesake:
+            raise ValueError(f"there is {'no' if namesake else 'a'} client {name!r} already")
+        homes = (home, *others)
         client = SimClient(
-            options,
+            ClientOptions(
+                urls=tuple(map(url_of, homes)),
+                name=name,
+                session_ttl=session_ttl_us / 1e6,
+                connect_wait=inf,
+                **options,
+            ),
             self.nodes,
-            1,
+            max(1, self.now_us) if namesake else 1,
             self._clock,
             self._account,
             self._jitter,
-            self._network.client_latency_us,
+            self._network.client_latency_us if latency_us is None else latency_us,
+            self._holders,
         )
         if self._network.codec:
             client.wire_type = EncodedClientWire
-        self.clients[name] = client
-        self._homes[home].append(client)
+        key = name
+        while key in self.clients:
+            key += "'"
+        self.clients[key] = client
+        for broker in homes:
+            self._dialling[broker].append(client)
         client.open()
         return client
+
+    @property
+    def sessions(self) -> list[ClientWatch]:
+        """The clients whose sessions brokers keep, each as one broker knows it."""
+        watches = (watch for client in self.clients.values() for watch in client.watches.values())
+        return [watch for watch in watches if watch.has_session]
 
     # --- faults --------------------------------------------------------------------------------
 
@@ -359,9 +397,9 @@ class World:
             self._account.broker_lost_state()
         self._start(broker, after)
         self._connections.come_up(broker)
-        grace_us = after.config.restore_grace_us
-        for client in self._homes[broker]:
-            client.watch.on_home_restarted(stored=stored, grace_us=grace_us)
+        for client in self._dialling[broker]:
+            if broker in client.watches:
+                client.watches[broker].on_restarted(stored=stored)
         self._clock.at(self.now_us + self._network.reattach_us, self._answer, broker)
 
     def break_disk(self, broker: str, *, room_bytes: int | None = None) -> None:
@@ -389,7 +427,7 @@ class World:
         """A broker answers its clients again."""
         if self.nodes[broker].broker is not None:
             self.nodes[broker].answers = True
-            for client in self._homes[broker]:
+            for client in self._dialling[broker]:
                 client.try_dialled()
 
     def cut(self, a: str, b: str) -> None:
@@ -492,8 +530,7 @@ class World:
                 for sentence in leaks(node):
                     violations.add("leaks", sentence)
             if tables:
-                kept = [client for client in self.clients.values() if client.has_session]
-                for sentence in table_faults(self.topology, self.nodes, kept):
+                for sentence in table_faults(self.topology, self.nodes, self.sessions):
                     violations.add("tables", sentence)
         return violations.report(tables_compared=is_whole and tables)
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from byway.model.errors import FrameError
 from byway.model.messages import (
+    CLIENT_PROTOCOL_VERSION,
     DATA,
     PROTOCOL_VERSION,
     AnyFrame,
@@ -23,7 +24,7 @@ from byway.model.messages import (
     Preamble,
     Requests,
 )
-from byway.sim.engine.client_wire import ClientWire
+from byway.sim.engine.client_wire import KEEPALIVE_MS, ClientWire
 from byway.sim.engine.network import Channel, Parcel
 from byway.wire import (
     FRAME_BYTES_MAX,
@@ -41,8 +42,6 @@ from byway.wire.frames import HEADER_BYTES
 
 READ_BYTES: Final = 65_536
 """The most bytes that arrive at once."""
-KEEPALIVE_MS: Final = 5_000
-"""The interval that preambles promise; nobody is silent in a world."""
 
 Refuse = Callable[[str], None]
 """Closes a connection, for the reason given."""
@@ -126,25 +125,29 @@ class EncodedClientWire(ClientWire):
         self._of_client = FrameReader(UNIDENTIFIED_BYTES_MAX)
         self._of_broker = FrameReader(FRAME_BYTES_MAX)
 
-    def greet(self, own: Preamble, peer: Preamble) -> Preamble:
-        """The broker's preamble as the client reads it, after its own was read."""
+    def _greet(self, peer: Preamble) -> None:
+        """Each end reads the preamble of the other."""
+        own = Preamble(
+            CLIENT_PROTOCOL_VERSION, "client", self.client.name, self.incarnation,
+            FRAME_BYTES_MAX, KEEPALIVE_MS,
+        )  # fmt: skip
         decode_from_client(payload_of(self._of_client, encode(own)))
         found = decode(payload_of(self._of_broker, encode(peer)))
         assert isinstance(found, Preamble)
-        return found
+        super()._greet(found)
 
     # --- to the broker ---------------------------------------------------------------------------
 
     def send(self, frame: AnyFrame) -> None:
         """The client sends a frame, as several if it is long."""
-        for data in encode_all(frame) if self.open else ():
+        for data in encode_all(frame):
             if len(data) > HEADER_BYTES + FRAME_BYTES_MAX:
                 self._refuse(f"has a frame of {len(data)} bytes to send")
                 return
             self._after_latency(self._on_bytes, data)
 
     def _on_bytes(self, data: bytearray) -> None:
-        if not self.open:
+        if self._is_broken or not self.open:
             return
         try:
             frame = decode_from_client(payload_of(self._of_client, data))
@@ -157,8 +160,8 @@ class EncodedClientWire(ClientWire):
         self._on_frame(frame)
 
     def _on_hello(self, hello: ClientHello) -> None:
+        self._of_client.bytes_max = FRAME_BYTES_MAX  # the client is accepted, or not read from
         super()._on_hello(hello)
-        self._of_client.bytes_max = FRAME_BYTES_MAX  # the client was accepted
 
     # --- to the client ---------------------------------------------------------------------------
 
@@ -170,7 +173,7 @@ class EncodedClientWire(ClientWire):
             self._after_latency(self._read_bytes, data)
 
     def _read_bytes(self, data: bytearray) -> None:
-        if not self.open:
+        if self._is_broken:
             return
         try:
             frame = decode(payload_of(self._of_broker, data))

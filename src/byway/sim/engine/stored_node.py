@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from byway.core.actions import Action, SetTimer
 from byway.core.clients import SESSION_TIMER
-from byway.core.inputs import ClientDetached, ClientRequested, Input, TimerFired
+from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Input, TimerFired
 from byway.model.errors import StorageError
 from byway.sim.engine.node_storage import NodeStorage
 from byway.sim.engine.nodes import Node, Read
@@ -80,6 +80,9 @@ class StoredNode(Node):
             self.has_unanswered = True
             if read is not None:
                 read()
+            for event in events:
+                if type(event) is ClientAttached:
+                    self.clients[event.client].watch.on_attached_unheard()
         self._died(self.name, reason)
 
     # --- the server ----------------------------------------------------------------------------
