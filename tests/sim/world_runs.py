@@ -64,9 +64,7 @@ class RandomRun:
     what else happens is the same with and without them. `stack` sets that instead.
     """
 
-    def __init__(
-        self, seed, *, faults=True, storm=False, outages=False, trace=None, stack=None
-    ):
+    def __init__(self, seed, *, faults=True, storm=False, outages=False, trace=None, stack=None):
         self.rng = rng = random.Random(seed)
         self.stack_rng = random.Random(f"stack {seed}")
         self.stack = self.stack_rng.choice(STACKS) if stack is None else stack

@@ -373,7 +373,7 @@ class World:
         try:
             after = disk.start(
                 incarnation, node.config, self._listed(name), node.trace,
-                may_be_stale=stale, expects_unlisted=expects,
+                may_be_stale=stale or disk.is_damaged, expects_unlisted=expects,
             )  # fmt: skip
             found = disk.kept
             disk.started(after)
@@ -401,6 +401,11 @@ class World:
             if broker in client.watches:
                 client.watches[broker].on_restarted(stored=stored)
         self._clock.at(self.now_us + self._network.reattach_us, self._answer, broker)
+
+    def has_data(self, broker: str) -> bool:
+        """Whether a broker keeps its state on a disk."""
+        node = self.nodes[broker]
+        return isinstance(node, StoredNode) and node.disk.options.data
 
     def break_disk(self, broker: str, *, room_bytes: int | None = None) -> None:
         """Let the disk of a broker fill up, so that there is room for so many bytes, or fail

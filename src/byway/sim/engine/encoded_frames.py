@@ -25,7 +25,7 @@ from byway.model.messages import (
     Requests,
 )
 from byway.sim.engine.client_wire import KEEPALIVE_MS, ClientWire
-from byway.sim.engine.network import Channel, Parcel
+from byway.sim.engine.network import Channel, QueuedFrame
 from byway.wire import (
     FRAME_BYTES_MAX,
     GREETING_BYTES_MAX,
@@ -93,15 +93,15 @@ class EncodedChannel(Channel):
         self.send = self._send_encoded
 
     def _send_encoded(self, frame: Frame) -> None:
-        is_batch = type(frame) is Batch
-        is_data = is_batch and frame.lane is DATA
+        is_batch = isinstance(frame, Batch)
+        is_data = isinstance(frame, Batch) and frame.lane is DATA
         for data, messages in encode_counted(frame):
             size_bytes = len(data)
             if size_bytes > HEADER_BYTES + FRAME_BYTES_MAX:
                 self._unsendable(f"is due a frame of {size_bytes} bytes, and reads shorter ones")
                 return
             if self._limited:
-                self._put(Parcel(data, size_bytes, messages if is_batch else 0, is_data))
+                self._put(QueuedFrame(data, size_bytes, messages if is_batch else 0, is_data))
             else:
                 self.bytes_sent += size_bytes
                 self._depart(data)

@@ -113,7 +113,8 @@ def frame_messages(frame: Frame) -> int:
 
 # --- what is limited ------------------------------------------------------------------------------
 
-class Parcel(NamedTuple):
+
+class QueuedFrame(NamedTuple):
     """A frame that waits to be sent."""
 
     content: Any
@@ -124,7 +125,7 @@ class Parcel(NamedTuple):
     is_data: bool
 
 
-Onward = Callable[[Parcel], None]
+Onward = Callable[[QueuedFrame], None]
 """A function that takes a frame that is through."""
 
 
@@ -148,9 +149,9 @@ class Transmitter:
         self.busy_us = 0
         """The time spent sending, all of the present frame included."""
 
-    def put(self, channel: Channel, parcel: Parcel, onward: Onward) -> None:
+    def put(self, channel: Channel, queued: QueuedFrame, onward: Onward) -> None:
         """Send a frame of a channel, and hand it to `onward` when it is through."""
-        self._lanes[parcel.is_data].append((channel, parcel, onward))
+        self._lanes[queued.is_data].append((channel, queued, onward))
         if not self._sending:
             self._send_next()
 
@@ -158,31 +159,31 @@ class Transmitter:
         control, data = self._lanes
         while control or data:
             item = (control or data).popleft()
-            channel, parcel, onward = item
+            channel, queued, onward = item
             if not channel.open:
                 continue
-            duration_us = self._duration_us(parcel)
+            duration_us = self._duration_us(queued)
             if duration_us:
                 self._sending = True
                 self.busy_us += duration_us
                 self._clock.at(self._clock.now_us + duration_us, self._sent, item)
                 return
-            onward(parcel)
+            onward(queued)
 
     def _sent(self, item: _Item) -> None:
-        channel, parcel, onward = item
+        channel, queued, onward = item
         self._sending = False
         if channel.open:
-            onward(parcel)
+            onward(queued)
         self._send_next()
 
-    def _duration_us(self, parcel: Parcel) -> int:
+    def _duration_us(self, queued: QueuedFrame) -> int:
         """The time to send a frame, rounded up: the longer one where both rates are limited."""
         needed_us = 0.0
         if self._bytes_per_s is not None:
-            needed_us = parcel.size_bytes * 1e6 / self._bytes_per_s
+            needed_us = queued.size_bytes * 1e6 / self._bytes_per_s
         if self._messages_per_s is not None:
-            needed_us = max(needed_us, parcel.messages * 1e6 / self._messages_per_s)
+            needed_us = max(needed_us, queued.messages * 1e6 / self._messages_per_s)
         return math.ceil(needed_us)
 
 
@@ -261,28 +262,28 @@ class Channel:
 
     def _queue(self, frame: Frame) -> None:
         is_data = type(frame) is Batch and frame.lane is DATA
-        self._put(Parcel(frame, frame_bytes(frame), frame_messages(frame), is_data))
+        self._put(QueuedFrame(frame, frame_bytes(frame), frame_messages(frame), is_data))
 
-    def _put(self, parcel: Parcel) -> None:
+    def _put(self, queued: QueuedFrame) -> None:
         """Let a frame wait for what is limited."""
-        self.waiting += parcel.messages
-        self.waiting_bytes += parcel.size_bytes
+        self.waiting += queued.messages
+        self.waiting_bytes += queued.size_bytes
         if self._uplink is not None:
-            self._uplink.put(self, parcel, self._through_uplink)
+            self._uplink.put(self, queued, self._through_uplink)
         else:
-            self._through_uplink(parcel)
+            self._through_uplink(queued)
 
-    def _through_uplink(self, parcel: Parcel) -> None:
+    def _through_uplink(self, queued: QueuedFrame) -> None:
         if self._wire is not None:
-            self._wire.put(self, parcel, self._through_wire)
+            self._wire.put(self, queued, self._through_wire)
         else:
-            self._through_wire(parcel)
+            self._through_wire(queued)
 
-    def _through_wire(self, parcel: Parcel) -> None:
-        self.waiting -= parcel.messages
-        self.waiting_bytes -= parcel.size_bytes
-        self.bytes_sent += parcel.size_bytes
-        self._depart(parcel.content)
+    def _through_wire(self, queued: QueuedFrame) -> None:
+        self.waiting -= queued.messages
+        self.waiting_bytes -= queued.size_bytes
+        self.bytes_sent += queued.size_bytes
+        self._depart(queued.content)
 
 
-_Item = tuple[Channel, Parcel, Onward]
+_Item = tuple[Channel, QueuedFrame, Onward]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -21,19 +21,29 @@ from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Input
 from byway.model.addresses import Address, Neighbour
+from byway.model.options import Bytes, Microseconds, option
 from byway.sim.engine.simulated_files import SimulatedFileSystem
 from byway.storage.marker_file import MarkerFile
 from byway.storage.record_files import encode_inputs, record, title
 from byway.storage.snapshot_writing import SnapshotJob
 from byway.storage.state_files import JOURNAL, journal_numbers, journal_path, read_mark
-from byway.storage.storage import JOURNAL_BYTES, Durability, Storage
+from byway.storage.storage import JOURNAL_BYTES, DurabilityOption, Storage
 from byway.trace import TraceBuffer
 
 DIRECTORY: Final = Path("/data")
 STATE_DIRECTORY: Final = Path("/state")
 TEARING_OPERATIONS: Final = 4
 """A process that is to end within a write ends within one of so many operations on files."""
-WRITES: Final = ("append", "create", "overwrite", "rename", "remove", "sync", "sync_path", "truncate")
+WRITES: Final = (
+    "append",
+    "create",
+    "overwrite",
+    "rename",
+    "remove",
+    "sync",
+    "sync_path",
+    "truncate",
+)
 """The operations that a disk refuses when it fails."""
 
 Schedule = Callable[[Callable[[], None]], None]
@@ -43,15 +53,32 @@ Schedule = Callable[[Callable[[], None]], None]
 class StorageOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What one simulated broker keeps on its disk."""
 
-    data: bool = False
-    """Whether it keeps its state."""
-    durability: Durability = "process"
-    state_dir: bool = False
-    """Whether it keeps the restart marker."""
-    journal_bytes: int = JOURNAL_BYTES
-    """The least length of a journal that a snapshot replaces."""
-    snapshot_us: int = 100_000
-    """The time from when a snapshot is taken until it is written."""
+    data: Annotated[
+        bool,
+        option(
+            "Keeps the broker's state in files on a simulated disk, as a broker process with "
+            "`data` does: every input is written before it is handled, and a restart reads it."
+        ),
+    ] = False
+    durability: DurabilityOption = "process"
+    state_dir: Annotated[
+        bool,
+        option(
+            "Keeps a file with the names of the broker's neighbours on the simulated disk, as a "
+            "broker process with `state_dir` does."
+        ),
+    ] = False
+    journal_bytes: Annotated[
+        Bytes,
+        option(
+            "With `data`, a journal is replaced by a snapshot when it is longer than this, and "
+            "four times as long as the last snapshot."
+        ),
+    ] = JOURNAL_BYTES
+    snapshot_us: Annotated[
+        Microseconds,
+        option("With `data`, the time from when a snapshot is taken until it is written."),
+    ] = 100_000
 
     @property
     def has_disk(self) -> bool:
@@ -148,6 +175,9 @@ class NodeStorage:
         self._listed: tuple[Neighbour, ...] = ()
         self._marked: tuple[str, ...] | None = None
         """The neighbours that the restart marker names, as of this process."""
+        self.is_damaged = False
+        """Whether the journal was damaged, so that the next process must be told that what it finds
+        may be stale."""
         self._has_lost_power = False
         """Whether the machine has lost its power since the process before this one started."""
         self._ends_with_power = False
@@ -204,7 +234,7 @@ class NodeStorage:
     def started(self, broker: Broker) -> None:
         """The broker of a process that has started is about to work. Raises `StorageError`."""
         self.mark(broker)
-        self._has_lost_power = False
+        self.is_damaged = self._has_lost_power = False
         self.kept = KeptState.LAST if self.options.data else KeptState.NOTHING
 
     def keep(self, now_us: int, inputs: list[Input]) -> None:
@@ -280,7 +310,7 @@ class NodeStorage:
     def lose_data(self) -> None:
         """Somebody moves the data directory of a broker that is down away."""
         self.files.remove_directory(DIRECTORY)
-        self.kept = KeptState.NOTHING
+        self.kept, self.is_damaged = KeptState.NOTHING, False
 
     def damage(self) -> None:
         """The journal of a broker that is down loses its end, is changed or is lost, somewhere in
@@ -300,7 +330,7 @@ class NodeStorage:
                 self.files.damage(path, lambda content: _changed(content, at))
             case "lost":
                 self.files.remove(path)
-        self.kept = KeptState.OLDER
+        self.kept, self.is_damaged = KeptState.OLDER, True
 
 
 def _changed(content: bytes, at: int) -> bytes:

@@ -335,6 +335,8 @@ class SimClient:
     def _leave_if_done(self) -> None:
         publications = self.core.publications
         if not self._unpublished and publications.accepted == publications.last and self.attached:
+            for watch in self.watches.values():
+                watch.withdraw(list(watch.in_force))  # some may have been asked for anew
             self._handle(ClientClosed("the application closed it"))
 
     def _check_not_left(self) -> None:

@@ -73,10 +73,12 @@ class StoredNode(Node):
             return False
         return True
 
-    def _die(self, reason: str, events: list[Input] | None = None, read: Read | None = None) -> None:
+    def _die(
+        self, reason: str, events: list[Input] | None = None, read: Read | None = None
+    ) -> None:
         """The process has ended, while it was about to keep these inputs."""
         self.disk.crash()
-        if events is not None and self.disk.has(self._clock.now_us, events):
+        if events is not None and self.disk.has(self._clock.now_us, list(events)):
             self.has_unanswered = True
             if read is not None:
                 read()

@@ -1,7 +1,7 @@
 """Checks of a broker that starts from its disk: it must have the state that storage promises.
 
 After a crash that is the last state, byte for byte. Where a state may be older, or is lost, the
-broker must say so by a new incarnation, since neighbours and clients would resume with it otherwise.
+broker must say so by a new incarnation: neighbours and clients would resume with it otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ def state_faults(before: Broker, after: Broker, kept: KeptState, *, exact: bool)
     if kept is KeptState.LAST:
         if not resumes:
             yield f"{after.name} has lost its last state"
-        elif exact and after.snapshot() != Broker.restore(before.snapshot(), before.config).snapshot():
+        elif (
+            exact
+            and after.snapshot() != Broker.restore(before.snapshot(), before.config).snapshot()
+        ):
             yield f"{after.name} has started with a state that is not its last one"
     elif resumes:
         yield f"{after.name} takes {kept.value} for its last one"
+
+
+def _restarted(broker: Broker) -> bytes:
+    """The state of a broker after a restart that loses nothing."""
+    return Broker.restore(broker.snapshot(), broker.config).snapshot()
