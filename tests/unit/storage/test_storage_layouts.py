@@ -21,6 +21,8 @@ from byway.storage.storage import Storage
 
 OLD = Path(__file__).parents[3] / "testdata/state"
 LAYOUTS = sorted(path.name for path in OLD.iterdir())
+VERSIONS = {"layout-4": "0.1.0", "layout-5": "0.2.0"}
+"""By layout, the version that wrote it first."""
 CONFIG = BrokerConfig(covering="incremental", incremental_bursts=(1, 5_000), pruning_samples_min=2)
 
 
@@ -37,6 +39,7 @@ def old(request, tmp_path):
         facts = json.loads((OLD / request.param / "facts.json").read_text())[name]
         return opened[-1], facts, lambda: opened[-1].restore(1, "B", CONFIG, **options)
 
+    open_.layout = request.param
     yield open_
     for storage in opened:
         storage.abandon()
@@ -84,8 +87,9 @@ def test_a_journal_of_another_version_is_refused_with_two_ways_out(old):
     with pytest.raises(StorageError) as caught:
         restore()
     told = str(caught.value)
-    assert f"was left by byway 0.1.0 without a clean stop, and this is byway {__version__}" in told
-    assert "start byway 0.1.0 and stop it cleanly; or give --stale" in told
+    left = VERSIONS[old.layout]
+    assert f"was left by byway {left} without a clean stop, and this is byway {__version__}" in told
+    assert f"start byway {left} and stop it cleanly; or give --stale" in told
     assert {p.name: p.read_bytes() for p in storage.directory.iterdir()} == before
 
 

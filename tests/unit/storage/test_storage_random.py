@@ -113,7 +113,7 @@ class DeadlyWorld(World):
                 self.net.attach(client, broker)
                 if broker in self.net.dead:
                     break
-                assert self.net.got(client, Attached)[-1].resumed
+                self.check_resumed(client)
 
     def stored(self, _):
         """One dies between two inputs, rather one that preserves something."""
