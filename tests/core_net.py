@@ -53,7 +53,7 @@ class Net:
         self.neighbours = neighbours
         names = sorted(neighbours)
         self.configs = config if isinstance(config, dict) else dict.fromkeys(names, config)
-        self.brokers = {n: Broker(n, self.listed(n), self.configs[n]) for n in names}
+        self.brokers = {name: self.first(name) for name in names}
         self.timers: dict[tuple[str, object], int] = {}
         self.flying: dict[tuple[str, str], list[object]] = {}
         self.told: dict[str, list[object]] = defaultdict(list)
@@ -69,6 +69,10 @@ class Net:
     def listed(self, broker: str) -> list[str]:
         """The neighbours that a broker lists when it starts."""
         return self.neighbours[broker]
+
+    def first(self, broker: str) -> Broker:
+        """A broker that never ran before."""
+        return Broker(broker, self.listed(broker), self.configs[broker])
 
     def connect(self, a: str, b: str) -> None:
         """Bring the link between two brokers up."""

@@ -19,6 +19,7 @@ from byway.model.durations import MICROSECONDS, format_duration
 from byway.model.options import Option, OptionKind, kind_of, options_of, unit_of, words
 from byway.runtime.settings import SETTINGS
 from byway.session.client_options import ClientOptions
+from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.scenario import schema as s
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -107,9 +108,13 @@ def simulated_broker_options() -> list[Option]:
 
 def own_default(key: str) -> Any:
     """What a broker does when it is told nothing, in the units of a scenario."""
-    if hasattr(BrokerConfig, key):
-        return getattr(BrokerConfig(), key)
-    return getattr(BrokerConfig(), re.sub(r"_s(_max)?$", r"_us\1", key)) / 1_000_000
+    for own in (BrokerConfig(), StorageOptions()):
+        if hasattr(own, key):
+            return getattr(own, key)
+        in_us = re.sub(r"_s(_max)?$", r"_us\1", key)
+        if hasattr(own, in_us):
+            return getattr(own, in_us) / 1_000_000
+    raise AssertionError(key)
 
 
 SCENARIO_TABLES = {

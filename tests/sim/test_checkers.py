@@ -402,7 +402,7 @@ def test_plain_tables_are_those_of_new_brokers():
     for seed in range(30):
         run = RandomRun(seed, faults=False)
         run.run()
-        clients = [client for client in run.world.clients.values() if client.has_session]
+        clients = run.world.sessions
         topology = run.world.topology
         network = ReferenceNetwork(topology, dict.fromkeys(topology.brokers, BrokerConfig()))
         network.register(clients)

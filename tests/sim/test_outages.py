@@ -4,22 +4,37 @@ that was confirmed is lost, doubled or out of order, and nobody is excused for i
 A broker that forgot may have neighbours that it is not told of. It then knows them from the others,
 from a file of its own, or because they dial in while it waits for them. No run goes where none of
 these can be (see `docs/reference/durability.md`).
+
+Some runs encode and decode every frame, and some keep the state of brokers through the real storage
+over a simulated file system, which power is lost on.
 """
 
 import random
 
 import pytest
 
+from byway.core.actions import Send, SendReply
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LinkDown, NeighbourAdded, Started
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.recovery import TIMER as SYNC_TIMER
 from byway.core.recovery import UNLISTED_TIMER_OWNER
-from byway.model.messages import Attached
+from byway.model.messages import Attached, Replies, Requests
+from byway.sim.engine.encoded_frames import payload_of
+from byway.sim.engine.node_storage import NodeStorage, StorageOptions
+from byway.storage.storage import JOURNAL_BYTES
+from byway.wire import (
+    FRAME_BYTES_MAX,
+    FrameReader,
+    check_requests,
+    decode,
+    decode_from_client,
+    encode_all,
+)
 from tests.core_net import Net
 from tests.sim import test_routing_is_exact as exact
-from tests.sim.world_runs import many, many_seeds
+from tests.sim.world_runs import STACKS, many, many_seeds
 
 pytestmark = pytest.mark.sim
 
@@ -33,15 +48,43 @@ TIMERS = (SYNC_TIMER, REACHABILITY_TIMER)
 class OutageNet(Net):
     """A network whose brokers can be away for as long as a test likes."""
 
-    def __init__(self, edges, config, unlisted, remembering):
+    def __init__(self, edges, config, unlisted, remembering, stack, rng):
         self.unlisted = unlisted
         self.remembering = remembering
+        self.has_codec = "codec" in stack
+        self.has_storage = "storage" in stack
+        self.stack_rng = rng
+        self.disks: dict[str, NodeStorage] = {}
         self.cut: set[tuple[str, str]] = set()
         self.away: dict[str, tuple[bytes | None, int, list[str]]] = {}
         super().__init__(edges, config)
 
     def listed(self, broker):
         return [n for n in self.neighbours[broker] if (broker, n) not in self.unlisted]
+
+    def first(self, broker):
+        if not self.has_storage:
+            return super().first(broker)
+        options = StorageOptions(
+            data=True,
+            durability=self.stack_rng.choice(("process", "power")),
+            state_dir=broker in self.remembering,
+            journal_bytes=self.stack_rng.choice((400, JOURNAL_BYTES)),
+        )
+        self.disks[broker] = NodeStorage(broker, self.stack_rng, options)
+        return self.start(broker, 1, expects_unlisted=False)
+
+    def start(self, broker, incarnation, expects_unlisted):
+        """The broker of a disk."""
+        disk = self.disks[broker]
+        started = disk.start(
+            incarnation,
+            self.configs[broker],
+            self.listed(broker),
+            expects_unlisted=expects_unlisted,
+        )
+        disk.started(started)
+        return started
 
     def connect(self, a, b):
         if a in self.away or b in self.away or {(a, b), (b, a)} & self.cut:
@@ -51,9 +94,41 @@ class OutageNet(Net):
                 self.do(here, NeighbourAdded(there))
         super().connect(a, b)
 
+    def do(self, broker, event):
+        disk = self.disks.get(broker)
+        if disk is None:
+            super().do(broker, event)
+            return
+        disk.keep(self.now_us, [event])
+        actions = self.brokers[broker].handle(self.now_us, event)
+        disk.mark(self.brokers[broker])
+        for action in actions:
+            self.perform(broker, action)
+
+    def perform(self, broker, action):
+        if not self.has_codec:
+            super().perform(broker, action)
+        elif isinstance(action, Send):
+            self.flying[broker, action.link] += through_codec(action.frame)
+        elif isinstance(action, SendReply):
+            for frame in through_codec(Replies(action.replies)):
+                self.told[action.client].extend(frame.replies)
+        else:
+            super().perform(broker, action)
+
+    def ask(self, client, *requests):
+        if self.has_codec:
+            (frame,) = through_codec(Requests(requests), decode_from_client)
+            check_requests(frame.requests)
+            requests = frame.requests
+        super().ask(client, *requests)
+
     def fall(self, broker, stored):
         old = self.brokers.pop(broker)
-        state = old.snapshot() if stored else None
+        if self.has_storage:
+            state = self.leave_on_disk(self.disks[broker], stored)
+        else:
+            state = old.snapshot() if stored else None
         self.away[broker] = state, old.incarnation, list(old.neighbours)
         self.timers = {key: at_us for key, at_us in self.timers.items() if key[0] != broker}
         for neighbour in self.neighbours[broker]:
@@ -62,9 +137,27 @@ class OutageNet(Net):
             if neighbour in self.brokers:
                 self.do(neighbour, LinkDown(broker))
 
+    def leave_on_disk(self, disk, stored):
+        """A process ends, and the last state is on its disk (`stored`) or not: the machine lost
+        power, or the directory was moved away. Returns None if it is not."""
+        is_synced = disk.options.durability == "power"
+        if stored:
+            disk.crash(power=is_synced and self.stack_rng.random() < 0.5)
+            return b""
+        if is_synced or self.stack_rng.random() < 0.5:
+            disk.crash()
+            disk.lose_data()
+        else:
+            disk.crash(power=True)
+        return None
+
     def rise(self, broker):
         state, incarnation, names = self.away.pop(broker)
-        if state is not None:
+        if self.has_storage:
+            expects = any(b == broker for b, _ in self.unlisted)
+            self.brokers[broker] = started = self.start(broker, incarnation + 1, expects)
+            assert (started.incarnation == incarnation) == (state is not None)
+        elif state is not None:
             self.brokers[broker] = Broker.restore(state, self.configs[broker])
         else:
             remembers = broker in self.remembering
@@ -80,10 +173,16 @@ class OutageNet(Net):
         self.do(broker, Started())
 
 
+def through_codec(frame, read=decode):
+    """The frames that arrive when a frame is sent."""
+    reader = FrameReader(FRAME_BYTES_MAX)
+    return [read(payload_of(reader, data)) for data in encode_all(frame)]
+
+
 class OutageWorld(exact.World):
     """Clients do what they do; brokers come and go."""
 
-    def __init__(self, rng, policies, merging, how):
+    def __init__(self, rng, policies, merging, how, stack=(), stack_rng=None):
         super().__init__(rng, policies, False, merging)
         self.how = how
         self.dialling: list[tuple[str, str]] = []
@@ -92,7 +191,9 @@ class OutageWorld(exact.World):
         unlisted = set() if how == "listed" else self.unlisted(rng, how)
         remembering = set(brokers) if how == "remembered" else set()
         self.configs = {b: live(config) for b, config in self.configs.items()}
-        self.net = OutageNet(self.edges, self.configs, unlisted, remembering)
+        self.net = OutageNet(
+            self.edges, self.configs, unlisted, remembering, stack, stack_rng or rng
+        )
         for client in exact.CLIENTS:
             self.net.attach(client, self.homes[client])
         self.net.settle()
@@ -213,7 +314,10 @@ class OutageWorld(exact.World):
             if not stored:
                 self.begin_session(client)
             self.net.attach(client, broker, self.incarnation[client], resumes=True)
-            assert self.net.got(client, Attached)[-1].resumed == stored
+            if stored:
+                self.check_resumed(client)
+            else:
+                assert not self.net.got(client, Attached)[-1].resumed
 
     def wait(self, _):
         """Half a minute passes at a broker that has not heard of anybody."""
@@ -237,10 +341,13 @@ def live(config):
     return BrokerConfig(**kept | {"probe_cycles": True})
 
 
-def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", length=160):
-    """One random run."""
-    rng = random.Random(seed)
-    world = OutageWorld(rng, policies, merging, how)
+def run(
+    seed, happened, policies=exact.POLICIES, merging=False, how="listed", length=160, stack=None
+):
+    """One random run; which parts of the real stack it has is drawn, unless given."""
+    rng, stack_rng = random.Random(seed), random.Random(f"stack {seed}")
+    drawn = stack_rng.choice(STACKS)
+    world = OutageWorld(rng, policies, merging, how, drawn if stack is None else stack, stack_rng)
     for _ in range(length):
         world.step()
     world.all_back()

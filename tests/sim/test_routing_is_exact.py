@@ -191,7 +191,17 @@ class World:
         self.net.restart(broker, stored=True, down=self.down)
         for client in self.clients_of(broker):
             self.net.attach(client, broker, self.incarnation[client])
-            assert self.net.got(client, Attached)[-1].resumed
+            self.check_resumed(client)
+
+    def check_resumed(self, client):
+        """A session is resumed if something has come of it; who has a blank one begins anew."""
+        is_blank = not (
+            client in self.adverts
+            or self.subscriptions.get(client)
+            or self.net.sequence[client]
+            or self.net.got(client, Delivery)
+        )
+        assert self.net.got(client, Attached)[-1].resumed != is_blank
 
     def forgetful(self, _):
         """A broker restarts without state: its clients begin anew, with no claims."""

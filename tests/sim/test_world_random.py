@@ -99,7 +99,7 @@ def test_nothing_grows_with_the_length_of_a_run():
 def _size(world):
     account, clock = world._account, world._clock
     clients = world.clients.values()
-    watches = [client.watch for client in clients]
+    watches = [watch for client in clients for watch in client.watches.values()]
     accounts = [watch._observed for watch in watches]
     return (
         account.unconfirmed,
@@ -107,7 +107,8 @@ def _size(world):
         len(account._orphans),
         len(clock.foreground),
         len(clock.background),
-        sum(len(one.latest) + len(one.subscriptions) + len(one.owed) for one in accounts),
+        sum(len(one.history.latest) + len(one.subscriptions) for one in accounts),
+        sum(len(one.owed) + len(one.under_way) + len(one.unreceived) for one in accounts),
         sum(len(client._unpublished) + client.unconfirmed for client in clients),
         sum(len(one.in_force) + len(one._unwanted) + len(one._admitting) for one in watches),
         sum(len(node.timers) for node in world.nodes.values()),

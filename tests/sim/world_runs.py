@@ -3,12 +3,16 @@
 import random
 from collections import Counter
 
+import msgspec
+
 from byway.core.broker_config import BrokerConfig
 from byway.model.tree_shapes import random_parents
 from byway.sim.engine.network import ChannelOptions, NetworkOptions
+from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.engine.service import INSTANT, Cost, ServiceProfile
 from byway.sim.topology.tree import LinkSpec, Topology
 from byway.sim.world import World
+from byway.storage.storage import JOURNAL_BYTES
 
 FILTERS = ("p > 0", "p > 2", "p < 3", "p = 2", "p > 1 AND q > 1", "q < 3", "TRUE", "p > 9")
 ADVERTS = ("p > 0", "p < 3", "p > 0 AND q > 0", "ANY", "q > 0")
@@ -29,6 +33,8 @@ OPERATIONS = (
     "advertise", "subscribe", "publish", "unsubscribe", "unadvertise", "replace", "again", "away"
 )  # fmt: skip
 WEIGHTS = (4, 6, 20, 3, 1, 1, 1, 2)
+STACKS = ((), ("codec",), ("storage",), ("codec", "storage"))
+"""What of the real stack a world has."""
 FAULTS = ("crash", "cut", "partition", "delay", "slow")
 
 
@@ -52,21 +58,30 @@ def many_seeds(known=1_000, fresh=500):
 
 
 class RandomRun:
-    """A world and the chances of one seed."""
+    """A world and the chances of one seed.
 
-    def __init__(self, seed, *, faults=True, storm=False, outages=False, trace=None):
+    Which parts of the real stack it has, the codec and storage, is drawn from a stream of its own:
+    what else happens is the same with and without them. `stack` sets that instead.
+    """
+
+    def __init__(self, seed, *, faults=True, storm=False, outages=False, trace=None, stack=None):
         self.rng = rng = random.Random(seed)
+        self.stack_rng = random.Random(f"stack {seed}")
+        self.stack = self.stack_rng.choice(STACKS) if stack is None else stack
         tree = self.tree()
         remembered = outages and rng.random() < 0.5
+        self.storage = self.storages(tree.brokers, remembered)
         self.world = World(
             tree,
             config=self.configs(),
             profile=rng.choice((INSTANT, INSTANT, BUSY, LAZY)),
-            network=self.network,
+            network=msgspec.structs.replace(self.network, codec="codec" in self.stack),
             trace=trace,
             sample_us=100_000,
             unlisted=[self.one_way(link) for link in tree.links] if remembered else (),
             remembering=tree.brokers if remembered else (),
+            storage=self.storage,
+            disk_seed=seed,
         )
         self.brokers = self.world.topology.brokers
         for number in range(rng.randint(3, 7)):
@@ -80,6 +95,27 @@ class RandomRun:
         if faults:
             for _ in range(rng.randint(5, 14) if storm else rng.randint(0, 4)):
                 self.plan_fault(rng.choice(FAULTS))
+
+        if "storage" in self.stack:
+            for _ in range(self.stack_rng.choice((0, 0, 1, 2)) * faults):
+                self.plan_disk_fault()
+
+    def storages(self, brokers, remembered):
+        """What each broker keeps on its disk; some keep nothing."""
+        rng = self.stack_rng
+        if "storage" not in self.stack:
+            return {}
+        durability = rng.choice(("process", "process", "power", None))
+        return {
+            name: StorageOptions(
+                data=rng.random() < 0.8,
+                durability=durability or rng.choice(("process", "power")),
+                state_dir=remembered,
+                journal_bytes=rng.choice((400, 4_000, JOURNAL_BYTES)),
+                snapshot_us=rng.choice((0, 1_000, 100_000)),
+            )
+            for name in brokers
+        }
 
     def time_us(self):
         return self.rng.randrange(LENGTH_US)
@@ -210,12 +246,30 @@ class RandomRun:
             self.plan_crash(broker, begin_us, begin_us + away_us, self.rng.random() < 0.3)
 
     def plan_crash(self, broker, begin_us, end_us, stored):
+        rng, options = self.stack_rng, self.storage.get(broker)
+        power = torn = stale = False
+        if options is not None and options.data:
+            stored = stored or rng.random() < 0.7
+            power, torn, stale = rng.random() < 0.4, rng.random() < 0.5, rng.random() < 0.2
+
         def crash():
             if self.world.nodes[broker].broker is not None:
-                self.world.crash(broker)
-                self.world.at(end_us, lambda: self.world.restart(broker, stored))
+                self.world.crash(broker, power=power, torn=torn)
+                self.world.at(end_us, lambda: self.world.restart(broker, stored, stale=stale))
 
         self.world.at(begin_us, crash)
+
+    def plan_disk_fault(self):
+        """The disk of a broker is full, or fails, for a while."""
+        rng, world = self.stack_rng, self.world
+        broker = rng.choice(self.brokers)
+        if not self.storage[broker].has_disk:
+            return
+        begin_us = rng.randrange(LENGTH_US)
+        end_us = begin_us + rng.choice((1, 1_000, 50_000, 500_000))
+        room_bytes = rng.choice((None, 0, 100, 2_000))
+        world.at(begin_us, lambda: world.break_disk(broker, room_bytes=room_bytes))
+        world.at(end_us, lambda: world.mend_disk(broker))
 
     # --- the end -------------------------------------------------------------------------------
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import msgspec
 
 from byway.core.in_flight import InFlight
 from byway.core.links import Window
 from byway.model.messages import Delivery, EntryId
+
+REFUSED_KEPT: Final = 1_024
+"""Refused publications that a client is told of again when it resumes its session; of earlier ones
+it is told that they are confirmed, unless the refusal itself has arrived."""
 
 
 class ClientSession(msgspec.Struct, eq=False):
@@ -44,6 +49,11 @@ class ClientSession(msgspec.Struct, eq=False):
     """Of what all sessions together keep beyond their shares, what this one does."""
     filter_bytes: int = 0
     """Bytes of the filters of its subscriptions and advertisements."""
+    refused: deque[tuple[int, str]] = msgspec.field(
+        default_factory=lambda: deque(maxlen=REFUSED_KEPT)
+    )
+    """Sequence and reason of the last publications that were refused. They count as finished, so a
+    client that did not get the refusal would take them for confirmed."""
     reported: set[int] = msgspec.field(default_factory=set)
     """Sequences of publications to come whose routes the client wants to know. Not stored: a client
     that comes back asks again."""
@@ -52,6 +62,12 @@ class ClientSession(msgspec.Struct, eq=False):
     def entries(self) -> int:
         """Number of subscriptions and advertisements that the client holds."""
         return len(self.adverts) + len(self.subscriptions)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing has come of the session yet: the client holds nothing, and nothing was
+        published by it or delivered to it."""
+        return not (self.entries or self.sequence or self.deliveries)
 
     @property
     def first_kept(self) -> int:

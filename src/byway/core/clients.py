@@ -110,10 +110,14 @@ class Clients:
             self._deliveries.keep_within_bounds(client)
 
     def attach(self, name: str, incarnation: int, ttl_us: int, received: int) -> None:
-        """A client is connected: its session goes on, or a new one begins."""
+        """A client is connected: its session goes on, or a new one begins.
+
+        A blank session is never resumed. It may have begun after the one that the client means was
+        lost, and the client not have learnt that; and who begins anew loses nothing by it.
+        """
         ttl_us = min(ttl_us, self._context.config.session_ttl_us_max)
         client = self.sessions.get(name)
-        if client is not None and client.incarnation == incarnation:
+        if client is not None and client.incarnation == incarnation and not client.is_blank:
             self._resume(client, ttl_us, received)
             return
         if client is not None:
@@ -156,6 +160,8 @@ class Clients:
                 entry = table.get(id)
                 if entry is not None and entry.settled:
                     out.tell(client.name, Settled(name))
+        for sequence, reason in client.refused:
+            out.tell(client.name, Refused(str(sequence), reason))
         if client.window.finished_up_to:
             out.tell(client.name, PublicationsConfirmed(client.window.finished_up_to))
         self._deliveries.acknowledge(client, received)

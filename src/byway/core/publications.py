@@ -45,6 +45,8 @@ from byway.model.values import Attributes, check_sizes
 COUNT_MAX: Final = 2**30
 REPORTED_MAX: Final = 4_096
 """Publications to come whose routes one client may ask for; beyond, it is not told."""
+REFUSAL_LENGTH_MAX: Final = 256
+"""Characters of a refusal's reason that are kept for when it is told once more."""
 Received = Callable[[Publish, str | None], None]
 Forwarded = Callable[[Publish, Sequence[str]], None]
 Delivered = Callable[[Publish, Sequence[str]], None]
@@ -114,7 +116,7 @@ class Publications:
         )  # fmt: skip
         if reason is not None:
             client.reported.discard(request.sequence)
-            context.out.tell(client.name, Refused(str(request.sequence), reason))
+            self._refuse(client, request.sequence, reason)
             self.drop(message, DropReason.NONCONFORMING, None)
         else:
             context.counters.publications_published += 1
@@ -137,13 +139,18 @@ class Publications:
             return  # it is a duplicate, or another one has to come first
         client.sequence = request.sequence
         context.out.confirming[client.name] = None
-        context.out.tell(client.name, Refused(str(request.sequence), reason))
+        self._refuse(client, request.sequence, reason)
         message = Publish(
             client.name, client.incarnation, request.sequence, context.now_us, 0, 0, 0,
             request.body,
         )  # fmt: skip
         self.drop(message, DropReason.DISCARDED, None)
         context.finish(InFlight(client.window, request.sequence, None, client.name, 1))
+
+    def _refuse(self, client: ClientSession, sequence: int, reason: str) -> None:
+        """Tell a client that a publication is refused; once more, should it resume its session."""
+        client.refused.append((sequence, reason[:REFUSAL_LENGTH_MAX]))
+        self._context.out.tell(client.name, Refused(str(sequence), reason))
 
     def _admissible(self, client: ClientSession, body: bytes) -> tuple[str | None, Attributes]:
         """Why a publication is refused, if it is, and its attributes."""

@@ -23,6 +23,7 @@ from byway.model.options import (
     time_within,
     within,
 )
+from byway.storage.storage import DurabilityOption
 
 Accept = Literal["listed", "any"]
 NEIGHBOURS_MAX: Final = 1_024
@@ -207,10 +208,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             flag="--data DIR",
         ),
     ] = None
-    durability: Annotated[
-        Literal["process", "power"],
-        option("What kept state survives: the end of the process, or a loss of power too."),
-    ] = "process"
+    durability: DurabilityOption = "process"
     state_dir: Annotated[
         str | None,
         option(

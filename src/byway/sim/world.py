@@ -9,7 +9,7 @@ byte.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -27,16 +27,22 @@ from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.recovery import TIMER as SYNC_TIMER
 from byway.core.recovery import UNLISTED_TIMER_OWNER
 from byway.core.subscriptions import TIMER as COVERING_TIMER
+from byway.model.errors import StorageError
 from byway.model.trace_schema import Queue, TableKind
 from byway.session.client_options import ClientOptions
+from byway.sim.engine.client_watch import ClientWatch, Holders
 from byway.sim.engine.connections import Connections
+from byway.sim.engine.encoded_frames import EncodedClientWire
 from byway.sim.engine.network import NetworkOptions, Transmitter
+from byway.sim.engine.node_storage import KeptState, NodeStorage, StorageOptions
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import INSTANT, ServiceProfile
 from byway.sim.engine.sim_client import SimClient, url_of
 from byway.sim.engine.sim_clock import Clock
+from byway.sim.engine.stored_node import StoredNode
 from byway.sim.oracle.account import Account
 from byway.sim.oracle.checkers import leaks, table_faults, unanswered
+from byway.sim.oracle.state_checks import state_faults
 from byway.sim.oracle.violations import Report
 from byway.sim.run_metrics import RunMetrics, Totals, metrics_of
 from byway.sim.topology.tree import Topology
@@ -68,16 +74,21 @@ class World:
         sample_us: int = 1_000_000,
         unlisted: Collection[tuple[str, str]] = (),
         remembering: Collection[str] = (),
+        storage: Mapping[str, StorageOptions] | None = None,
+        disk_seed: int = 0,
     ) -> None:
         """Start all brokers and connect all links.
 
         `unlisted`: pairs of neighbours of which the first does not list the second, and learns of
         it when that one connects. `remembering`: brokers that, when they lose their state, still
         know that they ran before, and who their neighbours were (the `state_dir` of a broker
-        process).
+        process). `storage`: by broker, what it keeps on a disk of its own; `disk_seed` decides what
+        a crash leaves there.
         """
         self.topology = topology
         self._unlisted = frozenset(unlisted)
+        self._storage = storage or {}
+        self._disk_seed = disk_seed
         self._remembering = frozenset(remembering)
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
@@ -95,11 +106,15 @@ class World:
             own = config[name] if isinstance(config, Mapping) else config
             self.nodes[name] = self._node(name, own, profile)
         self._connections = Connections(topology, self.nodes, self._clock, self._network)
-        self._homes: dict[str, list[SimClient]] = {name: [] for name in topology.brokers}
+        self._dialling: dict[str, list[SimClient]] = {name: [] for name in topology.brokers}
+        """By broker, the clients that may dial it."""
+        self._holders: Holders = {}
         self._stopped: dict[str, Broker] = {}
+        self._waiting_for_disk: set[str] = set()
+        """Brokers that are down because their disk does not work."""
         self._uplink_us: dict[str, int] = {}
         for name in topology.brokers:
-            self._start(name, self._new_broker(name, self._listed(name), incarnation=1))
+            self._start_first(name)
             self.nodes[name].answers = True
         self._connections.make_all()
         self._clock.background_at(sample_us, self._sample)
@@ -107,7 +122,7 @@ class World:
     def _node(self, name: str, config: BrokerConfig, profile: ServiceProfile) -> Node:
         uplink = self._network.uplink(name)
         is_limited = uplink.bytes_per_s is not None or uplink.messages_per_s is not None
-        node = Node(
+        arguments = (
             name,
             config,
             self._clock,
@@ -118,9 +133,30 @@ class World:
             if is_limited
             else None,
         )
+        options = self._storage.get(name)
+        if options is not None and options.has_disk:
+            node: Node = self._stored_node(arguments, name, options)
+        else:
+            node = Node(*arguments)
         node.closed = partial(self._close, name)
         node.drain = None if self._trace is None else self._drain
         return node
+
+    def _stored_node(
+        self, arguments: tuple[Any, ...], name: str, options: StorageOptions
+    ) -> StoredNode:
+        rng = Random(f"{self._disk_seed} {name}")
+        disk = NodeStorage(
+            name, rng, options, lambda write: node.write_later(options.snapshot_us, write)
+        )
+        node = StoredNode(*arguments, disk=disk, died=self._on_died)
+        node.expired = partial(self._on_session_timer, name)
+        return node
+
+    def _on_session_timer(self, broker: str, client: str) -> None:
+        holder = self._holders.get((broker, client))
+        if holder is not None:
+            holder.on_session_timer()
 
     def _close(self, broker: str, neighbour: str, reason: str) -> None:
         self._account.violated(
@@ -147,6 +183,19 @@ class World:
             restarting=restarting,
             expects_unlisted=not restarting and any(own == name for own, _ in self._unlisted),
         )
+
+    def _start_first(self, name: str) -> None:
+        """Start a broker that never ran before."""
+        node = self.nodes[name]
+        if isinstance(node, StoredNode):
+            expects = any(own == name for own, _ in self._unlisted)
+            broker = node.disk.start(
+                1, node.config, self._listed(name), node.trace, expects_unlisted=expects
+            )
+            node.disk.started(broker)
+        else:
+            broker = self._new_broker(name, self._listed(name), incarnation=1)
+        self._start(name, broker)
 
     def _start(self, name: str, broker: Broker) -> None:
         self.nodes[name].start(broker)
@@ -203,44 +252,103 @@ class World:
 
     # --- clients -------------------------------------------------------------------------------
 
-    def client(self, name: str, home: str, session_ttl_us: int = 0) -> SimClient:
-        """Add a client of a broker; it attaches at once, if the broker is up."""
-        if name in self.clients:
-            raise ValueError(f"there is a client {name!r} already")
-        options = ClientOptions(
-            urls=(url_of(home),), name=name, session_ttl=session_ttl_us / 1e6, connect_wait=inf
-        )
+    def client(
+        self,
+        name: str,
+        home: str,
+        session_ttl_us: int = 0,
+        *,
+        others: Sequence[str] = (),
+        latency_us: int | None = None,
+        namesake: bool = False,
+        **options: Any,
+    ) -> SimClient:
+        """Add a client of a broker; it attaches at once, if the broker is up.
+
+        `others`: further brokers that it tries when it cannot reach that one. `latency_us`: between
+        the client and brokers, if it is not that of the network. `namesake`: another client has the
+        name; this one comes later. `options` are further fields of `ClientOptions`.
+        """
+        if (name in self.clients) != namesake:
+            raise ValueError(f"there is {'no' if namesake else 'a'} client {name!r} already")
+        homes = (home, *others)
         client = SimClient(
-            options,
+            ClientOptions(
+                urls=tuple(map(url_of, homes)),
+                name=name,
+                session_ttl=session_ttl_us / 1e6,
+                connect_wait=inf,
+                **options,
+            ),
             self.nodes,
-            1,
+            max(1, self.now_us) if namesake else 1,
             self._clock,
             self._account,
             self._jitter,
-            self._network.client_latency_us,
+            self._network.client_latency_us if latency_us is None else latency_us,
+            self._holders,
         )
-        self.clients[name] = client
-        self._homes[home].append(client)
+        if self._network.codec:
+            client.wire_type = EncodedClientWire
+        key = name
+        while key in self.clients:
+            key += "'"
+        self.clients[key] = client
+        for broker in homes:
+            self._dialling[broker].append(client)
         client.open()
         return client
 
+    @property
+    def sessions(self) -> list[ClientWatch]:
+        """The clients whose sessions brokers keep, each as one broker knows it."""
+        watches = (watch for client in self.clients.values() for watch in client.watches.values())
+        return [watch for watch in watches if watch.has_session]
+
     # --- faults --------------------------------------------------------------------------------
 
-    def crash(self, broker: str) -> None:
-        """Stop a broker and break its connections; one that is down stays down."""
+    def crash(self, broker: str, *, power: bool = False, torn: bool = False) -> None:
+        """Stop a broker and break its connections; one that is down stays down. Of a broker that
+        has a disk, the machine may lose its `power`, and the crash may be `torn`: it comes within
+        one of the next operations on files."""
         if broker in self._stopped:
             return
+        node = self.nodes[broker]
+        if isinstance(node, StoredNode):
+            if torn:
+                node.disk.crash_soon(power=power)
+                return
+            node.disk.crash(power=power)
+        self._go_down(broker)
+
+    def _on_died(self, broker: str, reason: str) -> None:
+        """A broker has ended by itself; if a `reason` is given, because of its disk."""
+        if reason:
+            self._waiting_for_disk.add(broker)
+        self._go_down(broker)
+
+    def _go_down(self, broker: str) -> None:
         self._stopped[broker] = self.nodes[broker].stop()
         self._connections.go_down(broker)
 
-    def restart(self, broker: str, stored: bool) -> None:
+    def restart(self, broker: str, stored: bool, *, stale: bool = False) -> None:
         """Start a broker that crashed, with the state it had then (`stored`) or without any. One
-        that is up stays as it is."""
+        that is up stays as it is.
+
+        A broker with `data` finds its state on its disk; without `stored` its directory was moved
+        away. `stale`: its journal was damaged, and it is started with `--stale`.
+        """
+        node = self.nodes[broker]
+        if isinstance(node, StoredNode):
+            if node.disk.is_about_to_end and broker not in self._stopped:
+                self.crash(broker)
+            if broker in self._stopped:
+                self._restart_from_disk(node, stored, stale)
+            return
         before = self._stopped.pop(broker, None)
         if before is None:
             return
         self._totals.add(before.counters)
-        node = self.nodes[broker]
         if stored:
             after = Broker.restore(
                 before.snapshot(), node.config, trace=node.trace, bodies=self._bodies
@@ -250,19 +358,81 @@ class World:
             neighbours = list(before.neighbours) if remembers else self._listed(broker)
             incarnation = before.incarnation + 1
             after = self._new_broker(broker, neighbours, incarnation, restarting=remembers)
+        self._come_up(broker, after, stored=stored)
+
+    def _restart_from_disk(self, node: StoredNode, stored: bool, stale: bool) -> None:
+        """Start a broker from what is on its disk; it stays down while that does not work."""
+        disk, name, before = node.disk, node.name, self._stopped[node.name]
+        if disk.options.data and not stored:
+            disk.lose_data()
+        elif stale:
+            disk.damage()
+        self._waiting_for_disk.discard(name)
+        incarnation = max(self.now_us, before.incarnation + 1)
+        expects = any(own == name for own, _ in self._unlisted)
+        try:
+            after = disk.start(
+                incarnation, node.config, self._listed(name), node.trace,
+                may_be_stale=stale or disk.is_damaged, expects_unlisted=expects,
+            )  # fmt: skip
+            found = disk.kept
+            disk.started(after)
+        except StorageError as error:
+            disk.crash()
+            if disk.is_faulty:
+                self._waiting_for_disk.add(name)
+            else:
+                self._account.violated("storage", f"{name} does not start: {error}")
+            return
+        for sentence in state_faults(before, after, found, exact=not node.has_unanswered):
+            self._account.violated("storage", sentence)
+        node.has_unanswered = False
+        del self._stopped[name]
+        self._totals.add(before.counters)
+        self._come_up(name, after, stored=found is KeptState.LAST)
+
+    def _come_up(self, broker: str, after: Broker, *, stored: bool) -> None:
+        """Let a broker work that starts again."""
+        if not stored:
             self._account.broker_lost_state()
         self._start(broker, after)
         self._connections.come_up(broker)
-        grace_us = node.config.restore_grace_us
-        for client in self._homes[broker]:
-            client.watch.on_home_restarted(stored=stored, grace_us=grace_us)
+        for client in self._dialling[broker]:
+            if broker in client.watches:
+                client.watches[broker].on_restarted(stored=stored)
         self._clock.at(self.now_us + self._network.reattach_us, self._answer, broker)
+
+    def has_data(self, broker: str) -> bool:
+        """Whether a broker keeps its state on a disk."""
+        node = self.nodes[broker]
+        return isinstance(node, StoredNode) and node.disk.options.data
+
+    def break_disk(self, broker: str, *, room_bytes: int | None = None) -> None:
+        """Let the disk of a broker fill up, so that there is room for so many bytes, or fail
+        (None), until `mend_disk`. A broker that cannot write ends."""
+        disk = self._disk(broker)
+        if room_bytes is None:
+            disk.fail()
+        else:
+            disk.fill(room_bytes)
+
+    def mend_disk(self, broker: str) -> None:
+        """Let the disk of a broker work again; a broker that ended because of it is started."""
+        self._disk(broker).mend()
+        if broker in self._waiting_for_disk:
+            self.restart(broker, stored=True)
+
+    def _disk(self, broker: str) -> NodeStorage:
+        node = self.nodes[broker]
+        if not isinstance(node, StoredNode):
+            raise ValueError(f"{broker} keeps nothing on a disk")
+        return node.disk
 
     def _answer(self, broker: str) -> None:
         """A broker answers its clients again."""
         if self.nodes[broker].broker is not None:
             self.nodes[broker].answers = True
-            for client in self._homes[broker]:
+            for client in self._dialling[broker]:
                 client.try_dialled()
 
     def cut(self, a: str, b: str) -> None:
@@ -365,8 +535,7 @@ class World:
                 for sentence in leaks(node):
                     violations.add("leaks", sentence)
             if tables:
-                kept = [client for client in self.clients.values() if client.has_session]
-                for sentence in table_faults(self.topology, self.nodes, kept):
+                for sentence in table_faults(self.topology, self.nodes, self.sessions):
                     violations.add("tables", sentence)
         return violations.report(tables_compared=is_whole and tables)
 
@@ -380,7 +549,7 @@ class World:
             publications=self._account.published,
             tally=self._account.tally,
             totals=totals,
-            bytes_sent=self._connections.bytes_sent if self._network.is_limited else None,
+            bytes_sent=self._connections.bytes_sent if self._network.counts_bytes else None,
             peak_queue=max(node.peak_queue for node in self.nodes.values()),
             table_entries=self._table_entries(),
             table_entries_peak=self._entries_peak,

@@ -31,26 +31,22 @@ from byway.model.messages import (
 )
 from byway.transport.intake import FRAMES_A_SLICE, Intake, cost_of
 from byway.wire import (
+    FRAME_BYTES_LEAST,
     FRAME_BYTES_MAX,
-    REQUESTS_BYTES_MAX,
+    GREETING_BYTES_MAX,
+    UNIDENTIFIED_BYTES_MAX,
     FrameReader,
     check_requests,
     decode,
+    decode_from_client,
     encode,
     encode_all,
     encode_counted,
-    requests_in,
 )
 from byway.wire.frames import HEADER_BYTES
 
 WRITE_HIGH_BYTES: Final = 262_144
 """Unwritten bytes in the transport beyond which data frames wait in the connection."""
-FRAME_BYTES_LEAST: Final = 2_097_152
-"""The least frame length that a client must read: shorter ones do not hold every publication."""
-UNIDENTIFIED_BYTES_MAX: Final = 4_096
-"""The longest frame of a peer that has not been accepted: preambles and client hellos are short."""
-GREETING_BYTES_MAX: Final = 65_536
-"""The longest frame of a peer whose preamble says broker and that has not been accepted."""
 _PUBLICATIONS: Final = {PublishRequest}
 _DEFERRED: Final = "more frames have arrived than are processed at a time"
 CLOSE_S: Final = 2.0
@@ -221,12 +217,7 @@ class Connection(asyncio.Protocol):
         if self._intake is None or self.peer is None or self.peer.role != "client":
             self._take(decode(payload))
             return True
-        if len(payload) > REQUESTS_BYTES_MAX and requests_in(payload) != 1:
-            raise FrameError(
-                f"a frame of {len(payload)} bytes that is not one publication: expected at most "
-                f"{REQUESTS_BYTES_MAX}"
-            )
-        frame = decode(payload, requests_later=True)
+        frame = decode_from_client(payload)
         if type(frame) is not Requests:
             self._take(frame)
             return True

@@ -43,6 +43,7 @@ __all__ = [
     "MESSAGE_BYTES_MAX",
     "NAME_LENGTH_MAX",
     "decode",
+    "decode_from_client",
     "encode",
     "encode_all",
     "encode_counted",
@@ -151,6 +152,17 @@ def decode(payload: bytes | memoryview, requests_later: bool = False) -> AnyFram
     except BywayError as error:
         raise FrameError(str(error)) from error
     return frame
+
+
+def decode_from_client(payload: bytes | memoryview) -> AnyFrame:
+    """The frame in a payload that a client sent to a broker, requests not checked yet, as by
+    `decode`. Raises `FrameError` with the reason, also for many requests in a long frame."""
+    if len(payload) > REQUESTS_BYTES_MAX and requests_in(payload) != 1:
+        raise FrameError(
+            f"a frame of {len(payload)} bytes that is not one publication: expected at most "
+            f"{REQUESTS_BYTES_MAX}"
+        )
+    return decode(payload, requests_later=True)
 
 
 def check_requests(requests: tuple[Request, ...]) -> None:

@@ -13,6 +13,12 @@ from byway.model.errors import FrameError
 
 LENGTH: Final = Struct(">I")
 HEADER_BYTES: Final = LENGTH.size
+FRAME_BYTES_LEAST: Final = 2_097_152
+"""The least frame length that a client must read: shorter ones do not hold every publication."""
+UNIDENTIFIED_BYTES_MAX: Final = 4_096
+"""The longest frame of a peer that has not been accepted: preambles and client hellos are short."""
+GREETING_BYTES_MAX: Final = 65_536
+"""The longest frame of a peer whose preamble says broker and that has not been accepted."""
 
 
 class FrameReader:

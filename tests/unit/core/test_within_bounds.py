@@ -49,8 +49,7 @@ from byway.model.messages import (
     Unsubscribe,
     in_parts,
 )
-from byway.transport.connection import FRAME_BYTES_LEAST
-from byway.wire import FRAME_BYTES_MAX, decode, encode, encode_all
+from byway.wire import FRAME_BYTES_LEAST, FRAME_BYTES_MAX, decode, encode, encode_all
 from byway.wire.codec import MESSAGE_BYTES_MAX
 from tests.lone_broker import Lone, advertise, without_acknowledgements
 

@@ -11,9 +11,10 @@ from byway.core.inputs import LinkUp, NeighbourAdded, NeighbourRemoved
 from byway.model.addresses import Address, Neighbour
 from byway.model.errors import StorageError
 from byway.model.messages import Hello
-from byway.runtime.restart_marker import FILE, RestartMarker
+from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
+from byway.storage.marker_file import FILE
 from byway.storage.storage import Storage
 
 ANYWHERE = Address("127.0.0.1", 0)

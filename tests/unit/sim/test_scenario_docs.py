@@ -10,12 +10,13 @@ import pytest
 
 from byway.core.broker_config import BrokerConfig
 from byway.model.messages import Message
+from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.oracle.violations import Violations
 from byway.sim.run import run_scenario
 from byway.sim.scenario import Scenario, scenario_of
 from byway.sim.scenario import schema as s
 from byway.sim.scenario.broker_spec import BrokerSpec
-from byway.sim.scenario.build import configs_of, topology_of
+from byway.sim.scenario.build import configs_of, storage_of, topology_of
 from tests.docs.option_tables import own_default
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/scenarios.md").read_text()
@@ -60,15 +61,18 @@ def test_every_setting_reaches_the_broker() -> None:
         "incremental_similarities": [0.8, 0.7],
         "selective_similarity": 0.7,
         "merging_false_positives": 0.7,
+        "durability": "power",
     }
     for field in msgspec.structs.fields(BrokerSpec):
         default = own_default(field.name)
         brokers.setdefault(field.name, not default if isinstance(default, bool) else 7)
     topology = {"kind": "chain", "brokers": 1}
     scenario = scenario_of({"name": "x", "topology": topology, "brokers": brokers})
-    config = configs_of(scenario, topology_of(scenario, 1))["B1"]
-    names = BrokerConfig.__struct_fields__
-    assert [n for n in names if getattr(config, n) == getattr(BrokerConfig(), n)] == []
+    network = topology_of(scenario, 1)
+    found = configs_of(scenario, network)["B1"], storage_of(scenario, network)["B1"]
+    for options, default in zip(found, (BrokerConfig(), StorageOptions()), strict=True):
+        names = options.__struct_fields__
+        assert [n for n in names if getattr(options, n) == getattr(default, n)] == []
 
 
 # --- the example ------------------------------------------------------------------------------

@@ -156,15 +156,17 @@ def test_a_scenario_can_be_pickled(tmp_path: Path) -> None:
         (BASE + "faults = [3]", "faults.0: expected a table, found 3"),
         (
             BASE + "[[faults]]\nat_s = 1",
-            "faults.0.kind: missing; expected one of crash, cut, partition, delay, slow",
+            "faults.0.kind: missing; expected one of crash, cut, partition, delay, slow, disk",
         ),
         (
             BASE + "[[faults]]\nkind = 'crush'",
-            "faults.0.kind: expected one of crash, cut, partition, delay, slow, found 'crush'",
+            "faults.0.kind: expected one of crash, cut, partition, delay, slow, disk, found "
+            "'crush'",
         ),
         (
-            CRASH + "factor = 2",
-            "faults.0.factor: unknown key; expected one of at_s, for_s, broker, stored",
+            CRASH + "extra_ms = 2",
+            "faults.0.extra_ms: unknown key; expected one of at_s, for_s, broker, stored, power, "
+            "torn, stale",
         ),
         (
             BASE + "[[faults]]\nkind = 'cut'\nat_s = 1\nfor_s = 1\nlink = ['B1']",

@@ -9,7 +9,7 @@ import pytest
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientAttached, Started
 from byway.model.errors import StorageError
-from byway.sim.engine.node_storage import NodeStorage
+from byway.sim.engine.node_storage import NodeStorage, StorageOptions
 from byway.sim.engine.simulated_files import SimulatedCrashError, SimulatedFileSystem
 from byway.storage.file_system import FileSystem, write_synced
 
@@ -136,7 +136,7 @@ def test_what_a_file_system_refuses():
 
 def test_a_simulated_brokers_disk():
     """How a node keeps inputs, crashes, and is what it was; and what a damaged disk does to it."""
-    disk = NodeStorage("B1", random.Random(1), "power")
+    disk = NodeStorage("B1", random.Random(1), StorageOptions(data=True, durability="power"))
     broker = disk.start(1, BrokerConfig(), ["B2"])
     assert list(broker.neighbours) == ["B2"]
     for now_us, event in ((1, Started()), (2, ClientAttached("c", 1, 60_000_000))):

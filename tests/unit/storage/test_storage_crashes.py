@@ -21,7 +21,7 @@ from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, I
 from byway.model import ANY, parse
 from byway.model.errors import StorageError
 from byway.model.messages import AdvertiseRequest, PublishRequest, SubscribeRequest
-from byway.sim.engine.node_storage import NodeStorage
+from byway.sim.engine.node_storage import NodeStorage, StorageOptions
 from byway.sim.engine.simulated_files import SimulatedCrashError
 from byway.storage import storage as storage_module
 from tests.unit.storage.test_storage import BODY
@@ -49,7 +49,8 @@ class Machine:
         self.durability = durability
         self.later: list[tuple[int, Callable[[], None]]] = []
         """Snapshots that are not written yet, and how many of the inputs kept each has."""
-        self.disk = NodeStorage("B1", self.rng, durability, JOURNAL_BYTES, self._schedule)
+        options = StorageOptions(data=True, durability=durability, journal_bytes=JOURNAL_BYTES)
+        self.disk = NodeStorage("B1", self.rng, options, self._schedule)
         self.files = self.disk.files
         self.files.crash_at = crash_at
         self.kept: list[Group] = []

@@ -7,8 +7,8 @@ import pytest
 
 from byway.model.bounds import REASON_LENGTH_MAX
 from byway.model.messages import AnyFrame, Goodbye, KeepAlive, Preamble, Status
-from byway.transport.connection import FRAME_BYTES_LEAST, Connection
-from byway.wire import FRAME_BYTES_MAX, FrameReader, decode, encode
+from byway.transport.connection import Connection
+from byway.wire import FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FrameReader, decode, encode
 
 BROKER = Preamble(2, "broker", "B1", 1, FRAME_BYTES_MAX, 5_000)
 OTHER = Preamble(2, "broker", "B2", 1, FRAME_BYTES_MAX, 5_000)

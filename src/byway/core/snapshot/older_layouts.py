@@ -39,7 +39,12 @@ def _from_4(state: Plain) -> Plain:
     return [*most, sync, behaviours, False, [[], {}, {}, {}], [0, {}]]
 
 
-CONVERTERS: Final[dict[int, Converter]] = {4: _from_4}
+def _from_5(state: Plain) -> Plain:
+    """Layout 6 knows which publications of a client were refused last; none, if nobody says so."""
+    return state
+
+
+CONVERTERS: Final[dict[int, Converter]] = {4: _from_4, 5: _from_5}
 """By layout, what makes a state of it one of the next."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from byway.core.client_session import ClientSession
+from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
 from byway.core.in_flight import InFlight
 from byway.core.links import LinkEnd, Outbox, Window
@@ -147,6 +147,7 @@ def _restore_client(state: ClientState, pendings: list[InFlight]) -> ClientSessi
         kept=deque(state.kept),
         kept_bytes=sum(len(delivery.publication.body) for delivery in state.kept),
         held=deque(pendings[number] for number in state.held),
+        refused=deque(state.refused, maxlen=REFUSED_KEPT),
     )
 
 

@@ -17,7 +17,7 @@ from byway.model import Filter
 from byway.model.errors import SnapshotError
 from byway.model.messages import Delivery, EntryId, Hint, Message
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 
 class WindowState(msgspec.Struct, array_like=True):
@@ -111,6 +111,7 @@ class ClientState(msgspec.Struct, array_like=True):
     kept: list[Delivery]
     held: list[int]
     """Numbers of what the latest deliveries, which are beyond the bounds, are copies of."""
+    refused: list[tuple[int, str]] = msgspec.field(default_factory=list)
 
 
 class TableSyncState(msgspec.Struct, array_like=True):

@@ -182,6 +182,7 @@ def _client(client: ClientSession, numbers: dict[int, int]) -> ClientState:
         deliveries=client.deliveries,
         kept=list(client.kept),
         held=[numbers[id(pending)] for pending in client.held],
+        refused=list(client.refused),
     )
 
 

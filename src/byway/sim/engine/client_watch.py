@@ -1,8 +1,9 @@
-"""What a simulation knows of one client at its broker: what is in force there, which publications
+"""What a simulation knows of one client at one broker: what is in force there, which publications
 were read, and whether a session is kept.
 
 It reports to the observer of the world, and judges the answers of the broker by what the broker has
-read. The client's own core is not asked: what it holds is under test as well.
+read when they are sent, and what the client knows when they arrive. The client's own core is not
+asked: what it holds is under test as well.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ from byway.sim.engine.observer import Observer
 from byway.sim.engine.sim_clock import Clock
 
 if TYPE_CHECKING:
+    from byway.sim.engine.nodes import Node
     from byway.sim.engine.sim_client import SimClient
+
+Holders = dict[tuple[str, str], "ClientWatch"]
+"""By broker and name of a client, whose session the broker keeps; several clients may have the
+name."""
 
 
 class WatchedRegistration:
@@ -61,9 +67,13 @@ class WatchedSubscription(WatchedRegistration):
 
 
 class ClientWatch:
-    """One client as its brokers know it."""
+    """One client as one broker knows it."""
 
-    def __init__(self, client: SimClient, clock: Clock, observer: Observer) -> None:
+    def __init__(
+        self, client: SimClient, node: Node, clock: Clock, observer: Observer, holders: Holders
+    ) -> None:
+        self.client_name = client.name
+        self.broker_name = node.name
         self.in_force: dict[str, WatchedRegistration] = {}
         """By wire name, what the broker holds."""
         self.has_session = False
@@ -75,32 +85,51 @@ class ClientWatch:
         self.given = 0
         """Publications that the application must have been given."""
         self._client = client
+        self._node = node
         self._clock = clock
         self._observer = observer
-        self._observed = observer.client_joined(client)
+        self._observed = observer.client_joined(client, node.name)
+        self._holders = holders
         self._unwanted: set[str] = set()
         """Wire names of subscriptions that the application has withdrawn, and that have not
         ended."""
         self._ending: deque[list[WatchedRegistration]] = deque()
         """By request that is being handled, the registrations that end with it."""
-        self._admitting: dict[int, list[WatchedRegistration]] = {}
-        """By publication that is being handled, the advertisements in force."""
+        self._admitting: dict[int, tuple[Mapping[str, Any], list[WatchedRegistration]]] = {}
+        """By publication that is being handled, its attributes and the advertisements in force."""
         self._read = 0
         """The last sequence that the broker has read."""
+        self._refused: set[int] = set()
+        """Publications that the broker has refused, which the client does not know."""
         self._absences = 0
-        self._is_state_lost = False
-        """Whether the broker came back without its state, which the client does not know yet."""
-        self._may_resume = False
-        """Whether the client attaches with the incarnation that the broker knew."""
-        self._received = 0
-        """The deliveries that the client said it has."""
-        self._replies: dict[type, Callable[[Any], None]] = {
+        self._expires_us = 0
+        """When the session ends, unless the client comes back."""
+        self._session = 0
+        """Number of the session that the broker began last."""
+        self._known = 0
+        """Number of the session that the client has, as far as it knows; 0: none."""
+        self._known_incarnation = 0
+        self._hello = ClientHello()
+        """What the client said when it attached last."""
+        self._sent_replies: dict[type, Callable[[Any], None]] = {
+            Delivery: self._observed.delivery_sent,
+            Attached: self._on_attached_sent,
+            Refused: self._on_refused_sent,
+            PublicationsAccepted: self._on_accepted_sent,
+            PublicationsConfirmed: self._on_confirmed_sent,
+        }
+        self._arrived_replies: dict[type, Callable[[Any], None]] = {
             Attached: self._on_attached,
             Settled: self._on_settled,
             Refused: self._on_refused,
-            PublicationsAccepted: self._on_accepted,
             PublicationsConfirmed: self._on_confirmed,
         }
+
+    def __repr__(self) -> str:
+        return (
+            f"<ClientWatch of {self.client_name} at {self.broker_name}: session {self._session}, "
+            f"kept: {self.has_session}>"
+        )
 
     @property
     def advertisements(self) -> list[WatchedRegistration]:
@@ -126,9 +155,12 @@ class ClientWatch:
         if sequence != self._read + 1:
             self._violated("protocol", f"sent publication {sequence} after {self._read}")
         self._read = sequence
-        own = self._admitting[sequence] = self.advertisements if request.body else []
+        own = self.advertisements if request.body else []
         attributes = self._client.attributes_of(request)
-        is_certain = is_announced(attributes, own, checked=self._client.home.config.conformance)
+        self._admitting[sequence] = attributes, own
+        checked = self._node.config.conformance and not self._node.keeps_inputs
+        # a broker that ends meanwhile has refused it, and has not said so yet
+        is_certain = is_announced(attributes, own, checked=checked)
         self._observed.publication_read(
             self.incarnation, sequence, attributes, is_certain=is_certain
         )
@@ -163,7 +195,7 @@ class ClientWatch:
                 self._unwanted.difference_update(request.names)
             elif isinstance(request, UnadvertiseRequest):
                 self._unwanted.discard(request.name)
-            for entry in self._ending.popleft():
+            for entry in self._ending.popleft() if self._ending else ():
                 if type(entry) is WatchedSubscription:
                     self._observed.ended(entry)
 
@@ -175,16 +207,73 @@ class ClientWatch:
             if type(entry) is WatchedSubscription:
                 self._observed.withdrawn(entry)
 
-    # --- replies ---------------------------------------------------------------------------------
+    # --- replies that are sent -------------------------------------------------------------------
+
+    def replies_sent(self, replies: Sequence[Reply]) -> None:
+        """The broker sends the client replies."""
+        handlers = self._sent_replies
+        for reply in replies:
+            handler = handlers.get(type(reply))
+            if handler is not None:
+                handler(reply)
+
+    def _on_refused_sent(self, reply: Refused) -> None:
+        self.refusals.append(reply)
+        if not reply.subject.isdecimal():
+            self.in_force.pop(reply.subject, None)
+            return
+        sequence = int(reply.subject)
+        self._refused.add(sequence)
+        self._observed.publication_refused(self.incarnation, sequence)
+        attributes, own = self._admitting.get(sequence, ({}, ()))
+        if any(conforms(attributes, entry.filter) for entry in own):
+            self._violated(
+                "refusals",
+                f"was refused publication {sequence}, which conforms to an advertisement "
+                f"({reply.reason})",
+            )
+
+    def _on_accepted_sent(self, reply: PublicationsAccepted) -> None:
+        if reply.sequence != self._read:
+            self._violated("sessions", f"was told of {reply.sequence}, read are {self._read}")
+
+    def _on_confirmed_sent(self, reply: PublicationsConfirmed) -> None:
+        self._observed.publications_confirmed(self.incarnation, reply.sequence)
+
+    def _on_attached_sent(self, reply: Attached) -> None:
+        is_resuming = self._is_resuming
+        is_known = self.has_session and (self._known == self._session or not is_resuming)
+        if reply.resumed:
+            if not is_known:
+                self._violated("sessions", "is in a session that was lost")
+            if reply.published != self._read:
+                words = f"is told of {reply.published} publications instead of {self._read}"
+                self._violated("sessions", words)
+            self._observed.session_resumed(self._hello.received, reply.lost)
+            return
+        if is_resuming and is_known and self._has_content:
+            self._violated("sessions", "finds no session")
+        if self.has_session:
+            self.lose_session()
+        self._begin_session()
+
+    def _begin_session(self) -> None:
+        self._session += 1
+        self.has_session = True
+        self._read = 0
+        self._holders[self.broker_name, self.client_name] = self
+        self._observed.session_begun()
+
+    # --- replies that arrive ---------------------------------------------------------------------
 
     def replies_arrived(self, replies: Sequence[Reply]) -> None:
-        """The client gets replies of its broker."""
-        observed = self._observed
+        """The client gets replies of the broker."""
+        observed, handlers = self._observed, self._arrived_replies
         for reply in replies:
             if type(reply) is Delivery:
                 self.given += observed.delivered(reply)
             else:
-                handler = self._replies.get(type(reply))
+                handler = handlers.get(type(reply))
                 if handler is not None:
                     handler(reply)
 
@@ -196,84 +285,107 @@ class ClientWatch:
                 self._observed.settled(entry)
 
     def _on_refused(self, reply: Refused) -> None:
-        self.refusals.append(reply)
-        if not reply.subject.isdecimal():
-            self.in_force.pop(reply.subject, None)
-            return
-        sequence = int(reply.subject)
-        self._observed.publication_refused(sequence)
-        attributes = self._client.attributes_at(sequence)
-        if any(conforms(attributes, entry.filter) for entry in self._admitting.get(sequence, ())):
-            self._violated(
-                "refusals",
-                f"was refused publication {sequence}, which conforms to an advertisement "
-                f"({reply.reason})",
-            )
-
-    def _on_accepted(self, reply: PublicationsAccepted) -> None:
-        is_late = self._client.latency_us > 0  # more may have been read since the reply was sent
-        if reply.sequence > self._read or (reply.sequence < self._read and not is_late):
-            self._violated("sessions", f"was told of {reply.sequence}, read are {self._read}")
+        if reply.subject.isdecimal():
+            self._refused.discard(int(reply.subject))
 
     def _on_confirmed(self, reply: PublicationsConfirmed) -> None:
-        self._observed.publications_confirmed(reply.sequence)
+        for sequence in sorted(self._refused):
+            if sequence <= reply.sequence:
+                words = f"is told that publication {sequence} is confirmed, which was refused"
+                self._violated("refusals", words)
+                self._refused.remove(sequence)
+
+    def _on_attached(self, reply: Attached) -> None:
+        if self._is_resuming and not reply.resumed:
+            self._known = 0  # the client comes again under another incarnation
+            return
+        self._observed.attached(resumed=self._is_resuming, lost=reply.lost)
+        if not self._is_resuming:
+            self._unwanted.clear()  # the client asks for what it wants now
+        self._known, self._known_incarnation = self._session, self.incarnation
+        self._client.attached_to(self)
 
     # --- sessions --------------------------------------------------------------------------------
 
+    @property
+    def _is_resuming(self) -> bool:
+        """Whether the client attaches to go on with the session that it has."""
+        return bool(self._known) and self._known_incarnation == self.incarnation
+
+    @property
+    def _has_content(self) -> bool:
+        """Whether something would be lost with the session."""
+        return bool(self.in_force) or self._read > 0
+
     def on_attaching(self, incarnation: int, hello: ClientHello) -> None:
         """The client attaches, and says what it has."""
-        self._may_resume = self.has_session and incarnation == self.incarnation
-        if self.has_session and not self._may_resume:
+        holder = self._holders.get((self.broker_name, self.client_name))
+        if holder is not None and holder is not self:
+            holder.lose_session()  # of another client of this name
+        if self.has_session:
+            self._observed.connection_ended()  # if nobody has noticed
+        if self.has_session and incarnation != self.incarnation:
+            if self._known == self._session and self._has_content:
+                self._violated("sessions", "gives up a session that is kept")
             self.lose_session()  # the broker ends the session of an earlier incarnation
-        if not self._may_resume:
-            self._read = 0
         self.incarnation = incarnation
-        self._received = hello.received
+        self._hello = hello
         self._absences += 1
+        if self._is_resuming and hello.received != self._observed.received:
+            words = f"says it has {hello.received} deliveries, has {self._observed.received}"
+            self._violated("protocol", words)
 
-    def _on_attached(self, reply: Attached) -> None:
-        if reply.resumed == (self._is_state_lost or not self._may_resume):
-            what = "is in a session that was lost" if reply.resumed else "finds no session"
-            self._violated("sessions", what)
-        if reply.resumed:
-            if reply.published != self._read:
-                words = f"is told of {reply.published} publications instead of {self._read}"
-                self._violated("sessions", words)
-            self._observed.session_resumed(self._received, reply.lost)
-        else:
-            if self._may_resume:
-                self.lose_session()
-                self._read = 0
-            self._unwanted.clear()  # the client asks for what it wants now
-        self.has_session, self._is_state_lost = True, False
+    def on_attached_unheard(self) -> None:
+        """The broker has attached the client, and ended before it could say so."""
+        if not self.has_session:
+            self._begin_session()
 
     def on_detached(self, ttl_us: int) -> None:
-        """The client is gone, and may come back within a time."""
+        """The broker notices that the client is gone; it may come back within a time."""
         self._absences += 1
         if ttl_us:
-            end_us = self._clock.now_us + ttl_us
+            self._observed.connection_ended()
+            end_us = self._expires_us = self._clock.now_us + ttl_us
+            end_us += self._node.keeps_inputs  # it ends when the broker reads of it
             self._clock.background_at(end_us, self._on_session_expired, self._absences)
         else:
             self.lose_session()
 
     def _on_session_expired(self, absence: int) -> None:
-        if absence == self._absences and self._client.home.broker is not None:
+        if absence == self._absences and self._node.broker is not None:
             self.lose_session()
 
-    def on_home_restarted(self, *, stored: bool, grace_us: int) -> None:
+    def on_session_timer(self) -> None:
+        """The broker reads that the time of the session is over."""
+        if self._clock.now_us < self._expires_us:
+            self._violated("sessions", f"had a session until {self._expires_us} us")
+        self.lose_session()
+
+    def on_restarted(self, *, stored: bool) -> None:
         """The broker is up again, with what it knew of the client (`stored`) or without."""
         if not stored:
-            self._is_state_lost = self.has_session
-            self._forget_registrations()
-            self._observed.home_lost_state()
+            self._end_session()
+            self._observed.state_lost()
         elif self.has_session:
-            self.on_detached(max(self._client.session_ttl_us, grace_us))
+            self.on_detached(max(self._client.session_ttl_us, self._node.config.restore_grace_us))
 
     def lose_session(self) -> None:
         """The broker has ended the session, or never kept it."""
-        self.has_session = self._is_state_lost = False
+        self._end_session()
+        self._observed.session_ended(self.incarnation)
+
+    def on_given_up(self) -> None:
+        """The client is attached elsewhere, and will not resume the session that is here."""
+        self._known = 0
+        self._observed.given_up()
+
+    def _end_session(self) -> None:
+        if self.has_session:
+            del self._holders[self.broker_name, self.client_name]
+        self.has_session = False
+        self._read = 0
+        self._refused.clear()
         self._forget_registrations()
-        self._observed.session_lost()
 
     def _forget_registrations(self) -> None:
         self.in_force.clear()
@@ -281,11 +393,13 @@ class ClientWatch:
         self._admitting.clear()
         self._observed.registrations_lost()
 
+    def breach(self, what: str) -> None:
+        """The client, or its broker, sends what must not be sent."""
+        self._violated("protocol", what)
+
     def _violated(self, kind: str, what: str) -> None:
-        client = self._client
-        self._observer.violated(
-            kind, f"client {client.name} of {client.home_name} {what} (at {self._clock.now_us} us)"
-        )
+        called = f"client {self.client_name} of {self.broker_name}"
+        self._observer.violated(kind, f"{called} {what} (at {self._clock.now_us} us)")
 
 
 def is_announced(

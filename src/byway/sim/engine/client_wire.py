@@ -3,22 +3,28 @@
 The client's end speaks frames, as the client library does over TCP. The broker's end does what a
 broker process does with a client's connection: it attaches the client, hands its requests to the
 broker, and holds deliveries back while the client asks for it. Frames arrive in order, a latency
-after they were sent; when the connection breaks, those under way are lost.
+after they were sent, and so does the news that the other end is gone. When the connection breaks,
+all that is under way is lost.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from byway.core.inputs import ClientAttached, ClientDetached
+from byway.model.bounds import REASON_LENGTH_MAX
+from byway.model.errors import shortened
 from byway.model.messages import (
+    CLIENT_PROTOCOL_VERSION,
     AnyFrame,
     ClientHello,
     Delivery,
     Goodbye,
     HoldDeliveries,
+    Preamble,
     PublishRequest,
     Replies,
     Reply,
@@ -33,6 +39,10 @@ if TYPE_CHECKING:
     from byway.sim.engine.sim_client import SimClient
 
 
+KEEPALIVE_MS: Final = 5_000
+"""Of brokers; a world needs no keep-alives."""
+
+
 class ClientWire:
     """One connection, from when the client dialled until either end closed it or it broke."""
 
@@ -40,14 +50,15 @@ class ClientWire:
         self, client: SimClient, node: Node, number: int, incarnation: int, latency_us: int
     ) -> None:
         self.client = client
-        self.watch: ClientWatch = client.watch
+        self.watch: ClientWatch = client.watch_at(node)
         self.node = node
         self.number = number
         """The number by which the client knows it."""
         self.incarnation = incarnation
-        self.open = True
-        self.deliveries_under_way = 0
-        """Deliveries that were sent and have not arrived, or are held."""
+        self.open = False
+        """Whether the broker's end is open."""
+        self._is_broken = False
+        """Whether nothing arrives any more, at either end."""
         self._clock: Clock = client.clock
         self._latency_us = latency_us
         self._epoch = node.epoch
@@ -57,21 +68,47 @@ class ClientWire:
     def __repr__(self) -> str:
         return f"<ClientWire of {self.client.name} to {self.node.name}, open: {self.open}>"
 
-    def _after_latency(self, function: Callable[[Any], None], frame: AnyFrame) -> None:
+    def _after_latency(self, function: Callable[[Any], None], argument: Any) -> None:
         if self._latency_us:
-            self._clock.at(self._clock.now_us + self._latency_us, function, frame)
+            self._clock.at(self._clock.now_us + self._latency_us, function, argument)
         else:
-            function(frame)
+            function(argument)
+
+    # --- connecting ------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """The client dials."""
+        self._after_latency(self._on_dialled, None)
+
+    def _on_dialled(self, _: None) -> None:
+        """The broker answers with its preamble, if it is there."""
+        if self._is_broken:
+            return
+        node = self.node
+        if node.broker is None or not node.answers:
+            self._after_latency(self._lose, "the connection was refused")
+            return
+        self.open, self._epoch = True, node.epoch
+        incarnation = node.broker.incarnation
+        peer = Preamble(CLIENT_PROTOCOL_VERSION, "broker", node.name, incarnation, 0, KEEPALIVE_MS)
+        self._after_latency(self._greet, peer)
+
+    def _greet(self, peer: Preamble) -> None:
+        if not self._is_broken:
+            self.client.greeted(self, peer)
+
+    def _lose(self, reason: str) -> None:
+        if not self._is_broken:
+            self.client.lost(self, reason)
 
     # --- to the broker ---------------------------------------------------------------------------
 
     def send(self, frame: AnyFrame) -> None:
         """The client sends a frame."""
-        if self.open:
-            self._after_latency(self._on_frame, frame)
+        self._after_latency(self._on_frame, frame)
 
     def _on_frame(self, frame: AnyFrame) -> None:
-        if not self.open:
+        if self._is_broken or not self.open:
             return
         if self.node.epoch != self._epoch:  # the broker crashed before it knew of this connection
             self.crash()
@@ -103,11 +140,11 @@ class ClientWire:
             old.close("another client of this name connected", for_good=True)
         node.clients[name] = self
         self._tell(Welcome(node.config.body_bytes_max))
-        self.watch.on_attaching(self.incarnation, hello)
         node.handle_now(
             ClientAttached(
                 name, self.incarnation, hello.session_ttl_us, hello.received, hello.resumes
-            )
+            ),
+            partial(self.watch.on_attaching, self.incarnation, hello),
         )
 
     def _on_goodbye(self, goodbye: Goodbye) -> None:
@@ -125,8 +162,8 @@ class ClientWire:
         name, node = self.client.name, self.node
         del node.clients[name]
         node.drop_requests(name)
-        self.watch.on_detached(self.client.session_ttl_us)
-        node.handle_now(ClientDetached(name))
+        ttl_us = self.client.session_ttl_us
+        node.handle_now(ClientDetached(name), partial(self.watch.on_detached, ttl_us))
 
     # --- to the client ---------------------------------------------------------------------------
 
@@ -134,13 +171,13 @@ class ClientWire:
         """The broker sends replies: answers at once, deliveries while the client wants them."""
         if not self.open or not replies:
             return
+        self.watch.replies_sent(replies)
         if all(type(reply) is not Delivery for reply in replies):
             self._tell(Replies(replies))
             return
         deliveries = tuple(reply for reply in replies if type(reply) is Delivery)
         if len(deliveries) < len(replies):
             self._tell(Replies(tuple(r for r in replies if type(r) is not Delivery)))
-        self.deliveries_under_way += len(deliveries)
         frame = Replies(deliveries)
         if self._is_held:
             self._held.append(frame)
@@ -156,9 +193,7 @@ class ClientWire:
         self._after_latency(self._arrive, frame)
 
     def _arrive(self, frame: AnyFrame) -> None:
-        if self.open:
-            if type(frame) is Replies and type(frame.replies[0]) is Delivery:
-                self.deliveries_under_way -= len(frame.replies)
+        if not self._is_broken:
             self.client.receive(self, frame)
 
     # --- the end ---------------------------------------------------------------------------------
@@ -166,20 +201,31 @@ class ClientWire:
     def close(self, reason: str, *, for_good: bool = False) -> None:
         """The broker closes the connection, and says why."""
         if self.open:
-            self.client.receive(self, Goodbye(reason, for_good))
             self.open = False
-            self.client.lost(self, reason)
+            self._tell(Goodbye(shortened(reason, REASON_LENGTH_MAX), for_good))
+            self._after_latency(self._lose, reason)
 
-    def break_off(self, reason: str) -> None:
-        """The connection breaks; both ends notice at once."""
+    def crash(self) -> None:
+        """The broker is gone, and can take nothing any more."""
         if self.open:
+            self.open = False
+            self._after_latency(self._lose, "the broker crashed")
+
+    def break_off(self, reason: str, noticed_us: int | None = None) -> None:
+        """The connection breaks, and the client notices at once; the broker after a latency, or
+        `noticed_us` later."""
+        if self._is_broken:
+            return
+        self._is_broken = True
+        noticed_us = self._latency_us if noticed_us is None else noticed_us
+        if noticed_us:
+            self._clock.at(self._clock.now_us + noticed_us, self._on_break_noticed, None)
+        else:
+            self._on_break_noticed(None)
+        self.client.lost(self, reason)
+
+    def _on_break_noticed(self, _: None) -> None:
+        if self.open and self.node.epoch == self._epoch:
             self.open = False
             if self.node.clients.get(self.client.name) is self:
                 self._detach()
-            self.client.lost(self, reason)
-
-    def crash(self) -> None:
-        """The broker is gone; the client notices at once."""
-        if self.open:
-            self.open = False
-            self.client.lost(self, "the broker crashed")

@@ -8,8 +8,11 @@ only by which causes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded
+from byway.model.messages import Hello
+from byway.sim.engine.encoded_frames import EncodedChannel, broker_preamble, greeting
 from byway.sim.engine.network import Channel, NetworkOptions
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.sim_clock import Clock
@@ -66,7 +69,7 @@ class Connections:
 
     @property
     def bytes_sent(self) -> int:
-        """The bytes sent over all connections; counted only where something is limited."""
+        """The bytes sent over all connections, if they are counted."""
         channels = (one for link in self._links.values() for one in link.channels or ())
         return self._bytes_before + sum(channel.bytes_sent for channel in channels)
 
@@ -100,7 +103,9 @@ class Connections:
             assert node.broker is not None
             if not node.broker.is_neighbour(other.name):
                 node.handle_now(NeighbourAdded(other.name))
-        hello_of_a, hello_of_b = a.broker.hello(b.name), b.broker.hello(a.name)
+                if node.broker is None:
+                    return  # its disk has ended it
+        hello_of_a, hello_of_b = self._hello(a, b), self._hello(b, a)
         link.channels = self._channel(link, a, b), self._channel(link, b, a)
         a.channels[b.name], b.channels[a.name] = link.channels
         a.handle_now(LinkUp(b.name, hello_of_b))
@@ -109,11 +114,28 @@ class Connections:
 
     def _channel(self, link: SimLink, sender: Node, receiver: Node) -> Channel:
         latency_us, bandwidth = self._options.channel(sender.name, receiver.name, link.latency_us)
-        channel = Channel(
+        arguments = (
             self._clock, sender.name, receiver.receive, latency_us, bandwidth, sender.uplink
-        )
+        )  # fmt: skip
+        if self._options.codec:
+            channel: Channel = EncodedChannel(
+                *arguments,
+                unsendable=partial(sender.closed, receiver.name),
+                unreadable=partial(receiver.closed, sender.name),
+            )
+        else:
+            channel = Channel(*arguments)
         channel.extra_us = link.extra_us
         return channel
+
+    def _hello(self, sender: Node, receiver: Node) -> Hello:
+        """What one end says first, as the other end hears it."""
+        broker = sender.broker
+        assert broker is not None
+        hello = broker.hello(receiver.name)
+        if self._options.codec:
+            return greeting(broker_preamble(sender.name, broker.incarnation), hello)
+        return hello
 
     # --- breaking ------------------------------------------------------------------------------
 

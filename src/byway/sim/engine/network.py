@@ -3,7 +3,7 @@
 A connection has two channels, one in each direction. Without limits a frame arrives its latency
 later. Where a link's bandwidth or a broker's uplink is limited, frames queue for it, control before
 data. Frames of one channel never overtake one another once they have left, so data never overtakes
-control that was sent before it. What a frame means is not known here.
+control that was sent before it. What a frame means is not known here, nor whether it is encoded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from heapq import heappush
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -59,6 +59,8 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The latency between clients and their brokers."""
     reattach_us: int = 100_000
     """The time from when a broker is up again until its clients attach."""
+    codec: bool = False
+    """Whether every frame is encoded and decoded on its way, as between processes."""
 
     @property
     def is_limited(self) -> bool:
@@ -66,6 +68,11 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
         limits = (self.bandwidth_bytes_per_s, self.uplink_bytes_per_s, self.uplink_messages_per_s)
         channels = (own.bandwidth_bytes_per_s for own in self.channels.values())
         return any(limit is not None for limit in (*limits, *channels)) or bool(self.uplinks)
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether the bytes that are sent are counted."""
+        return self.codec or self.is_limited
 
     def channel(self, sender: str, receiver: str, latency_us: int) -> tuple[int, float | None]:
         """Latency and bandwidth of one direction of a link of the topology."""
@@ -106,8 +113,20 @@ def frame_messages(frame: Frame) -> int:
 
 # --- what is limited ------------------------------------------------------------------------------
 
-Onward = Callable[[Frame, int], None]
-"""A function that takes a frame and its size."""
+
+class QueuedFrame(NamedTuple):
+    """A frame that waits to be sent."""
+
+    content: Any
+    """The frame, or its bytes."""
+    size_bytes: int
+    messages: int
+    """The number of messages in it, acknowledgements not among them."""
+    is_data: bool
+
+
+Onward = Callable[[QueuedFrame], None]
+"""A function that takes a frame that is through."""
 
 
 class Transmitter:
@@ -130,10 +149,9 @@ class Transmitter:
         self.busy_us = 0
         """The time spent sending, all of the present frame included."""
 
-    def put(self, channel: Channel, frame: Frame, size_bytes: int, onward: Onward) -> None:
+    def put(self, channel: Channel, queued: QueuedFrame, onward: Onward) -> None:
         """Send a frame of a channel, and hand it to `onward` when it is through."""
-        is_data = type(frame) is Batch and frame.lane is DATA
-        self._lanes[is_data].append((channel, frame, size_bytes, onward))
+        self._lanes[queued.is_data].append((channel, queued, onward))
         if not self._sending:
             self._send_next()
 
@@ -141,31 +159,31 @@ class Transmitter:
         control, data = self._lanes
         while control or data:
             item = (control or data).popleft()
-            channel, frame, size_bytes, onward = item
+            channel, queued, onward = item
             if not channel.open:
                 continue
-            duration_us = self._duration_us(frame, size_bytes)
+            duration_us = self._duration_us(queued)
             if duration_us:
                 self._sending = True
                 self.busy_us += duration_us
                 self._clock.at(self._clock.now_us + duration_us, self._sent, item)
                 return
-            onward(frame, size_bytes)
+            onward(queued)
 
     def _sent(self, item: _Item) -> None:
-        channel, frame, size_bytes, onward = item
+        channel, queued, onward = item
         self._sending = False
         if channel.open:
-            onward(frame, size_bytes)
+            onward(queued)
         self._send_next()
 
-    def _duration_us(self, frame: Frame, size_bytes: int) -> int:
+    def _duration_us(self, queued: QueuedFrame) -> int:
         """The time to send a frame, rounded up: the longer one where both rates are limited."""
         needed_us = 0.0
         if self._bytes_per_s is not None:
-            needed_us = size_bytes * 1e6 / self._bytes_per_s
+            needed_us = queued.size_bytes * 1e6 / self._bytes_per_s
         if self._messages_per_s is not None:
-            needed_us = max(needed_us, frame_messages(frame) * 1e6 / self._messages_per_s)
+            needed_us = max(needed_us, queued.messages * 1e6 / self._messages_per_s)
         return math.ceil(needed_us)
 
 
@@ -218,15 +236,19 @@ class Channel:
         """The number of messages that have not left: they wait for the uplink or the wire."""
         self.waiting_bytes = 0
         self.bytes_sent = 0
-        """The bytes that have left; counted only where something is limited."""
-        limited = self._uplink is not None or self._wire is not None
-        self.send: Callable[[Frame], None] = self._queue if limited else self._depart
+        """The bytes that have left; counted where something is limited or frames are encoded."""
+        self.send: Callable[[Frame], None] = self._queue if self.is_limited else self._depart
 
     def __repr__(self) -> str:
         state = "open" if self.open else "closed"
         return f"<Channel from {self.link}, {state}, {self.waiting} messages wait>"
 
-    def _depart(self, frame: Frame) -> None:
+    @property
+    def is_limited(self) -> bool:
+        """Whether frames wait for the uplink or the wire."""
+        return self._uplink is not None or self._wire is not None
+
+    def _depart(self, frame: Any) -> None:
         """Schedule the arrival of a frame, behind all that left before."""
         t_us = self._clock.now_us + self.latency_us + self.extra_us
         if t_us < self._last_us:
@@ -234,30 +256,34 @@ class Channel:
         self._last_us = t_us
         heappush(self._foreground, (t_us, self._order(), self._arrive, frame))
 
-    def _arrive(self, frame: Frame) -> None:
+    def _arrive(self, frame: Any) -> None:
         if self.open:
             self._receive(self.link, frame)
 
     def _queue(self, frame: Frame) -> None:
-        size_bytes = frame_bytes(frame)
-        self.waiting += frame_messages(frame)
-        self.waiting_bytes += size_bytes
+        is_data = type(frame) is Batch and frame.lane is DATA
+        self._put(QueuedFrame(frame, frame_bytes(frame), frame_messages(frame), is_data))
+
+    def _put(self, queued: QueuedFrame) -> None:
+        """Let a frame wait for what is limited."""
+        self.waiting += queued.messages
+        self.waiting_bytes += queued.size_bytes
         if self._uplink is not None:
-            self._uplink.put(self, frame, size_bytes, self._through_uplink)
+            self._uplink.put(self, queued, self._through_uplink)
         else:
-            self._through_uplink(frame, size_bytes)
+            self._through_uplink(queued)
 
-    def _through_uplink(self, frame: Frame, size_bytes: int) -> None:
+    def _through_uplink(self, queued: QueuedFrame) -> None:
         if self._wire is not None:
-            self._wire.put(self, frame, size_bytes, self._through_wire)
+            self._wire.put(self, queued, self._through_wire)
         else:
-            self._through_wire(frame, size_bytes)
+            self._through_wire(queued)
 
-    def _through_wire(self, frame: Frame, size_bytes: int) -> None:
-        self.waiting -= frame_messages(frame)
-        self.waiting_bytes -= size_bytes
-        self.bytes_sent += size_bytes
-        self._depart(frame)
+    def _through_wire(self, queued: QueuedFrame) -> None:
+        self.waiting -= queued.messages
+        self.waiting_bytes -= queued.size_bytes
+        self.bytes_sent += queued.size_bytes
+        self._depart(queued.content)
 
 
-_Item = tuple[Channel, Frame, int, Onward]
+_Item = tuple[Channel, QueuedFrame, Onward]

@@ -44,10 +44,15 @@ if TYPE_CHECKING:
 
 DRAIN_ROWS: Final = 4_096
 """The trace rows of one broker that are buffered before they are written."""
+Read = Callable[[], None]
+"""Is called when a broker is about to handle an input."""
 
 
 class Node:
     """One broker of a world, up or down."""
+
+    keeps_inputs = False
+    """Whether inputs are kept on a disk before the broker handles them."""
 
     def __init__(
         self,
@@ -141,9 +146,11 @@ class Node:
             wire.crash()
         return broker
 
-    def handle_now(self, event: Input) -> None:
-        """Let the broker handle an input that does not queue."""
+    def handle_now(self, event: Input, read: Read | None = None) -> None:
+        """Let the broker handle an input that does not queue; `read` is called just before."""
         assert self.broker is not None, f"{self.name} is down"
+        if read is not None:
+            read()
         self._perform(self.broker.handle(self._clock.now_us, event))
         if self._inbox:
             self._schedule_service()  # the broker may want to read it now

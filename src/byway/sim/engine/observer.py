@@ -14,21 +14,9 @@ from byway.model.messages import Delivery
 
 
 class ObservedClient(Protocol):
-    """What an observer may read of a client at any time."""
+    """What an observer may read of a client, which is told from others by its identity."""
 
     name: str
-
-    @property
-    def attached(self) -> bool:
-        """Whether the client is attached to its home broker."""
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether deliveries are under way to the client."""
-
-    @property
-    def home_name(self) -> str:
-        """The name of the client's home broker."""
 
 
 class ObservedSubscription(Protocol):
@@ -39,7 +27,11 @@ class ObservedSubscription(Protocol):
 
 
 class ClientObserver(Protocol):
-    """Is told what one client asks for and what it is answered."""
+    """Is told what one client asks of one broker, and what that broker answers.
+
+    An answer is *sent* when the broker hands it to the connection. It *arrives* later, unless the
+    connection breaks.
+    """
 
     # --- subscriptions
 
@@ -65,36 +57,60 @@ class ClientObserver(Protocol):
     ) -> None:
         """The home broker reads a publication; `is_certain`: a settled advertisement admits it."""
 
-    def publication_refused(self, sequence: int) -> None:
-        """The home broker refused a publication that it had read."""
+    def publication_refused(self, incarnation: int, sequence: int) -> None:
+        """The home broker refuses a publication that it had read."""
 
-    def publications_confirmed(self, sequence: int) -> None:
-        """The client was told that its publications up to this one are confirmed."""
+    def publications_confirmed(self, incarnation: int, sequence: int) -> None:
+        """The home broker confirms publications up to this one; the answer is sent."""
+
+    # --- deliveries
+
+    def delivery_sent(self, delivery: Delivery) -> None:
+        """The broker sends a delivery."""
 
     def delivered(self, delivery: Delivery) -> bool:
-        """The client got a delivery. Returns whether its application is given the publication."""
+        """A delivery arrives. Returns whether the application is given the publication."""
 
     # --- sessions
 
+    def session_begun(self) -> None:
+        """The broker begins a session of the client, and is about to tell it."""
+
     def session_resumed(self, received: int, lost: int) -> None:
-        """The client is back in its session, of which it has `received` deliveries; there was no
-        room for `lost` more."""
+        """The broker resumes the session: the client says that it has `received` deliveries, and
+        there was no room for `lost` more. All others follow at once."""
 
-    def session_lost(self) -> None:
-        """The session has ended, and with it the client's incarnation."""
+    def connection_ended(self) -> None:
+        """The broker notices that the connection is gone, with all that had not arrived. The
+        session stays."""
 
-    def home_lost_state(self) -> None:
-        """The home broker restarted without what it knew of the client."""
+    def session_ended(self, incarnation: int) -> None:
+        """The broker has ended the session, and with it the client's incarnation."""
+
+    def state_lost(self) -> None:
+        """The broker restarted without what it knew of the client."""
+
+    def attached(self, *, resumed: bool, lost: int) -> None:
+        """The client learns that its session is resumed, without `lost` deliveries, or that a new
+        one has begun."""
+
+    def given_up(self) -> None:
+        """The client has a session at another broker: it will not come back to this one."""
+
+    @property
+    def received(self) -> int:
+        """Number of the last delivery of the session that arrived, or was lost for want of room."""
 
 
 class Observer(Protocol):
     """Is told what happens in one world."""
 
-    def client_joined(self, client: ObservedClient) -> ClientObserver:
-        """There is a new client; its reports go to the observer returned."""
+    def client_joined(self, client: ObservedClient, broker: str) -> ClientObserver:
+        """A client is about to attach to a broker for the first time; what follows between the two
+        is told to the observer returned."""
 
     def violated(self, kind: str, sentence: str) -> None:
         """A broker broke the protocol in a way that its client or neighbour noticed itself."""
 
     def actions_done(self) -> None:
-        """All actions that a broker returned at once are done, and their replies delivered."""
+        """All actions that a broker returned at once are done, and their replies sent."""

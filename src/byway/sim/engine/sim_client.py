@@ -15,7 +15,6 @@ import msgspec
 from byway.model import Filter, parse
 from byway.model.addresses import PORT, Address
 from byway.model.messages import (
-    CLIENT_PROTOCOL_VERSION,
     AnyFrame,
     Body,
     Goodbye,
@@ -63,7 +62,7 @@ from byway.session.client_options import BrokerUrl, ClientOptions
 from byway.session.event_queue import EventQueue
 from byway.session.outgoing_publications import OutgoingPublication
 from byway.session.registrations import Registration
-from byway.sim.engine.client_watch import ClientWatch
+from byway.sim.engine.client_watch import ClientWatch, Holders
 from byway.sim.engine.client_wire import ClientWire
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.observer import Observer
@@ -85,6 +84,9 @@ def url_of(node: str) -> BrokerUrl:
 class SimClient:
     """One client of a world, made by `World.client`."""
 
+    wire_type: type[ClientWire] = ClientWire
+    """The kind of connection that the client makes."""
+
     def __init__(
         self,
         options: ClientOptions,
@@ -94,6 +96,7 @@ class SimClient:
         observer: Observer,
         jitter: Callable[[], float],
         latency_us: int,
+        holders: Holders,
     ) -> None:
         self.name = options.name
         self.session_ttl_us = round(options.session_ttl * 1e6)
@@ -109,9 +112,13 @@ class SimClient:
         self.events = 0
         """Number of events that the application has taken."""
         self.core = ClientCore(options, incarnation, jitter)
-        self.watch = ClientWatch(self, clock, observer)
-        self._nodes = nodes
         self.latency_us = latency_us
+        """The time that frames take between the client and any broker."""
+        self.watches: dict[str, ClientWatch] = {}
+        """By broker that the client has dialled, what is known of the client there."""
+        self._nodes = nodes
+        self._observer = observer
+        self._holders = holders
         self._wire: ClientWire | None = None
         self._dialled: Dial | None = None
         """A connection that nobody has answered yet."""
@@ -167,9 +174,28 @@ class SimClient:
         return self.core.attaching.incarnation
 
     @property
-    def has_session(self) -> bool:
-        """Whether its broker keeps its session."""
-        return self.watch.has_session
+    def watch(self) -> ClientWatch:
+        """What is known of the client at its home broker."""
+        return self.watch_at(self.home)
+
+    def watch_at(self, node: Node) -> ClientWatch:
+        """What is known of the client at a broker."""
+        found = self.watches.get(node.name)
+        if found is None:
+            found = ClientWatch(self, node, self.clock, self._observer, self._holders)
+            self.watches[node.name] = found
+        return found
+
+    def attached_to(self, there: ClientWatch) -> None:
+        """The client has a session at a broker, and will not resume those at others."""
+        for watch in self.watches.values():
+            if watch is not there:
+                watch.on_given_up()
+
+    @property
+    def given(self) -> int:
+        """Publications that the application must have been given."""
+        return sum(watch.given for watch in self.watches.values())
 
     @property
     def deliveries(self) -> int:
@@ -203,11 +229,6 @@ class SimClient:
             return False
         return any(self._nodes[url.address.host].answers for url in self.core.options.urls)
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether deliveries are under way to the client."""
-        return self._wire is not None and self._wire.deliveries_under_way > 0
-
     def registration(self, name: str) -> Registration:
         """The advertisement or subscription that the client wants under this name."""
         found = self._subscriptions.get(name) or self._advertisements.get(name)
@@ -236,7 +257,7 @@ class SimClient:
         self._check_not_left()
         known = None if name is None else self._subscriptions.get(name)
         if known is not None:
-            self.watch.withdraw([entry.wire_name for entry in known.entries])
+            self._withdraw_everywhere([entry.wire_name for entry in known.entries])
             self._handle(FiltersReplaced(known, (_filter(what),)))
             return known.name
         options = self.core.options
@@ -268,8 +289,12 @@ class SimClient:
             if name not in of_kind:
                 raise ValueError(f"client {self.name} has nothing called {name!r}")
         found = [of_kind.pop(name) for name in names]
-        self.watch.withdraw([entry.wire_name for one in found for entry in one.entries])
+        self._withdraw_everywhere([entry.wire_name for one in found for entry in one.entries])
         self._handle(Unregistered(found))
+
+    def _withdraw_everywhere(self, wire_names: Sequence[str]) -> None:
+        for watch in self.watches.values():
+            watch.withdraw(wire_names)
 
     def publish(self, attributes: Mapping[str, Any], data: bytes = b"") -> None:
         """Publish attributes, with data that no broker looks at."""
@@ -284,11 +309,12 @@ class SimClient:
         else:
             self._handle(PublicationMade(publication))
 
-    def vanish(self) -> None:
-        """The network is gone: the connection breaks, and no other can be made."""
+    def vanish(self, noticed_us: int | None = None) -> None:
+        """The network is gone: the connection breaks, and no other can be made. The broker notices
+        after a latency, or `noticed_us` later."""
         self.online = False
         if self._wire is not None:
-            self._wire.break_off("the network is gone")
+            self._wire.break_off("the network is gone", noticed_us)
 
     def come_back(self) -> None:
         """The network is back."""
@@ -301,7 +327,7 @@ class SimClient:
         self._check_not_left()
         self.has_left = True
         wanted = [*self._subscriptions.values(), *self._advertisements.values()]
-        self.watch.withdraw([entry.wire_name for one in wanted for entry in one.entries])
+        self._withdraw_everywhere([entry.wire_name for one in wanted for entry in one.entries])
         self._subscriptions.clear()
         self._advertisements.clear()
         self._leave_if_done()
@@ -309,6 +335,8 @@ class SimClient:
     def _leave_if_done(self) -> None:
         publications = self.core.publications
         if not self._unpublished and publications.accepted == publications.last and self.attached:
+            for watch in self.watches.values():
+                watch.withdraw(list(watch.in_force))  # some may have been asked for anew
             self._handle(ClientClosed("the application closed it"))
 
     def _check_not_left(self) -> None:
@@ -368,12 +396,15 @@ class SimClient:
             return
         self._dialled = None
         self.home = node
-        self._wire = ClientWire(self, node, action.connection, action.incarnation, self.latency_us)
-        assert node.broker is not None
-        peer = Preamble(
-            CLIENT_PROTOCOL_VERSION, "broker", node.name, node.broker.incarnation, 0, 5_000
+        self._wire = self.wire_type(
+            self, node, action.connection, action.incarnation, self.latency_us
         )
-        self._handle(Greeted(action.connection, peer))
+        self._wire.connect()
+
+    def greeted(self, wire: ClientWire, peer: Preamble) -> None:
+        """The preamble of the broker arrives."""
+        if wire is self._wire:
+            self._handle(Greeted(wire.number, peer))
 
     def _write(self, action: WriteFrame) -> None:
         assert self._wire is not None
@@ -394,7 +425,7 @@ class SimClient:
         if wire is not self._wire:
             return
         if type(frame) is Replies:
-            self.watch.replies_arrived(frame.replies)
+            wire.watch.replies_arrived(frame.replies)
         self._handle(FrameArrived(wire.number, frame))
 
     def lost(self, wire: ClientWire, reason: str) -> None:
@@ -420,11 +451,6 @@ class SimClient:
         if made is not None and made.body is request.body:
             return made.owner  # type: ignore[no-any-return]
         return _decode(request.body).attributes
-
-    def attributes_at(self, sequence: int) -> Mapping[str, Any]:
-        """The attributes of an unconfirmed publication of the present session."""
-        made = self.core.publications.find(sequence)
-        return {} if made is None else made.owner
 
     def _on_events(self, told: TellEvents) -> None:
         if self.take_every_us:

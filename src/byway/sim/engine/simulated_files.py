@@ -145,6 +145,12 @@ class SimulatedFileSystem:
         file.content = bytearray(change(bytes(file.content)))
         file.on_disk, file.unsynced = file.content.copy(), []
 
+    def remove_directory(self, path: Path) -> None:
+        """Remove a directory and all that is in it, while no process uses it."""
+        inner = [known for known in self._directories if path in (known, *known.parents)]
+        for directory in inner:
+            del self._directories[directory]
+
     def _begin(self, operation: str) -> bool:
         """Count an operation; whether the process ends within it. Raises `OSError` if it fails."""
         if self._crashed:

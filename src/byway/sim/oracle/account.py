@@ -3,10 +3,11 @@
 It is the observer of a world, keeps its own index of all subscriptions and never looks into a
 broker. When a home broker reads a publication, the account notes who must get it: the clients with
 a settled matching subscription, if the publisher's advertisement is settled. A claim ends when its
-client unsubscribes, leaves, stays away beyond its session, or its home broker restarts without its
-state. When the publication is confirmed, every claim must have been met; then it is forgotten, so
-that nothing here grows with the length of a run. What a client is given is judged in
-`client_account`.
+client unsubscribes, leaves, stays away beyond its session, goes to another broker, or its home
+broker restarts without its state. When a home broker confirms the publication, every claim must
+have been met: the publication was sent to the client, or is in the session of one that is away. It
+is forgotten then, so that nothing here grows with the length of a run. What is sent must arrive,
+and what is in a session must be sent when the client is back: `client_account` judges that.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from byway.sim.oracle.account_records import (
     PublisherStream,
     SubscriptionRecord,
 )
-from byway.sim.oracle.client_account import ClientAccount
+from byway.sim.oracle.client_account import ClientAccount, ClientHistory
 from byway.sim.oracle.violations import Violations
 from byway.sim.run_metrics import Tally
 
@@ -49,9 +50,12 @@ class Account:
         self._index = MatchIndex()
         self._by_key: dict[int, SubscriptionRecord] = {}
         self._next_key = 0
-        self._streams: dict[str, PublisherStream] = {}
+        self._streams: dict[tuple[str, int], PublisherStream] = {}
+        """By publisher and incarnation, what is not confirmed."""
         self._orphans: dict[tuple[str, int], PublisherStream] = {}
-        self._unjudged: list[tuple[str, int] | ClientAccount] = []
+        """Of these, the ones whose incarnation is over."""
+        self._histories: dict[ObservedClient, ClientHistory] = {}
+        self._unjudged: list[tuple[PublisherStream, int] | ClientAccount] = []
         """Publishers with the sequence that was confirmed to them, and clients that are back."""
 
     def __repr__(self) -> str:
@@ -63,13 +67,16 @@ class Account:
     @property
     def unconfirmed(self) -> int:
         """The number of publications that are not confirmed yet."""
-        return sum(len(stream.records) for stream in self._streams.values())
+        return sum(
+            len(stream.records) for key, stream in self._streams.items() if key not in self._orphans
+        )
 
     # --- what the world tells ------------------------------------------------------------------
 
-    def client_joined(self, client: ObservedClient) -> ClientAccount:
-        """Open the account of a new client."""
-        account = ClientAccount(client, self, self._clock)
+    def client_joined(self, client: ObservedClient, broker: str) -> ClientAccount:
+        """Open the account of a client at a broker that it attaches to for the first time."""
+        history = self._histories.setdefault(client, ClientHistory())
+        account = ClientAccount(client.name, broker, history, self, self._clock)
         self._clients.append(account)
         return account
 
@@ -108,7 +115,14 @@ class Account:
 
     # --- publications --------------------------------------------------------------------------
 
-    def read(self, identity: Identity, attributes: Mapping[str, Any], *, is_certain: bool) -> None:
+    def read(
+        self,
+        account: ClientAccount,
+        identity: Identity,
+        attributes: Mapping[str, Any],
+        *,
+        is_certain: bool,
+    ) -> None:
         """A home broker reads a publication: note who must get it, and who may."""
         publisher, incarnation, sequence = identity
         self.published += 1
@@ -121,20 +135,22 @@ class Account:
                 waiting[subscription.client] = MUST
             else:
                 waiting.setdefault(subscription.client, MAY)
-        stream = self._streams.get(publisher)
-        if stream is None or stream.incarnation != incarnation:
-            stream = self._streams[publisher] = PublisherStream(incarnation)
+        stream = self._streams.get((publisher, incarnation))
+        if stream is None:
+            stream = self._streams[publisher, incarnation] = PublisherStream(account)
         stream.records[sequence] = record
 
-    def refuse(self, publisher: str, sequence: int) -> None:
+    def refuse(self, publisher: str, incarnation: int, sequence: int) -> None:
         """The home broker did not take a publication after all: nobody is owed it."""
-        stream = self._streams.get(publisher)
+        stream = self._streams.get((publisher, incarnation))
         if stream is not None and stream.records.pop(sequence, None) is not None:
             self.published -= 1
 
-    def confirm(self, publisher: str, sequence: int) -> None:
+    def confirm(self, publisher: str, incarnation: int, sequence: int) -> None:
         """Publications up to this one are confirmed: judge them when `actions_done`."""
-        self._unjudged.append((publisher, sequence))
+        stream = self._streams.get((publisher, incarnation))
+        if stream is not None:
+            self._unjudged.append((stream, sequence))
 
     def returned(self, client: ClientAccount) -> None:
         """A client is back in its session: judge what it was owed when `actions_done`."""
@@ -142,12 +158,8 @@ class Account:
 
     def record_of(self, publication: Publish) -> PublicationRecord | None:
         """The record of a publication, unless it is confirmed or was never read."""
-        stream = self._streams.get(publication.publisher)
-        if stream is None or stream.incarnation != publication.incarnation:
-            stream = self._orphans.get((publication.publisher, publication.incarnation))
-            if stream is None:
-                return None
-        return stream.records.get(publication.sequence)
+        stream = self._streams.get((publication.publisher, publication.incarnation))
+        return None if stream is None else stream.records.get(publication.sequence)
 
     # --- judging -------------------------------------------------------------------------------
 
@@ -162,10 +174,7 @@ class Account:
             else:
                 item.judge_owed()
 
-    def _judge_confirmed(self, publisher: str, sequence: int) -> None:
-        stream = self._streams.get(publisher)
-        if stream is None:
-            return
+    def _judge_confirmed(self, stream: PublisherStream, sequence: int) -> None:
         for number in range(stream.confirmed + 1, sequence + 1):
             record = stream.records.pop(number, None)
             if record is not None and record.waiting:
@@ -175,27 +184,27 @@ class Account:
     def finish(self) -> None:
         """Judge all that is left: nothing is under way, so every claim must have been met."""
         self.actions_done()
-        for streams in (self._streams, self._orphans):
-            for stream in streams.values():
-                for record in stream.records.values():
-                    _judge(record, "came to an end without")
+        for stream in self._streams.values():
+            for record in stream.records.values():
+                _judge(record, "came to an end without")
         for client in self._clients:
             client.finish()
 
     # --- publishers ----------------------------------------------------------------------------
 
-    def drop_publisher(self, publisher: str) -> None:
+    def drop_publisher(self, publisher: ClientAccount) -> None:
         """A publisher's home broker lost its state: what was not confirmed may be lost."""
-        self._streams.pop(publisher, None)
-        for key in [key for key in self._orphans if key[0] == publisher]:
-            del self._orphans[key]
+        for key, stream in list(self._streams.items()):
+            if stream.publisher is publisher:
+                del self._streams[key]
+                self._orphans.pop(key, None)
 
-    def orphan_publisher(self, publisher: str) -> None:
+    def orphan_publisher(self, publisher: str, incarnation: int) -> None:
         """A publisher's incarnation is over: nobody will be told any more that its publications
         are confirmed, but they must arrive all the same."""
-        stream = self._streams.pop(publisher, None)
+        stream = self._streams.get((publisher, incarnation))
         if stream is not None:
-            self._orphans[publisher, stream.incarnation] = stream
+            self._orphans[publisher, incarnation] = stream
             self.sweep()
 
     def sweep(self) -> None:
@@ -210,11 +219,11 @@ class Account:
                 )
             }
             if not stream.records:
-                del self._orphans[key]
+                del self._streams[key], self._orphans[key]
 
 
 def _judge(record: PublicationRecord, verdict: str) -> None:
-    """Every client that still waits must have lost its claim, or find it in its session."""
+    """Every client that it was not sent to must have lost its claim, or be away."""
     for client, state in record.waiting.items():
         if state is MUST and client.has_claim(record):
             client.judge_missing(record, verdict)

@@ -1,4 +1,4 @@
-"""Records of the account: subscriptions that were asked for, and publications that were read.
+"""Records of the account: subscriptions asked for, publications read, and deliveries sent.
 
 They hold what the account needs to judge, and judge nothing themselves.
 """
@@ -6,7 +6,7 @@ They hold what the account needs to judge, and judge nothing themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from byway.model import Filter
 from byway.model.messages import Publish
@@ -50,7 +50,7 @@ class PublicationRecord:
         """Its number among all publications of the world."""
         self.read_us = read_us
         self.waiting: dict[ClientAccount, bool] = {}
-        """The clients that MUST or MAY get it, and have not got it yet."""
+        """The clients that MUST or MAY get it, and that it was not sent to yet."""
 
     def __str__(self) -> str:
         return described(self.identity)
@@ -59,12 +59,22 @@ class PublicationRecord:
 class PublisherStream:
     """The unconfirmed publications of one incarnation of a publisher."""
 
-    __slots__ = ("confirmed", "incarnation", "records")
+    __slots__ = ("confirmed", "publisher", "records")
 
-    def __init__(self, incarnation: int) -> None:
-        self.incarnation = incarnation
+    def __init__(self, publisher: ClientAccount) -> None:
+        self.publisher = publisher
         self.confirmed = 0
         self.records: dict[int, PublicationRecord] = {}
+
+
+class SentDelivery(NamedTuple):
+    """A delivery that a broker has sent and that has not arrived."""
+
+    identity: Identity
+    record: PublicationRecord | None
+    """None: the publication is confirmed, and nobody waited for it."""
+    state: bool | None
+    """Whether the client MUST or MAY get it; None: it was not expected."""
 
 
 def identity_of(publication: Publish) -> Identity:

@@ -13,6 +13,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.matching import MatchIndex
 from byway.model import Filter
 from byway.model.filters import covers
+from byway.sim.engine.client_watch import ClientWatch
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.sim_client import SimClient
 from byway.sim.oracle.reference_network import Directions, Held, reference_tables, tables_of
@@ -22,14 +23,14 @@ from byway.sim.topology.tree import Topology
 
 
 def table_faults(
-    topology: Topology, nodes: Mapping[str, Node], clients: Sequence[SimClient]
+    topology: Topology, nodes: Mapping[str, Node], sessions: Sequence[ClientWatch]
 ) -> Iterator[str]:
     """The faults in the tables of brokers that are all up and connected, in sentences."""
     configs = {name: node.config for name, node in nodes.items()}
     somebody_chooses = any(config.covering != "none" for config in configs.values())
     filter_faults = _filter_faults if all(map(_is_exact, configs.values())) else _cover_faults
-    reference = reference_tables(topology, configs, clients)
-    origins = _Origins(topology, clients, nodes)
+    reference = reference_tables(topology, configs, sessions)
+    origins = _Origins(topology, sessions, nodes)
     for name, node in nodes.items():
         assert node.broker is not None
         found, expected = tables_of(node.broker), reference[name]
@@ -120,7 +121,7 @@ class _Origins:
     """The home broker and filter of each live subscription."""
 
     def __init__(
-        self, topology: Topology, clients: Sequence[SimClient], nodes: Mapping[str, Node]
+        self, topology: Topology, sessions: Sequence[ClientWatch], nodes: Mapping[str, Node]
     ) -> None:
         self._directions = Directions(topology)
         self._preserved = {
@@ -129,27 +130,28 @@ class _Origins:
             if node.broker is not None
             for entry in node.broker.placeholders
         }
-        self._homes = {
-            (client.name, entry.name): (client.home.name, entry.filter)
-            for client in clients
-            for entry in client.watch.subscriptions
-        }
+        self._homes: dict[tuple[str, str], list[tuple[str, Filter]]] = {}
+        """A client that went to another broker has the same names there."""
+        for session in sessions:
+            for entry in session.subscriptions:
+                homes = self._homes.setdefault((session.client_name, entry.name), [])
+                homes.append((session.broker_name, entry.filter))
 
     def faults(self, broker: str, held: Held) -> Iterator[str]:
         """The entries of a broker that no client wants, or that came from the wrong link."""
         for (link, client, name), filter in held.items():
             called = f"subscription {client}/{name}"
-            home, wanted = self._homes.get((client, name), (None, None))
+            homes = self._homes.get((client, name), [])
             if (client, name) in self._preserved:
                 continue
-            if home is None:
+            if not homes:
                 yield f"{broker} holds {called}, which has ended"
                 continue
-            if filter != wanted:
-                yield f"{broker} holds {called} with filter {filter} instead of {wanted}"
-            expected = self._directions.towards(home)[broker]
-            if link != expected:
-                yield f"{broker} holds {called} from {link} instead of {expected}"
+            if all(filter != wanted for _, wanted in homes):
+                yield f"{broker} holds {called} with filter {filter} instead of {homes[0][1]}"
+            expected = [self._directions.towards(home)[broker] for home, _ in homes]
+            if link not in expected:
+                yield f"{broker} holds {called} from {link} instead of {expected[0]}"
 
 
 # --- leaks ----------------------------------------------------------------------------------------
@@ -198,8 +200,8 @@ def unanswered(client: SimClient) -> Iterator[str]:
     for entry in client.watch.in_force.values():
         if not entry.is_settled:
             yield f"{client.name} was never told that {entry.name} is settled"
-    if client.deliveries != client.watch.given:
-        yield f"{client.name} was given {client.deliveries} of {client.watch.given} publications"
+    if client.deliveries != client.given:
+        yield f"{client.name} was given {client.deliveries} of {client.given} publications"
     if client.unconfirmed:
         yield f"{client.name} has {client.unconfirmed} publications unconfirmed"
     if not client.is_idle:

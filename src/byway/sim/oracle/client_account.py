@@ -1,7 +1,11 @@
-"""The account of one client: what it asked for, and whether what it is given is right.
+"""The account of one client at one broker: what it asked for, and whether what it is given is
+right.
 
-A delivery must be the next one of the session, match a subscription, and come once and after all
-earlier publications of its publisher. Which publications a client is owed is decided in `account`.
+A delivery is judged twice. When the broker sends it, it must match a subscription that is in force
+there. When it arrives, it must be the next one of the session, and come once and after all earlier
+publications of its publisher. What is sent must arrive, unless the connection breaks; then it is in
+the session and must be sent again when that is resumed, or have been lost there for want of room.
+Which publications a client is owed is decided in `account`.
 """
 
 from __future__ import annotations
@@ -12,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from byway.model.messages import Body, Delivery, Publish
-from byway.sim.engine.observer import ObservedClient, ObservedSubscription
+from byway.sim.engine.observer import ObservedSubscription
 from byway.sim.engine.sim_clock import Clock
 from byway.sim.oracle.account_records import (
     MUST,
     Identity,
     PublicationRecord,
+    SentDelivery,
     SubscriptionRecord,
     described,
     identity_of,
@@ -29,26 +34,55 @@ if TYPE_CHECKING:
 _decode = msgspec.msgpack.Decoder(Body).decode
 
 
-class ClientAccount:
-    """What one client is owed and was given; a `ClientObserver`."""
+class ClientHistory:
+    """What one client was given, at all brokers."""
 
-    def __init__(self, client: ObservedClient, account: Account, clock: Clock) -> None:
+    __slots__ = ("latest", "moved_us", "place")
+
+    def __init__(self) -> None:
+        self.latest: dict[str, int] = {}
+        """By publisher, incarnation and sequence of the latest delivery, in one number."""
+        self.moved_us = -1
+        """When the client last began a session at another broker than before: that one may deliver
+        earlier publications again."""
+        self.place: ClientAccount | None = None
+        """Where the client was attached last."""
+
+
+class ClientAccount:
+    """What one client is owed by one broker, and was given; a `ClientObserver`."""
+
+    def __init__(
+        self, client: str, broker: str, history: ClientHistory, account: Account, clock: Clock
+    ) -> None:
         self.subscriptions: dict[ObservedSubscription, SubscriptionRecord] = {}
         """From when the client asks for them until its broker has ended them."""
         self.owed: dict[Identity, PublicationRecord] = {}
         """What was confirmed while the client was away: it must be in its session."""
-        self.latest: dict[str, int] = {}
-        """By publisher, incarnation and sequence of the latest delivery, in one number."""
+        self.under_way: dict[int, SentDelivery] = {}
+        """By number, deliveries that were sent and have not arrived."""
+        self.unreceived: dict[int, SentDelivery] = {}
+        """By number, deliveries that were under way when the connection ended: they must be in the
+        session too."""
+        self.received = 0
+        """Number of the last delivery of the session that arrived, or was lost for want of room."""
+        self.history = history
         self._client = client
+        self._broker = broker
         self._account = account
         self._clock = clock
-        self._received = 0
-        """The number of the last delivery of the session."""
+        self._is_attached = False
+        """Whether the broker sends deliveries to the client."""
         self._lost = 0
         """Deliveries that the session had no room for, and that were not missed yet."""
+        self._lost_us = -1
+        """When that was found out: what was read later cannot be among them."""
 
     def __repr__(self) -> str:
-        return f"<ClientAccount of {self._client.name}: {len(self.subscriptions)} subscriptions>"
+        return (
+            f"<ClientAccount of {self._client} at {self._broker}: "
+            f"{len(self.subscriptions)} subscriptions, {len(self.under_way)} under way>"
+        )
 
     # --- subscriptions -------------------------------------------------------------------------
 
@@ -69,7 +103,7 @@ class ClientAccount:
             self._account.settle(record)
 
     def ended(self, subscription: ObservedSubscription) -> None:
-        """From now on the client must get nothing more for a subscription."""
+        """From now on the client must be sent nothing more for a subscription."""
         record = self.subscriptions.pop(subscription, None)
         if record is not None:
             self._account.close(record)
@@ -79,6 +113,11 @@ class ClientAccount:
         for subscription in list(self.subscriptions):
             self.ended(subscription)
         self.owed.clear()
+
+    def given_up(self) -> None:
+        """The client will not come back to this broker, and gives up all claims."""
+        for record in self.subscriptions.values():
+            record.wanted = False
 
     def has_claim(self, record: PublicationRecord) -> bool:
         """Whether the client must get a publication: it wants a matching subscription, and was told
@@ -97,80 +136,86 @@ class ClientAccount:
         self, incarnation: int, sequence: int, attributes: Mapping[str, Any], *, is_certain: bool
     ) -> None:
         """Clients with matching subscriptions are owed the publication, if that `is_certain`."""
-        identity = (self._client.name, incarnation, sequence)
-        self._account.read(identity, attributes, is_certain=is_certain)
+        identity = (self._client, incarnation, sequence)
+        self._account.read(self, identity, attributes, is_certain=is_certain)
 
-    def publication_refused(self, sequence: int) -> None:
+    def publication_refused(self, incarnation: int, sequence: int) -> None:
         """Nobody is owed the publication."""
-        self._account.refuse(self._client.name, sequence)
+        self._account.refuse(self._client, incarnation, sequence)
 
-    def publications_confirmed(self, sequence: int) -> None:
-        """Every client that was owed one of these publications must have got it."""
-        self._account.confirm(self._client.name, sequence)
+    def publications_confirmed(self, incarnation: int, sequence: int) -> None:
+        """Every client that was owed one of these publications must have been sent it."""
+        self._account.confirm(self._client, incarnation, sequence)
 
     # --- sessions ------------------------------------------------------------------------------
 
+    def session_begun(self) -> None:
+        """Deliveries are sent from now on."""
+        self._is_attached = True
+
     def session_resumed(self, received: int, lost: int) -> None:
-        """The client must find in its session what it is owed, except for what was lost there."""
-        self._received = received + lost
-        self._lost += lost
+        """The client must be sent what it is owed, except for what was lost in its session."""
+        self._is_attached = True
+        first = received + lost
+        known = [number for number in self.unreceived if number <= first]
+        for number in known:
+            del self.unreceived[number]
+        if lost:
+            self._lost, self._lost_us = self._lost + lost - len(known), self._clock.now_us
         self._account.lost_in_sessions += lost
         self._account.returned(self)
 
-    def session_lost(self) -> None:
+    def connection_ended(self) -> None:
+        """What was under way did not arrive; it must be in the session."""
+        self._is_attached = False
+        self.unreceived |= self.under_way
+        self.under_way.clear()
+
+    def session_ended(self, incarnation: int) -> None:
         """The next session counts deliveries from 1, and publications under a new incarnation."""
-        self._received = 0
-        self._account.orphan_publisher(self._client.name)
+        self._forget_session()
+        self._account.orphan_publisher(self._client, incarnation)
 
-    def home_lost_state(self) -> None:
+    def state_lost(self) -> None:
         """What the client published and was not confirmed may be lost."""
-        self._account.drop_publisher(self._client.name)
+        self._forget_session()
+        self._account.drop_publisher(self)
 
-    # --- deliveries ----------------------------------------------------------------------------
+    def _forget_session(self) -> None:
+        self._is_attached = False
+        self.under_way.clear()
+        self.unreceived.clear()
+        self._lost = 0
 
-    def delivered(self, delivery: Delivery) -> bool:
-        """Judge a delivery. Returns whether the application is given the publication."""
-        account, publication = self._account, delivery.publication
-        if delivery.number != self._received + 1:
-            self._judge_number(delivery)
-        self._received = delivery.number
-        record = account.record_of(publication)
-        latest = (publication.incarnation << 48) + publication.sequence
-        if latest > self.latest.get(publication.publisher, 0):
-            self.latest[publication.publisher] = latest
-        elif self._judge_repeated(publication, record):
-            return False
-        if record is None or record.waiting.pop(self, None) is None:
-            self._judge_unexpected(publication, record)
-        account.tally.add(publication.hop, self._clock.now_us - publication.published_us)
-        return True
+    def attached(self, *, resumed: bool, lost: int) -> None:
+        """The client counts deliveries on, or from 1."""
+        self.received = self.received + lost if resumed else 0
+        if self.history.place is not self:
+            if self.history.place is not None:
+                self.history.moved_us = self._clock.now_us
+            self.history.place = self
 
-    def _judge_number(self, delivery: Delivery) -> None:
-        kind = "missing" if delivery.number > self._received else "duplicates"
-        self._violated(kind, f"got delivery {delivery.number} after {self._received}")
+    # --- deliveries that are sent ----------------------------------------------------------------
 
-    def _judge_repeated(self, publication: Publish, record: PublicationRecord | None) -> bool:
-        """Judge a delivery not later than the latest of its publisher. Returns whether the client
-        drops it."""
-        if self.latest[publication.publisher] >> 48 != publication.incarnation:
-            return False  # late, of an earlier incarnation: those are counted apart
-        record = self.owed.pop(identity_of(publication), record)
-        state = None if record is None else record.waiting.pop(self, None)
-        is_owed = record is not None and state is MUST and self.has_claim(record)
-        if not is_owed and self._account.may_redeliver(publication):
-            self._account.redelivered += 1
-            return True
-        kind, what = ("duplicates", "twice")
-        if state is not None:
-            kind, what = ("out_of_order", "after a later one")
-        self._violated(kind, f"got publication {described(identity_of(publication))} {what}")
-        return True
+    def delivery_sent(self, delivery: Delivery) -> None:
+        """Judge whether the client may be sent a delivery, and note that it is under way."""
+        publication = delivery.publication
+        identity = identity_of(publication)
+        sent = self.unreceived.pop(delivery.number, None)
+        if sent is None or sent.identity != identity:
+            record = self._account.record_of(publication)
+            state = None if record is None else record.waiting.pop(self, None)
+            owed = self.owed.pop(identity, None)
+            if owed is not None:
+                record, state = owed, MUST
+            elif state is None:
+                self._judge_unexpected(publication, record)
+            sent = SentDelivery(identity, record, state)
+        self.under_way[delivery.number] = sent
 
     def _judge_unexpected(self, publication: Publish, record: PublicationRecord | None) -> None:
         """Judge a delivery that nobody waited for: it was not expected when the publication was
         read, or that is forgotten."""
-        if record is None and self.owed.pop(identity_of(publication), None) is not None:
-            return
         attributes = _decode(publication.body).attributes if record is None else record.attributes
         if any(held.filter.matches(attributes) for held in self.subscriptions.values()):
             return
@@ -179,43 +224,98 @@ class ClientAccount:
             "spurious", f"got publication {called} that none of its subscriptions matches"
         )
 
+    # --- deliveries that arrive ------------------------------------------------------------------
+
+    def delivered(self, delivery: Delivery) -> bool:
+        """Judge a delivery. Returns whether the application is given the publication."""
+        number, publication = delivery.number, delivery.publication
+        if number != self.received + 1:
+            kind = "missing" if number > self.received else "duplicates"
+            self._violated(kind, f"got delivery {number} after {self.received}")
+        self.received = number
+        sent = self.under_way.pop(number, None) or self.unreceived.pop(number, None)
+        latest = (publication.incarnation << 48) + publication.sequence
+        if latest > self.history.latest.get(publication.publisher, 0):
+            self.history.latest[publication.publisher] = latest
+        elif self._judge_repeated(publication, sent):
+            return False
+        account = self._account
+        account.tally.add(publication.hop, self._clock.now_us - publication.published_us)
+        return True
+
+    def _judge_repeated(self, publication: Publish, sent: SentDelivery | None) -> bool:
+        """Judge a delivery not later than the latest of its publisher. Returns whether the client
+        drops it."""
+        if self.history.latest[publication.publisher] >> 48 != publication.incarnation:
+            return False  # late, of an earlier incarnation: those are counted apart
+        if not self._is_missed(sent) and self._may_be_repeated(publication):
+            self._account.redelivered += 1
+            return True
+        kind, what = ("duplicates", "twice")
+        if sent is not None and sent.state is not None:
+            kind, what = ("out_of_order", "after a later one")
+        self._violated(kind, f"got publication {described(identity_of(publication))} {what}")
+        return True
+
+    def _may_be_repeated(self, publication: Publish) -> bool:
+        """Whether a broker has lost its state since a publication was published, or the client has
+        gone to another one."""
+        moved_us = self.history.moved_us
+        return moved_us >= publication.published_us or self._account.may_redeliver(publication)
+
+    def _is_missed(self, sent: SentDelivery | None) -> bool:
+        """Whether the client must get a delivery that was sent."""
+        return (
+            sent is not None
+            and sent.record is not None
+            and sent.state is MUST
+            and self.has_claim(sent.record)
+        )
+
     def _violated(self, kind: str, what: str) -> None:
-        client, now_us = self._client, self._clock.now_us
         self._account.violated(
-            kind, f"client {client.name} of {client.home_name} {what} (at {now_us} us)"
+            kind, f"client {self._client} of {self._broker} {what} (at {self._clock.now_us} us)"
         )
 
     # --- what is missing -----------------------------------------------------------------------
 
     def judge_missing(self, record: PublicationRecord, verdict: str) -> None:
-        """The client must have got a publication and has not: it is in its session, was lost there
-        for want of room, or is missing."""
-        if not self._client.attached or self._client.is_behind:
+        """The client must have been sent a publication and was not: it is away and finds it in its
+        session, or it was lost there for want of room, or it is missing."""
+        if not self._is_attached:
             self.owed[record.identity] = record
-        elif self._lost:
-            self._lost -= 1
-        else:
+        elif not self._was_lost(record):
             self._missing(record, verdict)
 
-    def finish(self) -> None:
-        """Nothing is under way: an attached client must have what was confirmed while deliveries
-        to it were."""
-        if self._client.attached:
-            self.judge_owed()
+    def _was_lost(self, record: PublicationRecord) -> bool:
+        """Count a publication as one that was lost in the session, if there was one too many."""
+        if not self._lost or record.read_us > self._lost_us:
+            return False
+        self._lost -= 1
+        return True
 
     def judge_owed(self) -> None:
-        """The client is back and was given all that its session held."""
+        """The client is back and was sent all that its session held."""
         for record in self.owed.values():
-            if self._lost:
-                self._lost -= 1
-            elif self.has_claim(record):
+            if self.has_claim(record) and not self._was_lost(record):
                 self._missing(record, "was not in the session of")
+        for sent in self.unreceived.values():  # those that were lost are not among them
+            if self._is_missed(sent):
+                assert sent.record is not None
+                self._missing(sent.record, "was not in the session of")
         self.owed.clear()
+        self.unreceived.clear()
+
+    def finish(self) -> None:
+        """Nothing is under way: whatever was sent must have arrived."""
+        for sent in self.under_way.values():
+            if self._is_missed(sent):
+                assert sent.record is not None
+                self._missing(sent.record, "was sent, and came to an end without")
 
     def _missing(self, record: PublicationRecord, verdict: str) -> None:
-        client, now_us = self._client, self._clock.now_us
         self._account.violated(
             "missing",
             f"publication {record} (accepted at {record.read_us} us) {verdict} client "
-            f"{client.name} of {client.home_name} having it (at {now_us} us)",
+            f"{self._client} of {self._broker} having it (at {self._clock.now_us} us)",
         )

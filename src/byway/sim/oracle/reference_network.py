@@ -27,7 +27,7 @@ from byway.core.tables import Table
 from byway.matching import MatchIndex
 from byway.model import Filter
 from byway.model.messages import AdvertiseRequest, Frame, SubscribeRequest
-from byway.sim.engine.sim_client import SimClient
+from byway.sim.engine.client_watch import ClientWatch
 from byway.sim.topology.tree import Topology
 
 Held = dict[tuple[str | None, str, str], Filter]
@@ -51,13 +51,13 @@ def _held(table: Table) -> Held:
 
 
 def reference_tables(
-    topology: Topology, configs: Mapping[str, BrokerConfig], clients: Sequence[SimClient]
+    topology: Topology, configs: Mapping[str, BrokerConfig], sessions: Sequence[ClientWatch]
 ) -> dict[str, ReferenceTables]:
-    """By broker, the tables of a network with nothing but what is in force for these clients."""
+    """By broker, the tables of a network with nothing but what is in force in these sessions."""
     if all(config.covering == "none" for config in configs.values()):
-        return plain_tables(topology, clients)
+        return plain_tables(topology, sessions)
     network = ReferenceNetwork(topology, configs)
-    network.register(clients)
+    network.register(sessions)
     return {name: tables_of(broker) for name, broker in network.brokers.items()}
 
 
@@ -85,29 +85,29 @@ class Directions:
         return found
 
 
-def plain_tables(topology: Topology, clients: Sequence[SimClient]) -> dict[str, ReferenceTables]:
+def plain_tables(topology: Topology, sessions: Sequence[ClientWatch]) -> dict[str, ReferenceTables]:
     """By broker, the tables of a network without covering."""
     directions = Directions(topology)
     tables = {name: ReferenceTables({}, {}) for name in topology.brokers}
     feeds = MatchIndex()
     homes: list[str] = []
-    for client in clients:
-        for advertisement in client.watch.advertisements:
+    for session in sessions:
+        for advertisement in session.advertisements:
             feeds.add(len(homes), advertisement.filter)
-            homes.append(client.home.name)
-            for broker, link in directions.towards(client.home.name).items():
-                key = (link, client.name, advertisement.name)
+            homes.append(session.broker_name)
+            for broker, link in directions.towards(session.broker_name).items():
+                key = (link, session.client_name, advertisement.name)
                 tables[broker].advertisements[key] = advertisement.filter
     spans: dict[tuple[str, ...], list[tuple[str, str | None]]] = {}
-    for client in clients:
-        home = client.home.name
-        for subscription in client.watch.subscriptions:
+    for session in sessions:
+        home = session.broker_name
+        for subscription in session.subscriptions:
             keys = feeds.intersecting_advertisements(subscription.filter).tolist()
             ends = (home, *sorted({homes[key] for key in keys}))
             if ends not in spans:
                 spans[ends] = list(_between(ends[1:], directions.towards(home), home))
             for broker, link in spans[ends]:
-                key = (link, client.name, subscription.name)
+                key = (link, session.client_name, subscription.name)
                 tables[broker].subscriptions[key] = subscription.filter
     return tables
 
@@ -145,19 +145,17 @@ class ReferenceNetwork:
             self._do(link.b, LinkUp(link.a, hellos[0]))
         self._settle()
 
-    def register(self, clients: Sequence[SimClient]) -> None:
-        """Attach the clients, and let them advertise and then subscribe."""
-        for client in clients:
-            self._do(client.home.name, ClientAttached(client.name, 1))
-        for client in clients:
-            advertised = client.watch.advertisements
-            advertise = tuple(AdvertiseRequest(e.name, e.filter) for e in advertised)
-            self._do(client.home.name, ClientRequested(client.name, advertise))
+    def register(self, sessions: Sequence[ClientWatch]) -> None:
+        """Begin these sessions, and let their clients advertise and then subscribe."""
+        for one in sessions:
+            self._do(one.broker_name, ClientAttached(one.client_name, one.incarnation))
+        for one in sessions:
+            advertise = tuple(AdvertiseRequest(e.name, e.filter) for e in one.advertisements)
+            self._do(one.broker_name, ClientRequested(one.client_name, advertise))
         self._settle()
-        for client in clients:
-            wanted = client.watch.subscriptions
-            subscribe = tuple(SubscribeRequest(e.name, e.filter) for e in wanted)
-            self._do(client.home.name, ClientRequested(client.name, subscribe))
+        for one in sessions:
+            subscribe = tuple(SubscribeRequest(e.name, e.filter) for e in one.subscriptions)
+            self._do(one.broker_name, ClientRequested(one.client_name, subscribe))
         self._settle()
 
     def _do(self, broker: str, event: Input) -> None:

@@ -28,6 +28,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Connections that a broker closed because its neighbour broke the rules."""
     unsettled: int
     """Advertisements, subscriptions and publications that were never answered."""
+    storage: int
+    """Brokers that did not find what their storage promises."""
     tables: int
     """Table entries that differ from those of a reference network."""
     leaks: int

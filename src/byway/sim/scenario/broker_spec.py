@@ -1,4 +1,5 @@
-"""Options of simulated brokers: those that `core.broker_config` declares, in a scenario's units.
+"""Options of simulated brokers: those that `core.broker_config` and, for their disks,
+`engine.node_storage` declare, in a scenario's units.
 
 A scenario gives times in seconds, and what it does not give is left to the broker. Everything else
 about an option, its name and sentence included, comes from its declaration.
@@ -7,13 +8,14 @@ about an option, its name and sentence included, comes from its declaration.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import inspect
 
 from byway.core.broker_config import BrokerConfig
 from byway.model.options import Option, kind_of, option, options_of, unit_of, within
+from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.scenario.value_types import Count, ScenarioTable, Seconds, microseconds
 
 _MICROSECONDS: Final = re.compile(r"_us(_max)?$")
@@ -23,8 +25,14 @@ _AT_LEAST_ONE: Final = frozenset(
 """Bounds that may be 0 in a broker process, but not in a scenario."""
 
 
-_DECLARED: Final = options_of(BrokerConfig)
-_HINTS: Final = get_type_hints(BrokerConfig, include_extras=True)
+_TABLES: Final = (BrokerConfig, StorageOptions)
+_DECLARED: Final = [declared for table in _TABLES for declared in options_of(table)]
+_HINTS: Final = {
+    name: hint
+    for table in _TABLES
+    for name, hint in get_type_hints(table, include_extras=True).items()
+}
+_Options = TypeVar("_Options", BrokerConfig, StorageOptions)
 
 
 def _in_seconds(name: str) -> str:
@@ -72,12 +80,12 @@ else:
 class BrokerSpec(_Derived, frozen=True, kw_only=True):
     """Options of a broker; what is not given is the broker's own default."""
 
-    def applied_to(self, config: BrokerConfig) -> BrokerConfig:
-        """`config` with what is given here; the core counts times in microseconds."""
+    def applied_to(self, options: _Options) -> _Options:
+        """`options` with what is given here; times there are in microseconds."""
         changed: dict[str, Any] = {}
-        for declared in _DECLARED:
+        for declared in options_of(type(options)):
             given = getattr(self, _in_seconds(declared.field))
             if given is not None:
                 is_time = declared.kind.facts.get("is_time")
                 changed[declared.field] = microseconds(given) if is_time else given
-        return msgspec.structs.replace(config, **changed)
+        return msgspec.structs.replace(options, **changed)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from byway.core.broker_config import BrokerConfig
 from byway.model.errors import TopologyError
 from byway.sim.engine.network import NetworkOptions
+from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.engine.service import load_profile
 from byway.sim.engine.sim_client import SimClient
 from byway.sim.scenario.check import check_on
@@ -66,6 +67,8 @@ def build(plan: RunPlan, trace: TraceWriter | None = None) -> tuple[World, dict[
         network=network_of(scenario.network),
         trace=trace,
         sample_us=microseconds(scenario.sample_s),
+        storage=storage_of(scenario, topology),
+        disk_seed=derived_seed(seed, Purpose.DISKS),
     )
     context = RunContext(scenario, seed, topology, world)
     clients = start_steps(context)
@@ -117,6 +120,15 @@ def configs_of(scenario: Scenario, topology: Topology) -> dict[str, BrokerConfig
     }
 
 
+def storage_of(scenario: Scenario, topology: Topology) -> dict[str, StorageOptions]:
+    """By broker, what it keeps on its disk."""
+    common = scenario.brokers.applied_to(StorageOptions())
+    at = scenario.brokers.at
+    return {
+        name: at[name].applied_to(common) if name in at else common for name in topology.brokers
+    }
+
+
 def network_of(network: Network) -> NetworkOptions:
     """The options of the simulated network, in its units."""
     return NetworkOptions(
@@ -126,6 +138,7 @@ def network_of(network: Network) -> NetworkOptions:
         uplink_messages_per_s=network.uplink_messages_per_s,
         reconnect_us=_from_ms(network.reconnect_ms),
         reattach_us=_from_ms(network.reattach_ms),
+        codec=network.codec,
     )
 
 

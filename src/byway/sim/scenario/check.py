@@ -70,7 +70,7 @@ def check_on(scenario: Scenario, topology: Topology) -> None:
     for number, client in enumerate(scenario.client):
         check_broker(f"client.{number}.broker", client.broker, topology)
     for number, fault in enumerate(scenario.faults):
-        check_fault_on(fault, f"faults.{number}", topology)
+        check_fault_on(fault, f"faults.{number}", scenario, topology)
     workload, faults = scenario.workload, scenario.faults_random
     if workload is not None:
         brokers_of("workload.subscribers_at", workload.subscribers_at, topology)

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 from byway.model.errors import TopologyError
 from byway.model.options import joined
+from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.scenario.resolve import check_before_end, check_broker
 from byway.sim.scenario.schema import (
     Crash,
     Cut,
     Delay,
+    Disk,
     Fault,
     Partition,
     Scenario,
@@ -23,7 +25,7 @@ from byway.sim.topology.tree import Topology
 def subject_of(fault: Fault) -> tuple[str, ...]:
     """What a fault happens to, by name: a broker, the ends of a link, or some brokers."""
     match fault:
-        case Crash(broker=broker) | Slow(broker=broker):
+        case Crash(broker=broker) | Slow(broker=broker) | Disk(broker=broker):
             return (broker,)
         case Cut(link=link) | Delay(link=link):
             return tuple(sorted(link))
@@ -55,11 +57,18 @@ def check_fault_times(scenario: Scenario) -> None:
             raise ScenarioError(f"{key}.at_s", reason)
 
 
-def check_fault_on(fault: Fault, key: str, topology: Topology) -> None:
+def check_fault_on(fault: Fault, key: str, scenario: Scenario, topology: Topology) -> None:
     """Raise `ScenarioError` unless what a fault happens to is there."""
     match fault:
-        case Crash(broker=broker) | Slow(broker=broker):
+        case Crash(broker=broker):
             check_broker(f"{key}.broker", broker, topology)
+            _check_crash(fault, key, disk_of(scenario, broker))
+        case Slow(broker=broker):
+            check_broker(f"{key}.broker", broker, topology)
+        case Disk(broker=broker):
+            check_broker(f"{key}.broker", broker, topology)
+            if not disk_of(scenario, broker).has_disk:
+                raise ScenarioError(f"{key}.broker", f"{broker} has neither data nor state_dir")
         case Cut(link=link) | Delay(link=link):
             _check_link(f"{key}.link", link, topology)
         case Partition(brokers=brokers):
@@ -69,6 +78,21 @@ def check_fault_on(fault: Fault, key: str, topology: Topology) -> None:
                 raise ScenarioError(
                     f"{key}.brokers", "names all brokers; at least one must be on the other side"
                 )
+
+
+def disk_of(scenario: Scenario, broker: str) -> StorageOptions:
+    """What a broker keeps on its disk."""
+    common = scenario.brokers.applied_to(StorageOptions())
+    own = scenario.brokers.at.get(broker)
+    return common if own is None else own.applied_to(common)
+
+
+def _check_crash(fault: Crash, key: str, disk: StorageOptions) -> None:
+    for name in ("power", "torn", "stale"):
+        if getattr(fault, name) and not disk.data:
+            raise ScenarioError(f"{key}.{name}", f"{fault.broker} has no data")
+    if fault.stale and fault.stored is False:
+        raise ScenarioError(f"{key}.stale", "stored is false, so there is no journal")
 
 
 def _check_link(key: str, link: tuple[str, str], topology: Topology) -> None:

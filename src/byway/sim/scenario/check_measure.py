@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from byway.model import BywayError, parse
 from byway.sim.scenario.resolve import brokers_of, check_before_end, group_of
-from byway.sim.scenario.schema import Crash, MeasureSpec, Scenario, ScenarioError
+from byway.sim.scenario.schema import Crash, Disk, MeasureSpec, Scenario, ScenarioError
 from byway.sim.topology.tree import Topology
 
 
@@ -25,8 +25,8 @@ def check_measure(scenario: Scenario) -> None:
     if measure is not None:
         _check_window(measure, scenario)
         faults = scenario.faults_random
-        crashes = any(isinstance(fault, Crash) for fault in scenario.faults)
-        if crashes or (faults is not None and faults.crashes):
+        crashes = any(isinstance(fault, Crash | Disk) for fault in scenario.faults)
+        if crashes or (faults is not None and (faults.crashes or faults.disks)):
             raise ScenarioError("measure", "cannot be combined with crashes of brokers")
     until_s = scenario.brokers.instant_until_s
     if until_s:

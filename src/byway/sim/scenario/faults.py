@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from byway.sim.scenario.check_faults import overlaps
+from byway.sim.scenario.check_faults import disk_of, overlaps
 from byway.sim.scenario.random_streams import Purpose, stream
 from byway.sim.scenario.resolve import brokers_of, window_of
 from byway.sim.scenario.run_context import RunContext
@@ -18,7 +18,9 @@ from byway.sim.scenario.schema import (
     Crash,
     Cut,
     Delay,
+    Disk,
     Fault,
+    HowOften,
     Partition,
     RandomFaults,
     Scenario,
@@ -29,6 +31,8 @@ from byway.sim.scenario.value_types import microseconds
 from byway.sim.topology.tree import Topology
 from byway.sim.world import World
 
+DISK_ROOM_BYTES: Final = 10_000
+"""The most room on a disk that fills up at random."""
 _TRIES: Final = 100  # to find a time and a place for a fault that no other has
 
 
@@ -55,6 +59,7 @@ def faults_of(scenario: Scenario, seed: int, topology: Topology) -> list[Fault]:
         ("partitions", drawn.partitions, draws.partition),
         ("delays", drawn.delays, draws.delay),
         ("slows", drawn.slows, draws.slow),
+        ("disks", drawn.disks, draws.disk),
     ):
         for _ in range(count):
             found = _found(draw, faults)
@@ -77,8 +82,13 @@ def _both_ends(fault: Fault, world: World) -> tuple[Callable[[], None], Callable
     """The functions that begin and end a fault; None: it ends by itself."""
     until_us = microseconds(fault.at_s) + microseconds(fault.for_s)
     match fault:
-        case Crash(broker=broker, stored=stored):
-            return lambda: world.crash(broker), lambda: world.restart(broker, stored)
+        case Crash(broker=broker):
+            return lambda: _crash(world, fault), lambda: _restart(world, fault)
+        case Disk(broker=broker, room_bytes=room_bytes):
+            return (
+                lambda: world.break_disk(broker, room_bytes=room_bytes),
+                lambda: world.mend_disk(broker),
+            )
         case Cut(link=(a, b)):
             return lambda: world.cut(a, b), lambda: world.mend(a, b)
         case Partition(brokers=brokers):
@@ -88,6 +98,15 @@ def _both_ends(fault: Fault, world: World) -> tuple[Callable[[], None], Callable
             return lambda: world.delay(a, b, extra_us, until_us), None
         case Slow(broker=broker, factor=factor):
             return lambda: world.slow(broker, factor, until_us), None
+
+
+def _crash(world: World, fault: Crash) -> None:
+    world.crash(fault.broker, power=fault.power, torn=fault.torn)
+
+
+def _restart(world: World, fault: Crash) -> None:
+    stored = world.has_data(fault.broker) if fault.stored is None else fault.stored
+    world.restart(fault.broker, stored, stale=fault.stale)
 
 
 class _FaultDraws:
@@ -101,6 +120,7 @@ class _FaultDraws:
         topology: Topology,
         rng: np.random.Generator,
     ) -> None:
+        self._scenario = scenario
         self._drawn = drawn
         self._topology = topology
         self._brokers = brokers_of("faults_random.brokers", drawn.brokers, topology)
@@ -112,7 +132,28 @@ class _FaultDraws:
         at_s, for_s = self._time()
         by_chance = bool(self._rng.integers(2))
         stored = by_chance if self._drawn.stored == "random" else self._drawn.stored == "always"
-        return Crash(at_s=at_s, for_s=for_s, broker=self._broker(), stored=stored)
+        broker = self._broker()
+        power, torn, stale = map(
+            self._holds, (self._drawn.power, self._drawn.torn, self._drawn.stale)
+        )
+        has_data = disk_of(self._scenario, broker).data
+        return Crash(
+            at_s=at_s, for_s=for_s, broker=broker, stored=stored,
+            power=power and has_data, torn=torn and has_data, stale=stale and has_data and stored,
+        )  # fmt: skip
+
+    def _holds(self, how: HowOften) -> bool:
+        """Whether something is so that is so never, always, or at random."""
+        return bool(self._rng.integers(2)) if how == "random" else how == "always"
+
+    def disk(self) -> Disk | None:
+        """The disk of a broker is full, or fails."""
+        at_s, for_s = self._time()
+        broker, is_full = self._broker(), bool(self._rng.integers(2))
+        room_bytes = int(self._rng.integers(DISK_ROOM_BYTES)) if is_full else None
+        if not disk_of(self._scenario, broker).has_disk:
+            return None
+        return Disk(at_s=at_s, for_s=for_s, broker=broker, room_bytes=room_bytes)
 
     def slow(self) -> Slow:
         """A broker is slow."""

@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     GROUPS = 13
     MOVES = 14
     MONITORS = 15
+    DISKS = 16
 
 
 def stream(seed: int, purpose: Purpose) -> np.random.Generator:

@@ -91,6 +91,13 @@ class Network(ScenarioTable, frozen=True, kw_only=True):
     reattach_ms: Annotated[
         Milliseconds, option("The time from a broker's restart to the return of its clients.")
     ] = 100.0
+    codec: Annotated[
+        bool,
+        option(
+            "Encodes and decodes every frame on every hop, between brokers and to clients, as "
+            "between processes; sizes are then those of the bytes."
+        ),
+    ] = False
 
 
 class Brokers(BrokerSpec, frozen=True, kw_only=True):
@@ -349,7 +356,25 @@ class Crash(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="cra
     at_s: Annotated[Seconds, option("When the broker stops.")]
     for_s: Annotated[Span, option("How long it is down.")]
     broker: Annotated[Name, option("The broker.")]
-    stored: Annotated[bool, option("Whether it starts again with the state that it had.")] = False
+    stored: Annotated[
+        bool | None,
+        option(
+            "Whether it starts again with the state that it had; a broker with `data`, from its "
+            "files, else without them.",
+            otherwise="its `data`",
+        ),
+    ] = None
+    power: Annotated[
+        bool, option("Whether its machine loses power: what was not synced may be lost.")
+    ] = False
+    torn: Annotated[
+        bool,
+        option("Whether it stops within one of its next operations on files, which may be torn."),
+    ] = False
+    stale: Annotated[
+        bool,
+        option("Whether its journal is damaged, so that it is started with `--stale`."),
+    ] = False
 
 
 class Cut(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="cut"):
@@ -386,7 +411,21 @@ class Slow(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="slow
     factor: Annotated[Factor, option("How many times as long it takes for everything.")] = 10.0
 
 
-Fault = Crash | Cut | Partition | Delay | Slow
+class Disk(ScenarioTable, frozen=True, kw_only=True, tag_field="kind", tag="disk"):
+    """The disk of a broker does not take writes. A broker that cannot write stops, and starts again
+    at the end of the fault."""
+
+    at_s: Annotated[Seconds, option("When the disk stops taking writes.")]
+    for_s: Annotated[Span, option("How long it takes none.")]
+    broker: Annotated[Name, option("The broker.")]
+    room_bytes: Annotated[
+        Count | None,
+        option("The bytes that fit on the disk until it is full.", otherwise="every write fails"),
+    ] = None
+
+
+Fault = Crash | Cut | Partition | Delay | Slow | Disk
+HowOften = Literal["never", "always", "random"]
 
 
 class RandomFaults(ScenarioTable, frozen=True, kw_only=True):
@@ -399,6 +438,9 @@ class RandomFaults(ScenarioTable, frozen=True, kw_only=True):
     ] = 0
     delays: Annotated[Count, option("The number of delays, of any links.")] = 0
     slows: Annotated[Count, option("The number of times that a broker is slow.")] = 0
+    disks: Annotated[
+        Count, option("The number of times that a disk is full or fails, of brokers that have one.")
+    ] = 0
     from_s: Annotated[
         Seconds | None, option("No fault begins before this.", otherwise=_WARMUP_END)
     ] = None
@@ -412,6 +454,16 @@ class RandomFaults(ScenarioTable, frozen=True, kw_only=True):
         Literal["never", "always", "random"],
         option("Whether a broker that crashed starts again with the state that it had."),
     ] = "random"
+    power: Annotated[
+        HowOften, option("Whether the machine of a broker with `data` that crashes loses power.")
+    ] = "never"
+    torn: Annotated[
+        HowOften, option("Whether a broker with `data` crashes within an operation on files.")
+    ] = "never"
+    stale: Annotated[
+        HowOften,
+        option("Whether the journal of a broker with `data` that starts again is damaged."),
+    ] = "never"
     extra_ms: Annotated[Milliseconds, option("The additional latency of delays.")] = 100.0
     factor: Annotated[
         Factor, option("How many times as long a slow broker takes for everything.")
