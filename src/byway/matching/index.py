@@ -29,6 +29,7 @@ from byway.model import Attributes, Conjunction, DuplicateKeyError, Filter, Unkn
 LINKS_MAX: Final = 4_096
 _CHUNK: Final = 256  # publications encoded and matched at a time
 _BUFFER: Final = 64  # attributes of one publication that need no allocation
+_TEXT_BUFFER: Final = 4_096  # bytes of its texts
 _OUT_BATCH: Final = 65_536  # keys
 _RECHOOSE: Final = 256  # conjunctions looked at again in one go
 _ROUNDS: Final = 16  # of that after a chunk
@@ -56,7 +57,7 @@ class MatchIndex:
         self._filters: list[Filter | None] = []  # by slot
         self._empty: set[int] = set()  # keys whose filter is FALSE
         self._open: set[int] = set()  # keys whose filter is ANY
-        self._answer = array("q", (0, 0, 0, 0))  # where the mask and the room for keys are
+        self._answer = array("q", bytes(8 * 12))  # where the mask and the rooms of a match are
         self._set_mask(1)
         self._set_out(16)
         self._marks = np.zeros(_BUFFER + 1, np.int64)
@@ -65,6 +66,8 @@ class MatchIndex:
             array("q", bytes(8 * _BUFFER)), array("d", bytes(8 * _BUFFER)), array("B"),
             array("q", bytes(8 * (_BUFFER + 1))),
         )  # fmt: skip
+        self._texts = bytearray(_TEXT_BUFFER)
+        self._set_rooms()
         self._address = self._arrays.address
         self._answer_address = self._answer.buffer_info()[0]
         self._set_boxes(8)
@@ -81,7 +84,17 @@ class MatchIndex:
     def _set_out(self, rows: int) -> None:
         """Make room for so many keys in one answer."""
         self._out: Keys = np.zeros(rows, np.int64)
+        self._found = memoryview(self._out)
         self._answer[2], self._answer[3] = self._out.ctypes.data, rows
+
+    def _set_rooms(self) -> None:
+        """Let kernels that read bodies use the buffers of `match`, and one for texts."""
+        codes, nums, _, marks = self._parcel.arrays
+        texts = np.frombuffer(self._texts, np.uint8)
+        self._answer[4:] = array("q", (
+            *codes.buffer_info(), *nums.buffer_info(), texts.ctypes.data, len(texts),
+            *marks.buffer_info(),
+        ))  # fmt: skip
 
     def _set_boxes(self, rows: int) -> None:
         """Make room for so many constrained attributes of a relation query."""
@@ -243,7 +256,22 @@ class MatchIndex:
     def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
         """`match_links`, and the keys of matching entries without a link."""
         mask, matched, local = self._match_mask(publication, exclude)
-        return mask, matched, self._out[:local].copy() if local else NO_KEYS
+        return mask, matched, self._found[:local].tolist() if local else ()
+
+    def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
+        """`match_routes` for the body of a publication as it is on the wire, without decoding it;
+        None for one that is not plain (`kernels.bodies`), which may be no publication."""
+        local, matched, hot, mask, key = KERNELS.match_body(
+            self._address, body, self._answer_address, -1 if exclude is None else exclude
+        )
+        if local < 0:
+            return None
+        if len(self._mask) > 1:
+            mask = int.from_bytes(self._mask.tobytes(), "little")
+        keys = (key,) if local == 1 else self._found[:local].tolist() if local else ()
+        if hot:
+            self._adapt()
+        return mask, matched, keys
 
     def _match_mask(
         self, publication: Attributes | Encoded, exclude: int | None

@@ -76,7 +76,14 @@ class MovingIndex:
         """Links, how many entries match, keys of those without a link."""
         mask, matched, local = self.old.match_routes(publication, exclude)
         new_mask, new_matched, new_local = self._new.match_routes(publication, exclude)
-        return mask | new_mask, matched + new_matched, _joined(local, new_local)
+        return mask | new_mask, matched + new_matched, sorted((*local, *new_local))
+
+    def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
+        """`match_routes` for the body of a publication; None for one that is not plain."""
+        old, new = self.old.match_body(body, exclude), self._new.match_body(body, exclude)
+        if old is None or new is None:
+            return None
+        return old[0] | new[0], old[1] + new[1], sorted((*old[2], *new[2]))
 
     def covering(self, filter: Filter) -> Keys:
         """Keys of stored filters that cover the given one; ascending."""

@@ -60,7 +60,10 @@ class SimpleIndex:
         """Links, how many entries match, keys of those without a link."""
         assert not isinstance(publication, Encoded), "only kernels read encoded publications"
         mask, matched, local = self._filters.match_routes(publication, exclude)
-        return mask, matched, _keys(local)
+        return mask, matched, sorted(local)
+
+    def match_body(self, body: bytes, exclude: int | None = None) -> None:
+        """None: only kernels read bodies."""
 
     def covering(self, filter: Filter) -> Keys:
         """Keys of stored filters that cover the given one."""
@@ -91,6 +94,7 @@ class TableIndex:
     add: Callable[..., None]
     match: Callable[[Attributes], Keys]
     match_routes: Callable[[Attributes | Encoded, int | None], Routes]
+    match_body: Callable[[bytes, int | None], Routes | None]
     covering: Callable[[Filter], Keys]
     covered_by: Callable[[Filter], Keys]
     intersecting: Callable[[Filter], Keys]
