@@ -9,7 +9,8 @@ no snapshot holds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -60,8 +61,9 @@ class KindMismatches:
         self._deferred = 0
         """While there are fresh ones, what `until` will be after the next publication."""
         self._next_key = 0
-        self._known: dict[_Comparison, KindMismatch | None] = {}
-        """The oldest first; None for a comparison that met a value of the right kind."""
+        self._known: OrderedDict[_Comparison, KindMismatch | None] = OrderedDict()
+        """The oldest first; None for a comparison that met a value of the right kind. Ordered,
+        because to find the first key of a dict takes as long as there were keys before it."""
 
     def subscribed(self, id: EntryId) -> None:
         """A local subscription has begun: the next publication is compared with it."""
@@ -81,14 +83,25 @@ class KindMismatches:
             self._compare(attributes, entries)
 
     def _compare(self, attributes: Attributes, entries: Iterable[Entry]) -> None:
+        found = {name: kind_of(value) for name, value in attributes.items()}
+        for name in [name for name, kind in found.items() if kind is Kind.NAN]:
+            del found[name]  # which is no kind of its own to compare with
         for entry in entries:
-            for name, kinds in _compared_kinds(entry.filter).items():
-                value = attributes.get(name)
-                found = Kind.NAN if value is None else kind_of(value)
-                if found is not Kind.NAN:  # which is no kind of its own to compare with
-                    self._note(entry.id, name, kinds, found)
+            conjunctions = entry.filter.conjunctions
+            if len(conjunctions) > 1:
+                for name, kinds in _compared_kinds(entry.filter).items():
+                    if name in found:
+                        self._note(entry.id, name, kinds, found[name])
+                continue
+            for conjunction in conjunctions:
+                for name, constraint in conjunction.terms:
+                    kind = KIND_OF.get(type(constraint))
+                    if kind is not None and name in found:
+                        self._note(entry.id, name, (kind,), found[name])
 
-    def _note(self, id: EntryId, name: str, expected: set[Kind], found: Kind) -> None:
+    def _note(
+        self, id: EntryId, name: str, expected: Collection[Kind], found: Kind
+    ) -> None:
         comparison = id, name
         known = self._known.get(comparison)
         if found in expected:
@@ -101,7 +114,7 @@ class KindMismatches:
             kinds = tuple(sorted(expected))
             self._known[comparison] = KindMismatch(id, name, kinds, found, 1, self.noticed)
         if len(self._known) > KNOWN_MAX:
-            del self._known[next(iter(self._known))]
+            self._known.popitem(last=False)
 
     def __iter__(self) -> Iterator[KindMismatch]:
         """The mismatches of subscriptions that still exist, in the order of their numbers."""

@@ -208,20 +208,6 @@ _ENCODERS: Final[dict[type[Constraint], Callable[..., None]]] = {
 }
 
 
-class Encoded:
-    """One publication as codes, for any index of a vocabulary, for as long as the vocabulary has no
-    new words: a name or string that filters learnt later is missing in it, and may have the number
-    of one that was forgotten."""
-
-    __slots__ = ("changes", "parcel")
-
-    def __init__(self, attributes: Attributes, vocabulary: Vocabulary) -> None:
-        self.changes = vocabulary.changes
-        encoded = Codes()
-        encoded.put(attributes, vocabulary)
-        self.parcel = encoded.parcel()
-
-
 class Parcel:
     """The arrays of one publication, and where they are: a kernel that is given the address of this
     list of addresses finds everything."""

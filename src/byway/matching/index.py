@@ -19,7 +19,7 @@ from byway.matching import layout as lay
 from byway.matching.answers import NO_KEYS, IndexStatistics, Keys, Links, Matches, Routes
 from byway.matching.arrays import BatchArrays
 from byway.matching.building import ensure_kernels
-from byway.matching.encoding import Atoms, Codes, Encoded, Parcel
+from byway.matching.encoding import Atoms, Codes, Parcel
 from byway.matching.growth import GrowingArrays
 from byway.matching.layout import Array
 from byway.matching.native import KERNELS
@@ -253,9 +253,9 @@ class MatchIndex:
         mask, matched, _ = self._match_mask(attributes, exclude)
         return Links(mask, matched > 1)
 
-    def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
+    def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
         """`match_links`, and the keys of matching entries without a link."""
-        mask, matched, local = self._match_mask(publication, exclude)
+        mask, matched, local = self._match_mask(attributes, exclude)
         return mask, matched, self._found[:local].tolist() if local else ()
 
     def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
@@ -273,13 +273,9 @@ class MatchIndex:
             self._adapt()
         return mask, matched, keys
 
-    def _match_mask(
-        self, publication: Attributes | Encoded, exclude: int | None
-    ) -> tuple[int, int, int]:
+    def _match_mask(self, attributes: Attributes, exclude: int | None) -> tuple[int, int, int]:
         """(mask, entries that match, how many local keys stand in the buffer)."""
-        parcel = (
-            publication.parcel if type(publication) is Encoded else self._parcel_of(publication)  # type: ignore[arg-type]
-        )
+        parcel = self._parcel_of(attributes)
         local, matched, hot, mask = KERNELS.match_link_mask(
             self._address, parcel.address, self._answer_address, -1 if exclude is None else exclude
         )

@@ -54,8 +54,6 @@ class Vocabulary:
         self.names: dict[str, int] = {}
         self.strings: dict[str, int] = {}
         self.text_names: set[int] = set()  # names that some filter tests with a text operator
-        self.changes = 0
-        """Counts up whenever a publication might be encoded otherwise than before."""
         self.forgotten = 0
         """Counts the strings that were forgotten."""
         self.orphans: deque[Orphan] = deque()
@@ -97,7 +95,6 @@ class Vocabulary:
                 self._name_uses.append(0)
                 self._name_texts.append(None)
             self.names[name] = number
-            self.changes += 1
             self._file_name(name, number)
         self._name_uses[number] += 1
         return number
@@ -140,7 +137,6 @@ class Vocabulary:
         if number not in self.text_names:
             self.text_names.add(number)
             self._names["reads_text"][number] = 1
-            self.changes += 1
 
     # --- strings -----------------------------------------------------------------------------
 
@@ -156,7 +152,6 @@ class Vocabulary:
         number = self._free_number()
         self._texts[number] = value
         self.strings[value] = number
-        self.changes += 1
         self._words[number] = (address, self._size.value, 0, 1)
         if 2 * len(self.strings) > len(self._string_table):
             self._resize_string_table()
