@@ -10,7 +10,7 @@ no snapshot holds it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -27,6 +27,9 @@ COMPARED_MAX: Final = 256
 """Local subscriptions that one publication is compared with; the next one goes on after them."""
 KNOWN_MAX: Final = 4_096
 """Comparisons that are remembered; beyond, the oldest is forgotten."""
+MET_MAX: Final = 65_536
+"""Subscriptions remembered because all their comparisons have met a value of the right kind; beyond,
+all are forgotten, and compared again."""
 
 _Comparison = tuple[EntryId, str]
 
@@ -65,6 +68,9 @@ class KindMismatches:
         """The oldest first; None for a comparison that met a value of the right kind. Ordered,
         because to find the first key of a dict takes as long as there were keys before it."""
 
+        self._met: set[EntryId] = set()
+        """Subscriptions all of whose comparisons have met a value of the right kind."""
+
     def subscribed(self, id: EntryId) -> None:
         """A local subscription has begun: the next publication is compared with it."""
         if not self._fresh:
@@ -87,21 +93,20 @@ class KindMismatches:
         for name in [name for name, kind in found.items() if kind is Kind.NAN]:
             del found[name]  # which is no kind of its own to compare with
         for entry in entries:
-            conjunctions = entry.filter.conjunctions
-            if len(conjunctions) > 1:
-                for name, kinds in _compared_kinds(entry.filter).items():
-                    if name in found:
-                        self._note(entry.id, name, kinds, found[name])
+            if entry.id in self._met:
                 continue
-            for conjunction in conjunctions:
-                for name, constraint in conjunction.terms:
-                    kind = KIND_OF.get(type(constraint))
-                    if kind is not None and name in found:
-                        self._note(entry.id, name, (kind,), found[name])
+            are_met = True
+            for name, kinds in _compared_kinds(entry.filter).items():
+                kind = found.get(name)
+                are_met &= kind in kinds
+                if kind is not None:
+                    self._note(entry.id, name, kinds, kind)
+            if are_met:
+                if len(self._met) >= MET_MAX:
+                    self._met.clear()
+                self._met.add(entry.id)
 
-    def _note(
-        self, id: EntryId, name: str, expected: Collection[Kind], found: Kind
-    ) -> None:
+    def _note(self, id: EntryId, name: str, expected: set[Kind], found: Kind) -> None:
         comparison = id, name
         known = self._known.get(comparison)
         if found in expected:
