@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import byway.sim.world
 from byway.core.broker_config import BrokerConfig
 from byway.matching.native import KERNELS
 from byway.sim.topology.shapes import star

@@ -28,8 +28,8 @@ COMPARED_MAX: Final = 256
 KNOWN_MAX: Final = 4_096
 """Comparisons that are remembered; beyond, the oldest is forgotten."""
 MET_MAX: Final = 65_536
-"""Subscriptions remembered because all their comparisons have met a value of the right kind; beyond,
-all are forgotten, and compared again."""
+"""Subscriptions remembered because all their comparisons have met a value of the right kind;
+beyond, all are forgotten, and compared again."""
 
 _Comparison = tuple[EntryId, str]
 

@@ -1,9 +1,9 @@
 """Publications: where each goes, and when it is confirmed to where it came from.
 
-They follow matching subscriptions: `on_publish` or `on_requests`, then `_route`, then `_forward` and
-`_deliver`. A copy is confirmed once every copy made of it is confirmed, and local clients have it
-in their session. A copy that is sent again after a neighbour died is recognised by its publisher's
-sequence; it is confirmed when the first one is.
+They follow matching subscriptions: `on_publish` or `on_requests`, then `_route`, then `_forward`
+and `_deliver`. A copy is confirmed once every copy made of it is confirmed, and local clients have
+it in their session. A copy that is sent again after a neighbour died is recognised by its
+publisher's sequence; it is confirmed when the first one is.
 """
 
 from __future__ import annotations
@@ -212,9 +212,7 @@ class Publications:
 
     # --- out ----------------------------------------------------------------------------------
 
-    def _route(
-        self, message: Publish, routes: Routes, link: str | None, pending: InFlight
-    ) -> None:
+    def _route(self, message: Publish, routes: Routes, link: str | None, pending: InFlight) -> None:
         """Give a publication to the local clients and links that its routes name."""
         context = self._context
         mask, matched, local = routes

@@ -57,7 +57,7 @@ class MatchIndex:
         self._filters: list[Filter | None] = []  # by slot
         self._empty: set[int] = set()  # keys whose filter is FALSE
         self._open: set[int] = set()  # keys whose filter is ANY
-        self._answer = array("q", bytes(8 * 12))  # where the mask and the rooms of a match are
+        self._answer = array("q", bytes(8 * 12))  # where mask, keys and buffers of a match are
         self._set_mask(1)
         self._set_out(16)
         self._marks = np.zeros(_BUFFER + 1, np.int64)
@@ -67,7 +67,7 @@ class MatchIndex:
             array("q", bytes(8 * (_BUFFER + 1))),
         )  # fmt: skip
         self._texts = bytearray(_TEXT_BUFFER)
-        self._set_rooms()
+        self._set_buffers()
         self._address = self._arrays.address
         self._answer_address = self._answer.buffer_info()[0]
         self._set_boxes(8)
@@ -84,10 +84,10 @@ class MatchIndex:
     def _set_out(self, rows: int) -> None:
         """Make room for so many keys in one answer."""
         self._out: Keys = np.zeros(rows, np.int64)
-        self._found = memoryview(self._out)
+        self._found = self._out.data
         self._answer[2], self._answer[3] = self._out.ctypes.data, rows
 
-    def _set_rooms(self) -> None:
+    def _set_buffers(self) -> None:
         """Let kernels that read bodies use the buffers of `match`, and one for texts."""
         codes, nums, _, marks = self._parcel.arrays
         texts = np.frombuffer(self._texts, np.uint8)
@@ -260,7 +260,7 @@ class MatchIndex:
 
     def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
         """`match_routes` for the body of a publication as it is on the wire, without decoding it;
-        None for one that is not plain (`kernels.bodies`), which may be no publication."""
+        None for one that is not plain (`kernels.plain_bodies`), which may be no publication."""
         local, matched, hot, mask, key = KERNELS.match_body(
             self._address, body, self._answer_address, -1 if exclude is None else exclude
         )

@@ -89,6 +89,7 @@ class OutgoingPublication(msgspec.Struct, eq=False):
     """Whether the broker is asked for its routes."""
 
     body: bytes
+    """Attributes and data, encoded; empty once the publication is confirmed or refused."""
     owner: Any = None
     """Whatever its driver wants to find again with it."""
     number: int = 0

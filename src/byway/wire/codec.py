@@ -73,7 +73,7 @@ _ITEMS: Final[dict[type, tuple[Callable[[Any], Any], Callable[[Any], bytes]]]] =
     Replies: (attrgetter("replies"), attrgetter("publication.body")),
     Requests: (attrgetter("requests"), attrgetter("body")),
 }
-"""For each kind of frame that has many messages: these, and the body of one that is a publication."""
+"""For each kind of frame with many messages: these, and the body of one that is a publication."""
 _encoder = msgspec.msgpack.Encoder()
 _decode = msgspec.msgpack.Decoder(AnyFrame).decode
 

@@ -9,10 +9,10 @@ import numpy as np
 from numba.np.numpy_support import from_dtype
 
 from byway.matching.kernels import (
-    bodies,
     filing,
     lists,
     match,
+    plain_bodies,
     pools,
     relations,
     tally,
@@ -170,7 +170,7 @@ def match_link_mask(directory, parcel, answer, exclude):
 
 @entry_kernel
 def match_body(directory, body, body_size, answer, exclude):
-    """`match_link_mask` for a publication as it is on the wire; see `bodies.read_body`.
+    """`match_link_mask` for a publication as it is on the wire; see `plain_bodies.read_body`.
 
     `answer` also lists the room for codes, numbers, texts and marks. Local keys are -1 if the body
     is not plain. Returns the first local key besides: often there is no other.
@@ -179,7 +179,9 @@ def match_body(directory, body, body_size, answer, exclude):
     codes, nums = listed(answer, 2, np.int64), listed(answer, 3, np.float64)
     texts, marks = listed(answer, 4, np.uint8), listed(answer, 5, np.int64)
     mask, out = listed(answer, 0, np.uint64), listed(answer, 1, np.int64)
-    count = bodies.read_body(st, array_at(body, body_size, np.uint8), codes, nums, texts, marks)
+    count = plain_bodies.read_body(
+        st, array_at(body, body_size, np.uint8), codes, nums, texts, marks
+    )
     if count < 0:
         return count, np.int64(0), np.int64(0), np.uint64(0), np.int64(0)
     local, matched = match.match_link_mask(
@@ -191,33 +193,25 @@ def match_body(directory, body, body_size, answer, exclude):
 @entry_kernel
 def file_string(vocabulary, number):
     """Let a string of a vocabulary be found by its bytes. `vocabulary`: where its directory is."""
-    words.file_word(
-        listed(vocabulary, 3, np.int64), listed(vocabulary, 0, _WORD), number
-    )
+    words.file_word(listed(vocabulary, 3, np.int64), listed(vocabulary, 0, _WORD), number)
 
 
 @entry_kernel
 def drop_string(vocabulary, number):
     """Let a string be found no more; it is still there."""
-    words.drop_word(
-        listed(vocabulary, 3, np.int64), listed(vocabulary, 0, _WORD), number
-    )
+    words.drop_word(listed(vocabulary, 3, np.int64), listed(vocabulary, 0, _WORD), number)
 
 
 @entry_kernel
 def file_name(vocabulary, number):
     """Let an attribute name of a vocabulary be found by its bytes."""
-    words.file_word(
-        listed(vocabulary, 5, np.int64), listed(vocabulary, 4, _NAME), number
-    )
+    words.file_word(listed(vocabulary, 5, np.int64), listed(vocabulary, 4, _NAME), number)
 
 
 @entry_kernel
 def drop_name(vocabulary, number):
     """Let an attribute name be found no more; it is still there."""
-    words.drop_word(
-        listed(vocabulary, 5, np.int64), listed(vocabulary, 4, _NAME), number
-    )
+    words.drop_word(listed(vocabulary, 5, np.int64), listed(vocabulary, 4, _NAME), number)
 
 
 @entry_kernel
