@@ -22,11 +22,13 @@ END_S = 20.0
 class Process:
     """A program that says lines and may be told some."""
 
-    def __init__(self, *arguments: str, tree: Path | None = None) -> None:
+    def __init__(
+        self, *arguments: str, tree: Path | None = None, program: str = sys.executable
+    ) -> None:
         """`tree`: the working tree whose code it runs; None: this one."""
         source = {} if tree is None else {"PYTHONPATH": str(tree / "src")}
         self._process = subprocess.Popen(
-            [sys.executable, *arguments],
+            [program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if os.environ.get("BENCH_NET_LOG") else subprocess.DEVNULL,
@@ -93,8 +95,10 @@ class Broker(Process):
 class Client(Process):
     """A client with a job, ready."""
 
-    def __init__(self, job: Job, tree: Path | None = None) -> None:
-        super().__init__("-m", "benches.net_clients", msgspec.json.encode(job).decode(), tree=tree)
+    def __init__(
+        self, job: Job, tree: Path | None = None, module: str = "benches.net_clients"
+    ) -> None:
+        super().__init__("-m", module, msgspec.json.encode(job).decode(), tree=tree)
         self.ready = self.facts()
 
     def facts(self) -> dict[str, Any]:
