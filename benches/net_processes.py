@@ -22,12 +22,18 @@ END_S = 20.0
 class Process:
     """A program that says lines and may be told some."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(
+        self, *arguments: str, tree: Path | None = None, program: str = sys.executable
+    ) -> None:
+        """`tree`: the working tree whose code it runs; None: this one."""
+        source = {} if tree is None else {"PYTHONPATH": str(tree / "src")}
         self._process = subprocess.Popen(
-            [sys.executable, *arguments],
+            [program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if os.environ.get("BENCH_NET_LOG") else subprocess.DEVNULL,
+            cwd=tree,
+            env=os.environ | source,
         )
 
     def line(self) -> bytes:
@@ -69,13 +75,19 @@ class Process:
 class Broker(Process):
     """A broker on a free port, ready."""
 
-    def __init__(self, name: str, data: str | None = None, neighbour: Broker | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        data: str | None = None,
+        neighbour: Broker | None = None,
+        tree: Path | None = None,
+    ) -> None:
         arguments = ["--id", name, "--listen", "127.0.0.1:0"]
         if data is not None:
             arguments += ["--data", data]
         if neighbour is not None:
             arguments += ["--neighbour", f"{neighbour.name}@{neighbour.address}"]
-        super().__init__("-m", "byway", "broker", *arguments)
+        super().__init__("-m", "byway", "broker", *arguments, tree=tree)
         self.name = name
         self.address = self.line().split()[2].decode()
 
@@ -83,8 +95,10 @@ class Broker(Process):
 class Client(Process):
     """A client with a job, ready."""
 
-    def __init__(self, job: Job) -> None:
-        super().__init__("-m", "benches.net_clients", msgspec.json.encode(job).decode())
+    def __init__(
+        self, job: Job, tree: Path | None = None, module: str = "benches.net_clients"
+    ) -> None:
+        super().__init__("-m", module, msgspec.json.encode(job).decode(), tree=tree)
         self.ready = self.facts()
 
     def facts(self) -> dict[str, Any]:
@@ -95,23 +109,24 @@ class Client(Process):
 class Net:
     """A chain of brokers and their clients."""
 
-    def __init__(self, directory: str | None) -> None:
+    def __init__(self, directory: str | None, tree: Path | None = None) -> None:
         self.brokers: list[Broker] = []
         self.clients: list[Client] = []
         self._directory = directory
+        self._tree = tree
 
     def extend(self, length: int) -> None:
         """Make the chain so long."""
         for number in range(1, length + 1):
             data = None if self._directory is None else f"{self._directory}/B{number}"
             neighbour = self.brokers[-1] if self.brokers else None
-            self.brokers.append(Broker(f"B{number}", data, neighbour))
+            self.brokers.append(Broker(f"B{number}", data, neighbour, self._tree))
 
     def client(self, role: str, at: int, symbols: int, count: int, rate: float = 0.0) -> Client:
         """A client at one of the brokers."""
         url = f"byway://{self.brokers[at].address}"
         job = Job(role=role, url=url, symbols=symbols, count=count, rate=rate)
-        self.clients.append(Client(job))
+        self.clients.append(Client(job, self._tree))
         return self.clients[-1]
 
     def end(self) -> None:
@@ -121,10 +136,11 @@ class Net:
 
 
 @contextmanager
-def chain(length: int, keeps: bool = False) -> Iterator[Net]:
-    """A chain of brokers that does not outlive the block."""
+def chain(length: int, keeps: bool = False, tree: Path | None = None) -> Iterator[Net]:
+    """A chain of brokers that does not outlive the block. `tree`: the working tree whose code they
+    and their clients run; None: this one."""
     with TemporaryDirectory(prefix="byway-bench-") as directory:
-        net = Net(directory if keeps else None)
+        net = Net(directory if keeps else None, tree)
         try:
             net.extend(length)
             yield net

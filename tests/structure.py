@@ -65,6 +65,17 @@ def check_words(vocabulary: Vocabulary, *indexes: MatchIndex) -> None:
         assert words[number]["uses"] > 0 or number in waiting
         assert string_at(int(words[number]["address"]), words[number]["length"]) == text.encode()
     assert sum(text is not None for text in vocabulary._texts) == len(vocabulary.strings)
+    for table, known in (
+        (vocabulary._string_table, vocabulary.strings),
+        (vocabulary._name_table, vocabulary.names),
+    ):
+        filed = table[table != 0]
+        plain = [number for word, number in known.items() if word.isascii()]
+        assert sorted(((filed & 0xFFFFFFFF) - 1).tolist()) == sorted(plain)
+    for name, number in vocabulary.names.items():
+        record = vocabulary._names[number]
+        assert string_at(int(record["address"]), record["length"]) == name.encode()
+        assert record["reads_text"] == (number in vocabulary.text_names)
     assert vocabulary.names.keys() == {n for index in indexes for n in index._arrays.attributes}
     for index in indexes:
         local = index._arrays["local"]

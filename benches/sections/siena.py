@@ -8,8 +8,8 @@ from benches.baselines import CountingIndex
 from benches.report import Figure, Section, at_least, at_most
 from benches.run import Run, compare, first_filters, index_of, naive_of, work_of
 from benches.timing import best_of_each, best_seconds, call_each, clock_seconds, each_ns
-from byway.matching import MatchIndex
-from byway.matching.encoding import Encoded, Parcel
+from byway.matching import MatchIndex, Vocabulary
+from byway.matching.encoding import Codes, Parcel
 from byway.matching.native import KERNELS
 from byway.model import Value
 from byway.workload import Siena
@@ -79,13 +79,19 @@ class Singles(NamedTuple):
         return self.match - self.kernel
 
 
+def _parcel(publication: dict[str, Value], vocabulary: Vocabulary) -> Parcel:
+    codes = Codes()
+    codes.put(publication, vocabulary)
+    return codes.parcel()
+
+
 def _one_by_one(index: MatchIndex, publications: list[dict[str, Value]]) -> Singles:
     """By `match`, and by the kernel under it from arrays made beforehand.
 
     Both go through all publications in turn, so each call meets the caches as traffic leaves them.
     `warm` repeats one publication instead: the least that `match` can add, not what it does add.
     """
-    encoded = [Encoded(publication, index.vocabulary).parcel for publication in publications]
+    encoded = [_parcel(publication, index.vocabulary) for publication in publications]
     index_address, answer = index._address, index._answer_address
 
     def kernel(parcel: Parcel) -> object:

@@ -119,10 +119,11 @@ def own_bases(found: type) -> list[str]:
 
 
 def fields(found: type) -> Iterator[str]:
-    """The attributes that a class declares, with the text below each declaration."""
+    """The attributes that a class, or such a base, declares, with the text below each."""
     declared = [
         (name, annotation, text)
-        for name, annotation, text in declarations(found)
+        for cls in reversed(undescribed(found))
+        for name, annotation, text in declarations(cls)
         if not name.startswith("_") and not annotation.startswith(("ClassVar", "Final"))
     ]
     if declared:

@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import byway.sim.world
-from byway.core.bodies import Bodies
 from byway.core.broker_config import BrokerConfig
 from byway.matching.native import KERNELS
 from byway.sim.topology.shapes import star
@@ -132,7 +130,6 @@ def without_kernels():
     """From now on brokers of this process look at every filter, as those do that wait for kernels
     to be compiled."""
     KERNELS.are_awaited = True
-    byway.sim.world.SharedBodies = Bodies  # what it encodes is for kernels
 
 
 @pytest.mark.parametrize("before", ["", "without_kernels(); "], ids=["compiled", "waiting"])

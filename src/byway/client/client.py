@@ -214,24 +214,23 @@ class Client:
         timeout: float | None = None,
     ) -> int:
         """Publish many, and wait only while the window is full; their number."""
-        count = 0
+        count, waits, publish = 0, self._waits, self._driver.publish
         if isinstance(publications, AsyncIterable):
             async for publication in publications:
-                await self._send(publication, timeout)
+                body = _encoded(publication)
+                await waits.until_room(timeout)
+                publish(body)
                 count += 1
         else:
             for publication in publications:
-                await self._send(publication, timeout)
+                body = _encoded(publication)
+                if not waits.has_room:
+                    await waits.until_room(timeout)
+                publish(body)
                 count += 1
                 if not count % TOGETHER:
                     await asyncio.sleep(0)  # let them be sent, and other tasks run
         return count
-
-    async def _send(self, publication: Publication, timeout: float | None) -> None:
-        attributes, data = publication if isinstance(publication, tuple) else (publication, b"")
-        body = encode_body(attributes, data)
-        await self._waits.until_room(timeout)
-        self._driver.publish(body)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until the broker has accepted everything published. Raises the first `RefusedError`
@@ -286,6 +285,12 @@ class Client:
             return name
         self._labels += 1
         return f"{prefix}{self._labels}"
+
+
+def _encoded(publication: Publication) -> bytes:
+    if isinstance(publication, tuple):
+        return encode_body(*publication)
+    return encode_body(publication)
 
 
 def _kind(routes: bool, mandatory: bool) -> type[Receipt]:

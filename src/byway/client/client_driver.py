@@ -302,7 +302,8 @@ class ClientDriver:
     def publish(self, body: bytes, kind: type[Receipt] = Receipt) -> Receipt:
         """Publish an encoded body. Raises `WindowFullError`, `ClosedError`, `InvalidValueError`."""
         receipt = kind(body, self.publications)
-        self.handle(PublicationMade(receipt))
+        if not self.core.join(receipt):
+            self.handle(PublicationMade(receipt))
         return receipt
 
     def _on_confirmed(self, told: TellConfirmed) -> None:

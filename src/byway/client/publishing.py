@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from byway.model.errors import ClosedError, NotAcceptedError, NotConfirmedError, NotInTimeError
 from byway.session.outgoing_publications import (
@@ -82,12 +82,8 @@ class TimedWait(Protocol):
         """Wait with a time limit, by default the one of the options; raises `error` beyond."""
 
 
-class Receipt(OutgoingPublication):
+class Receipt(OutgoingPublication, eq=False):
     """The state of one publication: accepted by the broker, confirmed at every receiver."""
-
-    __slots__ = ()
-
-    owner: PublicationWaits
 
     def __repr__(self) -> str:
         if self.error is not None:
@@ -126,18 +122,14 @@ class Receipt(OutgoingPublication):
             raise self.error
 
 
-class RoutedReceipt(Receipt, RoutedPublication):
+class RoutedReceipt(Receipt, RoutedPublication, eq=False):
     """A receipt that is told where its publication went."""
 
-    __slots__ = ()
 
-
-class MandatoryReceipt(RoutedReceipt):
+class MandatoryReceipt(RoutedReceipt, eq=False):
     """The receipt of a publication that fails if surely nobody gets it."""
 
-    __slots__ = ()
-
-    is_mandatory = True
+    is_mandatory: ClassVar = True
 
 
 class PublicationWaits:
@@ -150,10 +142,15 @@ class PublicationWaits:
         self._timed_wait = timed_wait
         self._room_waiters: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the window has room, and nobody waits for it."""
+        return not self._room_waiters and self._publications.has_room
+
     async def until_room(self, timeout: float | None = None) -> None:
         """Wait, in order of the calls, until the window has room. Raises `NotConfirmedError`;
         returns at once when the client is closed."""
-        if self._room_waiters or not self._publications.has_room:
+        if not self.has_room:
             subject = "the oldest publication"
             await self._timed_wait.wait(self._room(), NotConfirmedError, subject, timeout)
 

@@ -265,14 +265,19 @@ class Subscription(AwaitableRegistration):
                     pass
         except TimeoutError:
             return []
-        return [self._take() for _ in range(min(most, len(self._queue.events)))]
+        events = self._queue.take_some(most)
+        self._tell_room()
+        return events
 
     def _take(self) -> Event:
+        event = self._queue.take()
+        self._tell_room()
+        return event
+
+    def _tell_room(self) -> None:
         queue = self._queue
-        event = queue.take()
         if queue.is_blocking and queue.unblocks():
             self._registrar.handle(EventsTaken(self))
-        return event
 
     async def _wait_for_event(self) -> bool:
         """Wait for an event; false if the subscription has ended."""

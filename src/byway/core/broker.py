@@ -28,7 +28,6 @@ from byway.core import snapshot
 from byway.core.actions import Action, OpenLink, Send, SendReply
 from byway.core.advertisements import Advertisements
 from byway.core.behaviours import BEHAVIOURS, Behaviour, BrokerView, LoadExchange
-from byway.core.bodies import Bodies
 from byway.core.broker_config import BrokerConfig
 from byway.core.broker_status import BrokerQueries
 from byway.core.clients import RESTORE_TIMER, SESSION_TIMER, Clients
@@ -105,6 +104,7 @@ from byway.model.messages import (
 from byway.trace import NullTrace, TraceBuffer
 
 _DEFAULT = BrokerConfig()
+_PUBLICATIONS = frozenset((PublishRequest,))
 
 
 class Broker(BrokerQueries):
@@ -117,7 +117,6 @@ class Broker(BrokerQueries):
         config: BrokerConfig = _DEFAULT,
         incarnation: int = 1,
         trace: TraceBuffer | None = None,
-        bodies: Bodies | None = None,
         restarting: bool = False,
         expects_unlisted: bool = False,
     ) -> None:
@@ -125,9 +124,7 @@ class Broker(BrokerQueries):
         not known, it finds out. `expects_unlisted`: there may be neighbours besides these
         that connect when they see that the broker is there."""
         self.name = name
-        self.context = context = Context(
-            name, incarnation, config, trace or NullTrace(name), bodies or Bodies()
-        )
+        self.context = context = Context(name, incarnation, config, trace or NullTrace(name))
         self.behaviours = {}
         self.reachability = Reachability(context)
         self.recovery = recovery = Recovery(context)
@@ -174,7 +171,6 @@ class Broker(BrokerQueries):
         config: BrokerConfig = _DEFAULT,
         incarnation: int | None = None,
         trace: TraceBuffer | None = None,
-        bodies: Bodies | None = None,
         *,
         up: Iterable[str] = (),
         attached: Iterable[str] = (),
@@ -189,7 +185,7 @@ class Broker(BrokerQueries):
         """
         state = snapshot.read(data)
         links = [link.peer for link in state.links]
-        broker = cls(state.name, links, config, incarnation or state.incarnation, trace, bodies)
+        broker = cls(state.name, links, config, incarnation or state.incarnation, trace)
         snapshot.restore(state, broker)
         broker.clients.sessions_stale = stale
         if incarnation is not None:
@@ -362,6 +358,10 @@ class Broker(BrokerQueries):
         self.clients.attach(event.client, event.incarnation, event.session_ttl_us, event.received)
 
     def _on_client_requested(self, event: ClientRequested) -> None:
+        client = self.clients.sessions.get(event.client)
+        if client is not None and _PUBLICATIONS.issuperset(map(type, event.requests)):
+            self.publications.on_requests(client, event.requests)  # type: ignore[arg-type]
+            return
         for request in event.requests:
             client = self.clients.sessions.get(event.client)
             if client is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from byway.core.bodies import Bodies
 from byway.core.broker_config import BrokerConfig
 from byway.core.counters import Counters
 from byway.core.in_flight import InFlight
@@ -29,13 +28,11 @@ class Context:
         incarnation: int,
         config: BrokerConfig,
         trace: TraceBuffer,
-        bodies: Bodies,
     ) -> None:
         self.name = name
         self.incarnation = incarnation
         self.config = config
         self.trace = trace
-        self.bodies = bodies
         self.counters = Counters()
         self.now_us = 0
         """The time of the input that is handled."""

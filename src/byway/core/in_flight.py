@@ -11,7 +11,7 @@ import msgspec
 from byway.core.links import Window
 
 
-class InFlight(msgspec.Struct, eq=False):
+class InFlight(msgspec.Struct, eq=False, gc=False):
     """A data message that waits for its copies to be confirmed."""
 
     window: Window

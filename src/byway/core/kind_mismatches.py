@@ -9,6 +9,7 @@ no snapshot holds it.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -26,6 +27,9 @@ COMPARED_MAX: Final = 256
 """Local subscriptions that one publication is compared with; the next one goes on after them."""
 KNOWN_MAX: Final = 4_096
 """Comparisons that are remembered; beyond, the oldest is forgotten."""
+MET_MAX: Final = 65_536
+"""Subscriptions remembered because all their comparisons have met a value of the right kind;
+beyond, all are forgotten, and compared again."""
 
 _Comparison = tuple[EntryId, str]
 
@@ -60,8 +64,12 @@ class KindMismatches:
         self._deferred = 0
         """While there are fresh ones, what `until` will be after the next publication."""
         self._next_key = 0
-        self._known: dict[_Comparison, KindMismatch | None] = {}
-        """The oldest first; None for a comparison that met a value of the right kind."""
+        self._known: OrderedDict[_Comparison, KindMismatch | None] = OrderedDict()
+        """The oldest first; None for a comparison that met a value of the right kind. Ordered,
+        because to find the first key of a dict takes as long as there were keys before it."""
+
+        self._met: set[EntryId] = set()
+        """Subscriptions all of whose comparisons have met a value of the right kind."""
 
     def subscribed(self, id: EntryId) -> None:
         """A local subscription has begun: the next publication is compared with it."""
@@ -81,12 +89,22 @@ class KindMismatches:
             self._compare(attributes, entries)
 
     def _compare(self, attributes: Attributes, entries: Iterable[Entry]) -> None:
+        found = {name: kind_of(value) for name, value in attributes.items()}
+        for name in [name for name, kind in found.items() if kind is Kind.NAN]:
+            del found[name]  # which is no kind of its own to compare with
         for entry in entries:
+            if entry.id in self._met:
+                continue
+            are_met = True
             for name, kinds in _compared_kinds(entry.filter).items():
-                value = attributes.get(name)
-                found = Kind.NAN if value is None else kind_of(value)
-                if found is not Kind.NAN:  # which is no kind of its own to compare with
-                    self._note(entry.id, name, kinds, found)
+                kind = found.get(name)
+                are_met &= kind in kinds
+                if kind is not None:
+                    self._note(entry.id, name, kinds, kind)
+            if are_met:
+                if len(self._met) >= MET_MAX:
+                    self._met.clear()
+                self._met.add(entry.id)
 
     def _note(self, id: EntryId, name: str, expected: set[Kind], found: Kind) -> None:
         comparison = id, name
@@ -101,7 +119,7 @@ class KindMismatches:
             kinds = tuple(sorted(expected))
             self._known[comparison] = KindMismatch(id, name, kinds, found, 1, self.noticed)
         if len(self._known) > KNOWN_MAX:
-            del self._known[next(iter(self._known))]
+            self._known.popitem(last=False)
 
     def __iter__(self) -> Iterator[KindMismatch]:
         """The mismatches of subscriptions that still exist, in the order of their numbers."""

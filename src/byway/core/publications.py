@@ -1,9 +1,9 @@
 """Publications: where each goes, and when it is confirmed to where it came from.
 
-They follow matching subscriptions: `on_publish` or `on_request`, then `_route`, then `_forward` and
-`_deliver`. A copy is confirmed once every copy made of it is confirmed, and local clients have it
-in their session. A copy that is sent again after a neighbour died is recognised by its publisher's
-sequence; it is confirmed when the first one is.
+They follow matching subscriptions: `on_publish` or `on_requests`, then `_route`, then `_forward`
+and `_deliver`. A copy is confirmed once every copy made of it is confirmed, and local clients have
+it in their session. A copy that is sent again after a neighbour died is recognised by its
+publisher's sequence; it is confirmed when the first one is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from byway.core.bodies import read, routes_of
 from byway.core.client_session import ClientSession
 from byway.core.clients import Clients
 from byway.core.context import Context
@@ -24,7 +25,7 @@ from byway.core.outgoing import Outgoing
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.tables import Entry
-from byway.matching import Encoded
+from byway.matching import Routes
 from byway.model import conforms
 from byway.model.bounds import NEIGHBOURS_MAX
 from byway.model.conformance import nonconformance
@@ -90,12 +91,56 @@ class Publications:
             self.drop(message, DropReason.HOP_LIMIT, link)
         else:
             try:
-                content = context.bodies.for_matching(message.body)
+                routes = routes_of(
+                    message.body, context.subscriptions.index, context.numbers.number(link)
+                )
             except msgspec.DecodeError as error:
                 reason = f"sends a publication that cannot be read: {error}"
                 raise RemoteProtocolError(link, reason) from error
-            self._route(message, content, link, pending)
+            self._route(message, routes, link, pending)
         context.finish(pending)
+
+    def on_requests(self, client: ClientSession, requests: Sequence[PublishRequest]) -> None:
+        """Take publications from a local client: what `on_request` would do for each, with less
+        work for those that need no further look."""
+        context = self._context
+        if client.reported or not self._admits_all(client):
+            for request in requests:
+                self.on_request(client, request)
+            return
+        name, incarnation, window = client.name, client.incarnation, client.window
+        now_us, largest = context.now_us, context.config.body_bytes_max
+        match_body, route = context.subscriptions.index.match_body, self._route
+        published = 0
+        for request in requests:
+            sequence, body = request.sequence, request.body
+            if sequence != client.sequence + 1 or len(body) > largest:
+                self.on_request(client, request)
+                continue
+            routes = match_body(body, None)
+            if routes is None:
+                self.on_request(client, request)
+                continue
+            client.sequence = sequence
+            published += 1
+            message = Publish(name, incarnation, sequence, now_us, 0, 0, 0, body)
+            pending = InFlight(window, sequence, None, name, 1)
+            route(message, routes, None, pending)
+            if pending.left == 1:
+                window.finish(sequence)
+            else:
+                pending.left -= 1
+        if published:
+            context.out.confirming[name] = None
+            context.counters.publications_published += published
+            self.seen.is_new(name, incarnation, client.sequence)
+
+    def _admits_all(self, client: ClientSession) -> bool:
+        """Whether a client may publish whatever is a publication."""
+        if not self._context.config.conformance:
+            return True
+        entries = map(self._context.adverts.get, client.adverts.values())
+        return any(entry is not None and entry.filter.open for entry in entries)
 
     def on_request(self, client: ClientSession, request: PublishRequest) -> None:
         """Take a publication from a local client."""
@@ -121,10 +166,11 @@ class Publications:
         else:
             context.counters.publications_published += 1
             self.seen.is_new(message.publisher, message.incarnation, message.sequence)
+            routes = routes_of(request.body, context.subscriptions.index, None)
             if client.reported and request.sequence in client.reported:
-                self._route_reported(client, message, attributes, pending)
+                self._route_reported(client, message, routes, attributes, pending)
             else:
-                self._route(message, attributes, None, pending)
+                self._route(message, routes, None, pending)
         context.finish(pending)
 
     def on_routes_request(self, client: ClientSession, request: RoutesRequest) -> None:
@@ -158,7 +204,7 @@ class Publications:
         if len(body) > largest:
             return f"it has {len(body)} bytes: at most {largest} are taken", {}
         try:
-            attributes = self._context.bodies.attributes(body)
+            attributes = read(body)
             check_sizes(attributes, len(body))
         except (msgspec.DecodeError, BywayError) as error:
             return str(error), {}
@@ -173,19 +219,16 @@ class Publications:
 
     # --- out ----------------------------------------------------------------------------------
 
-    def _route(
-        self, message: Publish, content: Attributes | Encoded, link: str | None, pending: InFlight
-    ) -> None:
+    def _route(self, message: Publish, routes: Routes, link: str | None, pending: InFlight) -> None:
+        """Give a publication to the local clients and links that its routes name."""
         context = self._context
-        exclude = None if link is None else context.numbers.number(link)
-        index = context.subscriptions.index
-        mask, matched, local = index.match_routes(content, exclude)
+        mask, matched, local = routes
         links: Sequence[str] = context.numbers.links(mask) if mask else ()
         if self._recovery.missing:
             links = self._with_missing(links, link)
         clients: Sequence[str] = ()
-        if len(local):
-            entries = context.subscriptions.by_keys(local)
+        if local:
+            entries = context.subscriptions.matched(local)
             clients = self._deliver(message, entries, pending)
             if self._statistics is not None and link is not None:
                 self._record(message, entries, matched)
@@ -193,7 +236,7 @@ class Publications:
         elif link is not None:
             context.counters.pure_forwarders += 1
         if self._observer is not None and link is not None and self._observer.observes():
-            self._observer.observe(context.bodies.attributes(message.body), link)
+            self._observer.observe(read(message.body), link)
         if context.trace.enabled:
             self._trace_arrival(message, link, len(clients), len(links))
         for hook in self.received_hooks:
@@ -208,17 +251,22 @@ class Publications:
         mismatches = context.kind_mismatches
         mismatches.until -= 1
         if not mismatches.until:
-            mismatches.sample(context.bodies.attributes(message.body))
+            mismatches.sample(read(message.body))
 
     def _route_reported(
-        self, client: ClientSession, message: Publish, attributes: Attributes, pending: InFlight
+        self,
+        client: ClientSession,
+        message: Publish,
+        routes: Routes,
+        attributes: Attributes,
+        pending: InFlight,
     ) -> None:
         """Route a publication of a local client, and tell it where the publication went."""
         clients: list[str] = []
         links: list[str] = []
         self.delivered_hooks.append(lambda _, names: clients.extend(names))
         self.forwarded_hooks.append(lambda _, names: links.extend(names))
-        self._route(message, attributes, None, pending)
+        self._route(message, routes, None, pending)
         self.delivered_hooks.pop()
         self.forwarded_hooks.pop()
         client.reported.discard(message.sequence)
@@ -285,6 +333,13 @@ class Publications:
         self, message: Publish, entries: Sequence[Entry], pending: InFlight
     ) -> Sequence[str]:
         """Give a publication to local clients, each once; their names."""
+        if len(entries) == 1:
+            (entry,) = entries
+            client = entry.origin.client
+            session = self._clients.sessions[client]
+            self._deliveries.deliver(session, message, (entry.id.name,), pending)
+            self._context.counters.deliveries += 1
+            return (client,)
         names: dict[str, list[str]] = {}
         for entry in entries:
             names.setdefault(entry.origin.client, []).append(entry.id.name)
@@ -384,8 +439,7 @@ class Publications:
     def _is_wanted(self, message: Publish, number: int | None) -> bool:
         if number is None:
             return False  # nothing ever came from there
-        content = self._context.bodies.for_matching(message.body)
-        mask, _, _ = self._context.subscriptions.index.match_routes(content, None)
+        mask, _, _ = routes_of(message.body, self._context.subscriptions.index, None)
         return bool(mask >> number & 1)
 
     # --- duplicates and confirmations ----------------------------------------------------------

@@ -7,7 +7,7 @@ leads to; what is sent because of it is decided elsewhere.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -252,6 +252,15 @@ class Table:
         """Entries of index keys, in the order of their keys."""
         by_key = self._by_key
         found = [by_key[key] for key in sorted(keys.tolist())]
+        return [entry for entry in found if entry is not None]
+
+    def matched(self, keys: Sequence[int]) -> list[Entry]:
+        """Entries of the keys that a publication matches, in the order of their keys."""
+        by_key = self._by_key
+        if len(keys) == 1:
+            entry = by_key[keys[0]]
+            return [] if entry is None else [entry]
+        found = [by_key[key] for key in sorted(keys)]
         return [entry for entry in found if entry is not None]
 
     def local(self, key: int, most: int) -> tuple[list[Entry], int]:

@@ -6,7 +6,6 @@ The package knows filters and attributes; it does not know brokers, links or cli
 
 from byway.matching.answers import IndexStatistics, Links, Matches, Routes
 from byway.matching.building import CompilingError, ensure_kernels
-from byway.matching.encoding import Encoded
 from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
 from byway.matching.table_index import TableIndex, tidy
@@ -14,7 +13,6 @@ from byway.matching.vocabulary import Vocabulary
 
 __all__ = [
     "CompilingError",
-    "Encoded",
     "IndexStatistics",
     "Links",
     "MatchIndex",

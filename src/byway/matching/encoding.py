@@ -208,30 +208,16 @@ _ENCODERS: Final[dict[type[Constraint], Callable[..., None]]] = {
 }
 
 
-class Encoded:
-    """One publication as codes, for any index of a vocabulary, for as long as the vocabulary has no
-    new words: a name or string that filters learnt later is missing in it, and may have the number
-    of one that was forgotten."""
-
-    __slots__ = ("changes", "parcel")
-
-    def __init__(self, attributes: Attributes, vocabulary: Vocabulary) -> None:
-        self.changes = vocabulary.changes
-        encoded = Codes()
-        encoded.put(attributes, vocabulary)
-        self.parcel = encoded.parcel()
-
-
 class Parcel:
     """The arrays of one publication, and where they are: a kernel that is given the address of this
     list of addresses finds everything."""
 
-    __slots__ = ("_arrays", "_list", "address")
+    __slots__ = ("_list", "address", "arrays")
 
     def __init__(
         self, codes: array[int], nums: array[float], texts: array[int], marks: array[int]
     ) -> None:
-        self._arrays = codes, nums, texts, marks
+        self.arrays = codes, nums, texts, marks
         self._list = array("q", (
             len(codes), codes.buffer_info()[0], nums.buffer_info()[0], *texts.buffer_info(),
             marks.buffer_info()[0],
@@ -241,7 +227,7 @@ class Parcel:
     def put(self, codes: list[int], nums: list[float]) -> None:
         """Another publication in the same arrays, without texts; there is room for it."""
         count = len(codes)
-        own_codes, own_nums, _, _ = self._arrays
+        own_codes, own_nums, _, _ = self.arrays
         own_codes[:count] = array("q", codes)
         own_nums[:count] = array("d", nums)
         self._list[0] = count

@@ -19,7 +19,7 @@ from byway.matching import layout as lay
 from byway.matching.answers import NO_KEYS, IndexStatistics, Keys, Links, Matches, Routes
 from byway.matching.arrays import BatchArrays
 from byway.matching.building import ensure_kernels
-from byway.matching.encoding import Atoms, Codes, Encoded, Parcel
+from byway.matching.encoding import Atoms, Codes, Parcel
 from byway.matching.growth import GrowingArrays
 from byway.matching.layout import Array
 from byway.matching.native import KERNELS
@@ -29,6 +29,7 @@ from byway.model import Attributes, Conjunction, DuplicateKeyError, Filter, Unkn
 LINKS_MAX: Final = 4_096
 _CHUNK: Final = 256  # publications encoded and matched at a time
 _BUFFER: Final = 64  # attributes of one publication that need no allocation
+_TEXT_BUFFER: Final = 4_096  # bytes of its texts
 _OUT_BATCH: Final = 65_536  # keys
 _RECHOOSE: Final = 256  # conjunctions looked at again in one go
 _ROUNDS: Final = 16  # of that after a chunk
@@ -56,7 +57,7 @@ class MatchIndex:
         self._filters: list[Filter | None] = []  # by slot
         self._empty: set[int] = set()  # keys whose filter is FALSE
         self._open: set[int] = set()  # keys whose filter is ANY
-        self._answer = array("q", (0, 0, 0, 0))  # where the mask and the room for keys are
+        self._answer = array("q", bytes(8 * 12))  # where mask, keys and buffers of a match are
         self._set_mask(1)
         self._set_out(16)
         self._marks = np.zeros(_BUFFER + 1, np.int64)
@@ -65,6 +66,8 @@ class MatchIndex:
             array("q", bytes(8 * _BUFFER)), array("d", bytes(8 * _BUFFER)), array("B"),
             array("q", bytes(8 * (_BUFFER + 1))),
         )  # fmt: skip
+        self._texts = bytearray(_TEXT_BUFFER)
+        self._set_buffers()
         self._address = self._arrays.address
         self._answer_address = self._answer.buffer_info()[0]
         self._set_boxes(8)
@@ -81,7 +84,17 @@ class MatchIndex:
     def _set_out(self, rows: int) -> None:
         """Make room for so many keys in one answer."""
         self._out: Keys = np.zeros(rows, np.int64)
+        self._found = self._out.data
         self._answer[2], self._answer[3] = self._out.ctypes.data, rows
+
+    def _set_buffers(self) -> None:
+        """Let kernels that read bodies use the buffers of `match`, and one for texts."""
+        codes, nums, _, marks = self._parcel.arrays
+        texts = np.frombuffer(self._texts, np.uint8)
+        self._answer[4:] = array("q", (
+            *codes.buffer_info(), *nums.buffer_info(), texts.ctypes.data, len(texts),
+            *marks.buffer_info(),
+        ))  # fmt: skip
 
     def _set_boxes(self, rows: int) -> None:
         """Make room for so many constrained attributes of a relation query."""
@@ -240,18 +253,29 @@ class MatchIndex:
         mask, matched, _ = self._match_mask(attributes, exclude)
         return Links(mask, matched > 1)
 
-    def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
+    def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
         """`match_links`, and the keys of matching entries without a link."""
-        mask, matched, local = self._match_mask(publication, exclude)
-        return mask, matched, self._out[:local].copy() if local else NO_KEYS
+        mask, matched, local = self._match_mask(attributes, exclude)
+        return mask, matched, self._found[:local].tolist() if local else ()
 
-    def _match_mask(
-        self, publication: Attributes | Encoded, exclude: int | None
-    ) -> tuple[int, int, int]:
-        """(mask, entries that match, how many local keys stand in the buffer)."""
-        parcel = (
-            publication.parcel if type(publication) is Encoded else self._parcel_of(publication)  # type: ignore[arg-type]
+    def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
+        """`match_routes` for the body of a publication as it is on the wire, without decoding it;
+        None for one that is not plain (`kernels.plain_bodies`), which may be no publication."""
+        local, matched, hot, mask, key = KERNELS.match_body(
+            self._address, body, self._answer_address, -1 if exclude is None else exclude
         )
+        if local < 0:
+            return None
+        if len(self._mask) > 1:
+            mask = int.from_bytes(self._mask.tobytes(), "little")
+        keys = (key,) if local == 1 else self._found[:local].tolist() if local else ()
+        if hot:
+            self._adapt()
+        return mask, matched, keys
+
+    def _match_mask(self, attributes: Attributes, exclude: int | None) -> tuple[int, int, int]:
+        """(mask, entries that match, how many local keys stand in the buffer)."""
+        parcel = self._parcel_of(attributes)
         local, matched, hot, mask = KERNELS.match_link_mask(
             self._address, parcel.address, self._answer_address, -1 if exclude is None else exclude
         )

@@ -190,6 +190,15 @@ WORD = np.dtype(
     ],
     align=True,
 )
+# An attribute name of the vocabulary.
+NAME = np.dtype(
+    [
+        ("address", "i8"),  # of its bytes
+        ("length", "i4"),
+        ("reads_text", "i4"),  # 1: some filter tests it with a text operator
+    ],
+    align=True,
+)
 # What an attribute of a relation query is constrained to.
 BOX = np.dtype(
     [
@@ -251,4 +260,7 @@ SHARED_ARRAYS: Final[dict[str, np.dtype[Any]]] = {
     "words": WORD,  # by number
     "unused": np.dtype("i4"),  # numbers of strings that may be unused: there is room for all
     "unused_count": np.dtype("i8"),  # how many these are
+    "string_table": np.dtype("i8"),  # which number a string has, see `kernels.words`
+    "names": NAME,  # by number
+    "name_table": np.dtype("i8"),
 }

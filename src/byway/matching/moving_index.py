@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from byway.matching.answers import Keys, Routes
-from byway.matching.encoding import Encoded
 from byway.matching.index import MatchIndex
 from byway.model import Attributes, DuplicateKeyError, Filter
 
@@ -72,11 +71,18 @@ class MovingIndex:
         """Keys of the filters that match a publication."""
         return _joined(self.old.match(attributes), self._new.match(attributes))
 
-    def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
+    def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
         """Links, how many entries match, keys of those without a link."""
-        mask, matched, local = self.old.match_routes(publication, exclude)
-        new_mask, new_matched, new_local = self._new.match_routes(publication, exclude)
-        return mask | new_mask, matched + new_matched, _joined(local, new_local)
+        mask, matched, local = self.old.match_routes(attributes, exclude)
+        new_mask, new_matched, new_local = self._new.match_routes(attributes, exclude)
+        return mask | new_mask, matched + new_matched, sorted((*local, *new_local))
+
+    def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
+        """`match_routes` for the body of a publication; None for one that is not plain."""
+        old, new = self.old.match_body(body, exclude), self._new.match_body(body, exclude)
+        if old is None or new is None:
+            return None
+        return old[0] | new[0], old[1] + new[1], sorted((*old[2], *new[2]))
 
     def covering(self, filter: Filter) -> Keys:
         """Keys of stored filters that cover the given one; ascending."""

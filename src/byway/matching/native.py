@@ -27,7 +27,8 @@ Call2 = Callable[[int, int], int]
 class Kernels:
     """The entry kernels as Python functions. Before they are loaded there is none.
 
-    All arguments are integers; addresses are those of arrays that the caller keeps alive.
+    Arguments are integers, and in one case bytes; addresses are those of arrays that the caller
+    keeps alive.
     """
 
     prepare: Call
@@ -47,6 +48,12 @@ class Kernels:
     match_keys_batch: Callable[[int, int, int], int]
     match_counts: Call2
     match_link_mask: Callable[[int, int, int, int], tuple[int, int, int, int]]
+    match_body: Callable[[int, bytes, int, int], tuple[int, int, int, int, int]]
+    file_string: Call2
+    drop_string: Call2
+    file_name: Call2
+    drop_name: Call2
+    move_words: Callable[[int, int, int, int], int]
     relate_query: Callable[[int, int, int, int, int], int]
 
     def __init__(self) -> None:

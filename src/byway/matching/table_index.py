@@ -15,7 +15,6 @@ from weakref import WeakSet
 import numpy as np
 
 from byway.matching.answers import Keys, Routes
-from byway.matching.encoding import Encoded
 from byway.matching.index import LINKS_MAX, MatchIndex
 from byway.matching.moving_index import MovingIndex
 from byway.matching.naive import NaiveIndex
@@ -56,11 +55,13 @@ class SimpleIndex:
         """Keys of the filters that match a publication."""
         return _keys(self._filters.match(attributes))
 
-    def match_routes(self, publication: Attributes | Encoded, exclude: int | None = None) -> Routes:
+    def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
         """Links, how many entries match, keys of those without a link."""
-        assert not isinstance(publication, Encoded), "only kernels read encoded publications"
-        mask, matched, local = self._filters.match_routes(publication, exclude)
-        return mask, matched, _keys(local)
+        mask, matched, local = self._filters.match_routes(attributes, exclude)
+        return mask, matched, sorted(local)
+
+    def match_body(self, body: bytes, exclude: int | None = None) -> None:
+        """None: only kernels read bodies."""
 
     def covering(self, filter: Filter) -> Keys:
         """Keys of stored filters that cover the given one."""
@@ -90,7 +91,8 @@ class TableIndex:
 
     add: Callable[..., None]
     match: Callable[[Attributes], Keys]
-    match_routes: Callable[[Attributes | Encoded, int | None], Routes]
+    match_routes: Callable[[Attributes, int | None], Routes]
+    match_body: Callable[[bytes, int | None], Routes | None]
     covering: Callable[[Filter], Keys]
     covered_by: Callable[[Filter], Keys]
     intersecting: Callable[[Filter], Keys]

@@ -2,8 +2,8 @@
 
 It holds the attribute names and strings of stored filters (never those of publications, which are
 only looked up). Uses are counted: names by the indexes that have such an attribute, strings by the
-atoms that name them. What nothing uses any more is forgotten, and its number given again. It knows
-nothing of filters.
+atoms that name them. What nothing uses any more is forgotten, and its number given again. Python
+finds words in dicts, kernels by their bytes in tables of their own. It knows nothing of filters.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from byway.matching.layout import WORD, Array
+from byway.matching.building import ensure_kernels
+from byway.matching.layout import NAME, WORD, Array
+from byway.matching.native import KERNELS
 from byway.model.fitting import fitting
 
 UNUSED_MAX: Final = 256
 """Strings that may wait, unused, to be forgotten together."""
 _SPARE: Final = 1_024
 """Numbers for which there is room without a string."""
+_ROWS: Final = 32
+"""Words for which there is room at first."""
 _STRING_BYTES: Final = 57
 """What Python needs for a string besides its characters, with its place in a list."""
 
@@ -50,22 +54,25 @@ class Vocabulary:
         self.names: dict[str, int] = {}
         self.strings: dict[str, int] = {}
         self.text_names: set[int] = set()  # names that some filter tests with a text operator
-        self.changes = 0
-        """Counts up whenever a publication might be encoded otherwise than before."""
         self.forgotten = 0
         """Counts the strings that were forgotten."""
         self.orphans: deque[Orphan] = deque()
         """Indexes that have gone without giving up their words."""
         self._texts: list[str | None] = []  # by number; they own the bytes that kernels read
         self._free = array("i")  # numbers of strings; those that were cut off do not count
-        self._words: Array = np.zeros(32, WORD)
-        self._unused: npt.NDArray[np.int32] = np.zeros(32, np.int32)
+        self._words: Array = np.zeros(_ROWS, WORD)
+        self._unused: npt.NDArray[np.int32] = np.zeros(_ROWS, np.int32)
         self._unused_count = array("q", (0,))
+        self._string_table: npt.NDArray[np.int64] = np.zeros(2 * _ROWS, np.int64)
+        self._name_texts: list[str | None] = []  # by number, as `_texts`
         self._name_uses = array("i")  # by number
         self._free_names = array("i")
+        self._names: Array = np.zeros(_ROWS, NAME)
+        self._name_table: npt.NDArray[np.int64] = np.zeros(2 * _ROWS, np.int64)
         self._size = ctypes.c_ssize_t()
         self._size_address = ctypes.addressof(self._size)
-        self.directory: npt.NDArray[np.int64] = np.zeros(6, np.int64)  # never moves
+        self.directory: npt.NDArray[np.int64] = np.zeros(12, np.int64)  # never moves
+        self._address = int(self.directory.ctypes.data)
         self._enter()
 
     @property
@@ -74,7 +81,8 @@ class Vocabulary:
         words = len(self.names) + len(self.strings)
         tables = sys.getsizeof(self.names) + sys.getsizeof(self.strings)
         used = int(self._words["length"][: len(self._texts)].sum())
-        return self._words.nbytes + self._unused.nbytes + tables + used + _STRING_BYTES * words
+        arrays = (self._words, self._unused, self._string_table, self._names, self._name_table)
+        return sum(a.nbytes for a in arrays) + tables + used + _STRING_BYTES * words
 
     # --- names -------------------------------------------------------------------------------
 
@@ -85,22 +93,42 @@ class Vocabulary:
             number = self._free_names.pop() if self._free_names else len(self._name_uses)
             if number == len(self._name_uses):
                 self._name_uses.append(0)
+                self._name_texts.append(None)
             self.names[name] = number
-            self.changes += 1
+            self._file_name(name, number)
         self._name_uses[number] += 1
         return number
+
+    def _file_name(self, name: str, number: int) -> None:
+        """Let kernels find a name."""
+        if not KERNELS.are_loaded:
+            ensure_kernels()
+        if number >= len(self._names):
+            self._names.resize(number * 5 // 4 + _ROWS, refcheck=False)
+        if 2 * len(self.names) > len(self._name_table):
+            self._name_table = _moved(self._name_table, len(self.names))
+        self._name_texts[number] = name
+        self._names[number] = (_utf8(name, self._size_address), self._size.value, 0)
+        self._enter()
+        KERNELS.file_name(self._address, number)
 
     def release_name(self, name: str) -> int:
         """Forget a name if it was the last index that used it; its number."""
         number = self.names[name]
         self._name_uses[number] -= 1
         if not self._name_uses[number]:
+            KERNELS.drop_name(self._address, number)
             del self.names[name]
+            self._name_texts[number] = None
             self.text_names.discard(number)
             self._free_names.append(number)
             self.names = fitting(self.names)
             if not self.names:
                 self._name_uses, self._free_names = array("i"), array("i")
+                self._name_texts = []
+                self._names.resize(_ROWS, refcheck=False)
+                self._name_table = np.zeros(2 * _ROWS, np.int64)
+                self._enter()
         return number
 
     def read_text_of(self, name: str) -> None:
@@ -108,7 +136,7 @@ class Vocabulary:
         number = self.names[name]
         if number not in self.text_names:
             self.text_names.add(number)
-            self.changes += 1
+            self._names["reads_text"][number] = 1
 
     # --- strings -----------------------------------------------------------------------------
 
@@ -118,12 +146,16 @@ class Vocabulary:
         return self._new_string(value) if number is None else number
 
     def _new_string(self, value: str) -> int:
+        if not KERNELS.are_loaded:
+            ensure_kernels()
         address = _utf8(value, self._size_address)
         number = self._free_number()
         self._texts[number] = value
         self.strings[value] = number
-        self.changes += 1
         self._words[number] = (address, self._size.value, 0, 1)
+        if 2 * len(self.strings) > len(self._string_table):
+            self._resize_string_table()
+        KERNELS.file_string(self._address, number)
         count = self._unused_count[0]
         self._unused[count] = number
         self._unused_count[0] = count + 1
@@ -137,7 +169,7 @@ class Vocabulary:
                 return number
         texts.append(None)
         if len(texts) > len(self._words):
-            self._resize(len(texts) * 5 // 4 + 32)
+            self._resize(len(texts) * 5 // 4 + _ROWS)
         return len(texts) - 1
 
     def forget_unused(self, kept: int = UNUSED_MAX) -> bool:
@@ -157,6 +189,7 @@ class Vocabulary:
         for number in unused.tolist():
             text = texts[number]
             assert text is not None
+            KERNELS.drop_string(self._address, number)
             del strings[text]
             texts[number] = None
         self._free.frombytes(unused.tobytes())
@@ -172,7 +205,9 @@ class Vocabulary:
         while texts and texts[-1] is None:
             texts.pop()
         if len(self._words) > 4 * len(texts) + _SPARE:
-            self._resize(2 * len(texts) + 32)
+            self._resize(2 * len(texts) + _ROWS)
+        if len(self._string_table) > 16 * len(self.strings) + _SPARE:
+            self._resize_string_table()
         if len(self._free) > 2 * len(texts) + _SPARE:
             free = np.frombuffer(self._free, np.int32)
             self._free = array("i", free[free < len(texts)].tobytes())
@@ -182,18 +217,26 @@ class Vocabulary:
         self._unused.resize(rows, refcheck=False)
         self._enter()
 
+    def _resize_string_table(self) -> None:
+        self._string_table = _moved(self._string_table, len(self.strings))
+        self._enter()
+
     def _enter(self) -> None:
         self.directory[:] = (
             self._words.ctypes.data, len(self._words),
             self._unused.ctypes.data, len(self._unused),
             self._unused_count.buffer_info()[0], 1,
+            self._string_table.ctypes.data, len(self._string_table),
+            self._names.ctypes.data, len(self._names),
+            self._name_table.ctypes.data, len(self._name_table),
         )  # fmt: skip
 
     def load(
         self, names: list[str], strings: list[str], text_names: list[int], text: Array
     ) -> None:
         """Take over words that were stored, with the bytes of all strings one after the other,
-        which somebody else keeps. Nothing can be added afterwards."""
+        which somebody else keeps. Nothing can be added afterwards, and kernels do not find words:
+        publications must be encoded."""
         self.names = {name: number for number, name in enumerate(names)}
         self.strings = {string: number for number, string in enumerate(strings)}
         self.text_names = set(text_names)
@@ -205,6 +248,14 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"<Vocabulary {len(self.names)} names, {len(self.strings)} strings>"
+
+
+def _moved(table: npt.NDArray[np.int64], words: int) -> npt.NDArray[np.int64]:
+    """A table of the size for so many words, with those of another one."""
+    rows = 4 << max(words, _ROWS // 2).bit_length()
+    moved = np.zeros(rows, np.int64)
+    KERNELS.move_words(table.ctypes.data, len(table), moved.ctypes.data, rows)
+    return moved
 
 
 SHARED = Vocabulary()

@@ -268,7 +268,7 @@ class LoadReport(_Message, frozen=True, array_like=True, tag="load"):
 # --- data lane -------------------------------------------------------------------------------
 
 
-class Publish(_Message, frozen=True, array_like=True, tag="pub"):
+class Publish(_Message, frozen=True, array_like=True, tag="pub", gc=False):
     """A publication: a header that brokers update, and a body that they forward unchanged.
 
     (publisher, incarnation, sequence) identifies it. `distance` and `count` are the statistics that
@@ -405,7 +405,7 @@ class UnsubscribeRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-un
     names: Annotated[tuple[Name, ...], Meta(max_length=NAMES_MAX)]
 
 
-class PublishRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-pub"):
+class PublishRequest(msgspec.Struct, frozen=True, array_like=True, tag="c-pub", gc=False):
     """A publication; the client counts its sequence up from 1."""
 
     sequence: Int64
@@ -479,7 +479,7 @@ class PublicationsConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="c
     sequence: Int64
 
 
-class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del"):
+class Delivery(msgspec.Struct, frozen=True, array_like=True, tag="c-del", gc=False):
     """A publication for the client, and the names of its subscriptions that it matches.
 
     `number` counts up by one from 1 within a session; a gap is a delivery that was lost.

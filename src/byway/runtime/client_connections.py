@@ -31,6 +31,7 @@ from byway.transport.connection import Connection
 
 log = logging.getLogger("byway.broker")
 
+_DELIVERIES: Final = frozenset((Delivery,))
 SLOW_DROPS_MAX: Final = 1_024
 """Clients whose dropped deliveries are counted."""
 
@@ -125,9 +126,10 @@ class ClientConnections:
         connection = self.connections.get(client)
         if connection is None:
             return
-        deliveries = tuple(reply for reply in replies if type(reply) is Delivery)
-        if len(deliveries) < len(replies):
-            answers = tuple(reply for reply in replies if type(reply) is not Delivery)
+        deliveries = replies
+        if not _DELIVERIES.issuperset(map(type, replies)):
+            deliveries = tuple([reply for reply in replies if type(reply) is Delivery])
+            answers = tuple([reply for reply in replies if type(reply) is not Delivery])
             connection.send_large(Replies(answers))
         if deliveries:
             connection.send_data(Replies(deliveries))

@@ -85,6 +85,7 @@ RECEIPT_EVERY: Final = 64
 RECEIPT_DELAY_US: Final = 50_000
 """The longest time a delivery is left unacknowledged."""
 
+_DELIVERIES: Final = frozenset((Delivery,))
 _TIMERS_OF_A_CONNECTION: Final = (
     ClientTimer.BEGIN, ClientTimer.FLUSH, ClientTimer.RECEIPT, ClientTimer.SETTLE
 )  # fmt: skip
@@ -188,6 +189,15 @@ class ClientCore:
         actions = self._out.copy()
         self._out.clear()
         return actions
+
+    def join(self, publication: OutgoingPublication) -> bool:
+        """Publish without an input, if there is nothing to do about it: others wait to be sent, and
+        it joins them. Whether that is so; if not, hand in `PublicationMade`. Raises as `handle`
+        does for that."""
+        if not self.publications.has_unsent:
+            return False
+        self.publications.add(publication)
+        return True
 
     # --- the application: publications ------------------------------------------------------------
 
@@ -463,12 +473,14 @@ class ClientCore:
         """Take replies of the broker, in order."""
         deliveries, publications = self.deliveries, self.publications
         accepted, confirmed = publications.accepted, publications.confirmed
-        take_delivery = deliveries.take
-        for reply in replies:
-            if type(reply) is Delivery:
-                take_delivery(reply)
-            else:
-                self._take_answer(reply)
+        if _DELIVERIES.issuperset(map(type, replies)):
+            deliveries.take_all(replies)  # type: ignore[arg-type]
+        else:
+            for reply in replies:
+                if type(reply) is Delivery:
+                    deliveries.take(reply)
+                else:
+                    self._take_answer(reply)
         if deliveries.fed:
             self._out.append(TellEvents(deliveries.take_fed()))
         if publications.accepted > accepted:

@@ -6,6 +6,7 @@ connection.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -16,7 +17,12 @@ from byway.session.registrations import Registration, Registrations
 
 PUBLISHERS_MAX: Final = 65_536
 """Publishers whose last event is remembered; beyond, the one idle longest is forgotten."""
+KNOWN_MAX: Final = 1_024
+"""Combinations of names in deliveries that are remembered; beyond, all are forgotten."""
 _name_of: Final = attrgetter("name")
+
+Recipients = tuple[tuple[Registration, ...], tuple[str, ...]]
+"""Subscriptions, and the names that their application gave them."""
 
 
 class Deliveries:
@@ -39,9 +45,12 @@ class Deliveries:
         self._last: Publish | None = None
         """The publication delivered last. If it matches more subscriptions than one delivery can
         name, the next deliveries name the others."""
-        self._recipients: dict[Registration, None] = {}
+        self._recipients: tuple[Registration, ...] = ()
         """Subscriptions that have received it."""
         self._registrations = registrations
+        self._known: dict[tuple[str, ...], Recipients] = {}
+        """By the names in a delivery, who they are, until registrations change."""
+        self._known_changes = 0
 
     @property
     def is_overfull(self) -> bool:
@@ -60,32 +69,42 @@ class Deliveries:
 
     def take(self, delivery: Delivery) -> None:
         """Take a delivery, and put its event into the subscriptions that it names."""
-        number, publication = delivery.number, delivery.publication
-        if number <= self.received:
-            self.duplicates += 1
-            return
-        self.lost += number - self.received - 1
-        self.received = number
-        if self._seen.is_new(publication.publisher, publication.incarnation, publication.sequence):
-            self.events += 1
+        self.take_all((delivery,))
+
+    def take_all(self, deliveries: Sequence[Delivery]) -> None:
+        """Take deliveries, in order."""
+        is_new, fed = self._seen.is_new, self.fed
+        if self._known_changes != self._registrations.changes:
+            self._known.clear()
+            self._known_changes = self._registrations.changes
+        for delivery in deliveries:
+            number, publication, names = delivery.number, delivery.publication, delivery.names
+            if number <= self.received:
+                self.duplicates += 1
+                continue
+            self.lost += number - self.received - 1
+            self.received = number
+            recipients, labels = self._known.get(names) or self._named(names)
+            if is_new(publication.publisher, publication.incarnation, publication.sequence):
+                self.events += 1
+                self._recipients = recipients
+            elif publication == self._last:
+                recipients = tuple([one for one in recipients if one not in self._recipients])
+                labels = tuple(map(_name_of, recipients))
+                self._recipients += recipients
+            else:
+                self._last = None
+                self.duplicates += 1
+                continue
             self._last = publication
-            recipients = self._recipients = self._named(delivery.names)
-        elif publication == self._last:
-            named = self._named(delivery.names)
-            recipients = {one: None for one in named if one not in self._recipients}
-            self._recipients |= recipients
-        else:
-            self._last = None
-            self.duplicates += 1
-            return
-        event = Event(publication, tuple(map(_name_of, recipients)))
-        for recipient in recipients:
-            queue = recipient.queue
-            assert queue is not None
-            queue.put(event)
-            self.fed[recipient] = None
-            if queue.is_blocking:
-                self.full[recipient] = None
+            event = Event(publication, labels)
+            for recipient in recipients:
+                queue = recipient.queue
+                assert queue is not None
+                queue.put(event)
+                fed[recipient] = None
+                if queue.is_blocking:
+                    self.full[recipient] = None
 
     def take_fed(self) -> tuple[Registration, ...]:
         """The subscriptions that have received events since the last call."""
@@ -93,12 +112,16 @@ class Deliveries:
         self.fed.clear()
         return fed
 
-    def _named(self, names: tuple[str, ...]) -> dict[Registration, None]:
-        """The subscriptions that a delivery names, each once."""
+    def _named(self, names: tuple[str, ...]) -> Recipients:
+        """The subscriptions that a delivery names, each once, and their own names."""
         registration_of = self._registrations.registration_of
-        recipients: dict[Registration, None] = {}
+        found: dict[Registration, None] = {}
         for name in names:
             registration = registration_of(name)
             if registration is not None and registration.is_subscription:
-                recipients[registration] = None
+                found[registration] = None
+        recipients = tuple(found), tuple(map(_name_of, found))
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[names] = recipients
         return recipients

@@ -71,6 +71,16 @@ class EventQueue:
         self.bytes -= event.size_bytes
         return event
 
+    def take_some(self, most: int) -> list[Event]:
+        """Remove and return the oldest events, up to so many."""
+        events = self.events
+        if most < len(events):
+            return [self.take() for _ in range(most)]
+        taken = list(events)
+        events.clear()
+        self.bytes = 0
+        return taken
+
     def unblocks(self) -> bool:
         """Whether the queue blocked, and is half empty now: then it blocks no longer."""
         if not self.is_blocking or (

@@ -14,16 +14,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _decode: Final = msgspec.msgpack.Decoder(Body).decode
 
 
-class Event:
+class Event(msgspec.Struct, eq=False, gc=False):
     """A publication that matched. All matching subscriptions of a client share one object."""
 
-    __slots__ = ("_body", "_publication", "subscriptions")
-
-    def __init__(self, publication: Publish, subscriptions: tuple[str, ...]) -> None:
-        self.subscriptions = subscriptions
-        """Names of the client's subscriptions that it matches."""
-        self._publication = publication
-        self._body: Body | None = None
+    _publication: Publish
+    subscriptions: tuple[str, ...]
+    """Names of the client's subscriptions that it matches."""
+    _body: Body | None = None
 
     def __repr__(self) -> str:
         return f"<Event {self.sequence} of {self.publisher}: {self.attributes}>"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from byway.model.errors import (
     UnroutedError,
     WindowFullError,
 )
-from byway.model.messages import Body, PublishRequest, RoutesRequest
+from byway.model.messages import PublishRequest, RoutesRequest
 from byway.model.values import Value, check_sizes
 from byway.model.values import check_attributes as check
 
@@ -52,7 +52,7 @@ def encode_body(attributes: Mapping[str, Value], data: Data = b"") -> bytes:
     if not isinstance(data, _DATA):
         raise InvalidValueError(f"data of type {type(data).__name__}: expected bytes")
     try:
-        body = _encode(Body(attributes, data))  # type: ignore[arg-type]
+        body = _encode((attributes, data))  # the bytes of a `Body`
     except (UnicodeEncodeError, OverflowError):
         check(attributes)
         raise
@@ -82,21 +82,22 @@ class Routes(msgspec.Struct, frozen=True):
     still under way."""
 
 
-class OutgoingPublication:
+class OutgoingPublication(msgspec.Struct, eq=False):
     """One publication of the application, which may keep it as a receipt."""
 
-    __slots__ = ("body", "error", "is_reported", "number", "owner")
+    is_routed: ClassVar = False
+    """Whether the broker is asked for its routes."""
 
-    def __init__(self, body: bytes, owner: Any = None) -> None:
-        self.owner = owner
-        """Whatever its driver wants to find again with it."""
-        self.number = 0
-        """Number of the publication, counted from 1 by its client."""
-        self.error: RefusedError | None = None
-        """Why the broker refused the publication."""
-        self.body = body
-        self.is_reported = False
-        """Whether the application was told of the error."""
+    body: bytes
+    """Attributes and data, encoded; empty once the publication is confirmed or refused."""
+    owner: Any = None
+    """Whatever its driver wants to find again with it."""
+    number: int = 0
+    """Number of the publication, counted from 1 by its client."""
+    error: RefusedError | None = None
+    """Why the broker refused the publication."""
+    is_reported: bool = False
+    """Whether the application was told of the error."""
 
     @property
     def routes(self) -> Routes | None:
@@ -106,19 +107,16 @@ class OutgoingPublication:
         return None
 
 
-class RoutedPublication(OutgoingPublication):
+class RoutedPublication(OutgoingPublication, eq=False):
     """A publication whose routes the broker is asked for."""
 
-    __slots__ = ("asked", "known_routes")
-
-    is_mandatory = False
+    is_routed: ClassVar = True
+    is_mandatory: ClassVar = False
     """Whether the publication fails if surely nobody gets it."""
 
-    def __init__(self, body: bytes, owner: Any = None) -> None:
-        super().__init__(body, owner)
-        self.asked = 0
-        """How often the broker was asked."""
-        self.known_routes: Routes | None = None
+    asked: int = 0
+    """How often the broker was asked."""
+    known_routes: Routes | None = None
 
     @property
     def routes(self) -> Routes | None:
@@ -177,23 +175,23 @@ class OutgoingPublications:
     def add(self, publication: OutgoingPublication) -> bool:
         """Queue a publication; whether it is the first that waits to be sent. Raises
         `WindowFullError`, `ClosedError`, `InvalidValueError`."""
-        size = len(publication.body)
+        size, kept, unsent = len(publication.body), self.kept, self._unsent
         if self.closed is not None:
             raise ClosedError(f"client {self._client}", self.closed)
         if size > self.body_bytes_max:
             raise InvalidValueError(
                 f"a publication of {size} bytes: at most {self.body_bytes_max} are accepted"
             )
-        if not self.has_room:
-            raise WindowFullError(self._client, len(self.kept), self.kept_bytes)
-        self.last += 1
-        publication.number = self.last
-        if isinstance(publication, RoutedPublication):
+        if len(kept) >= self._window or self.kept_bytes >= self._window_bytes:
+            raise WindowFullError(self._client, len(kept), self.kept_bytes)
+        self.last = publication.number = self.last + 1
+        if publication.is_routed:
+            assert isinstance(publication, RoutedPublication)
             self.to_ask.append(publication)
-        self.kept.append(publication)
+        kept.append(publication)
         self.kept_bytes += size
-        self._unsent.append(publication)
-        return len(self._unsent) == 1
+        unsent.append(publication)
+        return len(unsent) == 1
 
     def raise_refusal(self) -> None:
         """Raise the first `RefusedError` that the application was not told of, if any."""
@@ -256,11 +254,12 @@ class OutgoingPublications:
     def confirm(self, sequence: int) -> None:
         """All publications up to a sequence are confirmed: drop their bodies."""
         number = min(sequence + self._offset, self.last)
-        kept = self.kept
-        while kept and kept[0].number <= number:
+        kept, confirmed_bytes = self.kept, 0
+        for _ in range(min(number - self.confirmed, len(kept))):  # numbered without a gap
             publication = kept.popleft()
-            self.kept_bytes -= len(publication.body)
+            confirmed_bytes += len(publication.body)
             publication.body = b""
+        self.kept_bytes -= confirmed_bytes
         if number > self.confirmed:
             self.accept(sequence)
             self.confirmed = number

@@ -82,6 +82,8 @@ class Registrations:
         self.all: dict[int, Registration] = {}
         self.awaited: dict[int, Registration] = {}
         """By key, advertisements that a new session registered again and that are not settled."""
+        self.changes = 0
+        """Counts up whenever `registration_of` may answer otherwise than before."""
         self._by_wire_name: dict[str, RegisteredFilter] = {}
         self._unsubscribed: deque[tuple[int, str]] = deque()
         """Withdrawn subscriptions that the broker may not have read: the number of requests made
@@ -95,6 +97,7 @@ class Registrations:
 
     def add(self, registration: Registration) -> list[RegistrationRequest]:
         """Add a registration; the requests to send for it."""
+        self.changes += 1
         self._keys += 1
         registration.key = self._keys
         self.all[registration.key] = registration
@@ -112,6 +115,7 @@ class Registrations:
         """Remove a registration; the requests to send, none if it was not registered."""
         if self.all.pop(registration.key, None) is None:
             return []
+        self.changes += 1
         self.awaited.pop(registration.key, None)
         entries, registration.entries = registration.entries, []
         return self._withdraw(registration, entries)
@@ -200,6 +204,7 @@ class Registrations:
         return [self._request(entry) for entry in registration.entries]
 
     def _new_entry(self, registration: Registration, filter: Filter) -> RegisteredFilter:
+        self.changes += 1
         self._names += 1
         entry = RegisteredFilter(
             registration, filter, f"{registration.name}.{registration.key}.{self._names}"
@@ -223,6 +228,7 @@ class Registrations:
 
     def _forget(self, entry: RegisteredFilter) -> None:
         """Drop an entry and remember that its wire name is withdrawn."""
+        self.changes += 1
         del self._by_wire_name[entry.wire_name]
         if entry.registration.is_subscription:
             self._unsubscribed.append((self._requests_made, entry.wire_name))

@@ -16,7 +16,6 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from byway.core.bodies import SharedBodies
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.clients import RESTORE_TIMER
@@ -93,7 +92,6 @@ class World:
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
         self._jitter = partial(Random(0).uniform, 0.5, 1.0)
-        self._bodies = SharedBodies()
         self._account = Account(self._clock)
         self._network = network or NetworkOptions()
         self._trace = trace
@@ -179,7 +177,6 @@ class World:
             node.config,
             incarnation,
             trace=node.trace,
-            bodies=self._bodies,
             restarting=restarting,
             expects_unlisted=not restarting and any(own == name for own, _ in self._unlisted),
         )
@@ -350,9 +347,7 @@ class World:
             return
         self._totals.add(before.counters)
         if stored:
-            after = Broker.restore(
-                before.snapshot(), node.config, trace=node.trace, bodies=self._bodies
-            )
+            after = Broker.restore(before.snapshot(), node.config, trace=node.trace)
         else:
             remembers = broker in self._remembering
             neighbours = list(before.neighbours) if remembers else self._listed(broker)

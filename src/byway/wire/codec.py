@@ -7,8 +7,9 @@ broker checks it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -68,6 +69,12 @@ REQUESTS_BYTES_MAX: Final = 2 * CHUNK_BYTES
 
 T = TypeVar("T", Message, Reply, Request)
 
+_ITEMS: Final[dict[type, tuple[Callable[[Any], Any], Callable[[Any], bytes]]]] = {
+    Batch: (attrgetter("messages"), attrgetter("body")),
+    Replies: (attrgetter("replies"), attrgetter("publication.body")),
+    Requests: (attrgetter("requests"), attrgetter("body")),
+}
+"""For each kind of frame with many messages: these, and the body of one that is a publication."""
 _encoder = msgspec.msgpack.Encoder()
 _decode = msgspec.msgpack.Decoder(AnyFrame).decode
 
@@ -90,6 +97,23 @@ def encode_all(frame: AnyFrame) -> list[bytearray]:
 
 def encode_counted(frame: AnyFrame) -> list[tuple[bytearray, int]]:
     """The bytes of a frame, split as by `encode_all`, each part with its number of messages."""
+    known = _ITEMS.get(type(frame))
+    if known is not None:
+        items_of, body_of = known
+        items = items_of(frame)
+        try:  # all are publications, as a rule; if few bytes, they are not looked at one by one
+            is_small = sum(map(len, map(body_of, items))) <= CHUNK_BYTES
+        except AttributeError:
+            is_small = False
+        if is_small:
+            data = encode(frame)
+            if len(data) <= HEADER_BYTES + CHUNK_BYTES:
+                return [(data, len(items))]
+    return _encode_parts(frame)
+
+
+def _encode_parts(frame: AnyFrame) -> list[tuple[bytearray, int]]:
+    """The bytes of a frame that may be large."""
     if isinstance(frame, Batch) and len(frame.messages) > 1:
         encoded, first = [], frame.first
         for part in _chunks(frame.messages):

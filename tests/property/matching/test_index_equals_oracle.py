@@ -53,7 +53,7 @@ def test_match_links(pair, publication, exclude):
     index, oracle = pair
     assert index.match_links(publication, exclude) == oracle.match_links(publication, exclude)
     mask, matched, local = index.match_routes(publication, exclude)
-    assert (mask, matched, sorted(local.tolist())) == _sorted_routes(oracle, publication, exclude)
+    assert (mask, matched, sorted(local)) == _sorted_routes(oracle, publication, exclude)
 
 
 def _sorted_routes(oracle, publication, exclude):

@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from byway.matching import MatchIndex, NaiveIndex, TableIndex, Vocabulary
-from byway.matching.encoding import Encoded
 from byway.matching.moving_index import MovingIndex
 from byway.model import Filter, parse
+from byway.model.messages import Body
 from tests.strategies import filters, publications
 from tests.structure import check, check_words
 
@@ -40,6 +41,10 @@ STEPS = st.lists(
 )
 
 
+def body_of(event: dict[str, Any]) -> bytes:
+    return msgspec.msgpack.encode(Body(event))
+
+
 def same_answers(fast: Any, naive: NaiveIndex, query: Filter, event: Any) -> None:
     assert sorted(fast.match(event).tolist()) == sorted(naive.match(event))
     assert fast.covering(query).tolist() == sorted(naive.covering(query))
@@ -67,6 +72,8 @@ def test_two_indexes_of_one_vocabulary(steps, query, event):
             naive.remove(key)
         elif what == "match":
             assert sorted(fast.match(subject).tolist()) == sorted(naive.match(subject))
+            by_body = fast.match_body(body_of(subject))
+            assert by_body is None or sorted(by_body[2]) == sorted(naive.match(subject))
         elif what == "relate":
             same_answers(fast, naive, subject, event)
         elif what == "forget":
@@ -99,7 +106,11 @@ def test_an_index_that_moves(steps, query, event):
             naive.remove(key)
         elif what == "match":
             mask, matched, local = table.match_routes(subject, 1)
-            assert (mask, matched, sorted(local.tolist())) == naive.match_routes(subject, 1)
+            assert (mask, matched, sorted(local)) == naive.match_routes(subject, 1)
+            by_body = table.match_body(body_of(subject), 1)
+            assert by_body is None or (*by_body[:2], sorted(by_body[2])) == (
+                mask, matched, sorted(local),
+            )  # fmt: skip
         elif what == "relate":
             same_answers(table, naive, subject, event)
         elif which:
@@ -114,22 +125,44 @@ def test_an_index_that_moves(steps, query, event):
 
 
 @given(st.lists(WORDY, min_size=1, max_size=12), st.lists(WORDY, max_size=12), EVENTS)
-def test_an_encoded_publication_is_no_longer_used_when_numbers_mean_something_else(
-    earlier, later, event
-):
+def test_a_body_is_read_with_the_numbers_that_words_have_now(earlier, later, event):
     vocabulary = Vocabulary()
     index, naive = MatchIndex(vocabulary), NaiveIndex()
     for key, wanted in enumerate(earlier):
         index.add(key, wanted)
-    encoded = Encoded(event, vocabulary)
+    index.match_body(body_of(event))
     for key in range(len(earlier)):
         index.remove(key)
     vocabulary.forget_unused(kept=0)
     for key, wanted in enumerate(later):
         index.add(key, wanted)
         naive.add(key, wanted)
-    if encoded.changes == vocabulary.changes:
-        assert not later or sorted(index.match_routes(encoded)[2].tolist()) == sorted(
-            naive.match(event)
-        )
-    assert sorted(index.match_routes(event)[2].tolist()) == sorted(naive.match(event))
+    by_body = index.match_body(body_of(event))
+    assert by_body is None or sorted(by_body[2]) == sorted(naive.match(event))
+    assert sorted(index.match_routes(event)[2]) == sorted(naive.match(event))
+    check_words(vocabulary, index)
+
+
+def test_thousands_of_words_come_and_go():
+    vocabulary = Vocabulary()
+    index = MatchIndex(vocabulary)
+    for first in range(0, 6_000, 500):
+        for key in range(first, first + 2_000):
+            if key not in index:
+                index.add(key, parse(f"a{key % 700} = 'w{key}' AND b LIKE 'v{key % 900}%'"))
+        for key in range(first, first + 500):
+            index.remove(key)
+        vocabulary.forget_unused(kept=0)
+        check_words(vocabulary, index)
+        for key in (first, first + 499, first + 500, first + 1_999):
+            event = {f"a{key % 700}": f"w{key}", "b": f"v{key % 900}!"}
+            found = index.match_body(body_of(event))
+            assert found is not None
+            assert list(found[2]) == ([key] if key >= first + 500 else [])
+    for key in index.keys().tolist():
+        index.remove(key)
+    while vocabulary.forget_unused(kept=0):
+        pass
+    assert not vocabulary._string_table.any()
+    assert not vocabulary._name_table.any()
+    assert vocabulary.memory_bytes < 64 * 1_024

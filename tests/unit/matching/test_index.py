@@ -138,9 +138,9 @@ def test_links():
     assert index.match_links({"p": 2}) == (1, False)
     assert index.match_links({"p": 9}) == (1 | 1 << 100, True)
     mask, matched, local = index.match_routes({"p": 9})
-    assert (mask, matched, local.tolist()) == (1 | 1 << 100, 3, [3])
+    assert (mask, matched, list(local)) == (1 | 1 << 100, 3, [3])
     mask, matched, local = index.match_routes({"p": 2.5}, exclude=0)
-    assert (mask, matched, local.tolist()) == (1 << 100, 1, [])
+    assert (mask, matched, list(local)) == (1 << 100, 1, [])
     with pytest.raises(ValueError, match="link 4096 is out of range"):
         index.add(4, TRUE, link=4096)
     assert len(index) == 3

@@ -37,7 +37,7 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 
 def entry_kernel(function: Callable[..., Any]) -> Any:
     """Decorate a kernel that Python calls: it takes 64-bit integers, and returns None, one or a
-    tuple of them."""
+    tuple of them. See `wrapping` for parameters that Python gives as bytes."""
     made = kernel(function)
     ENTRIES.append(made)
     return made

@@ -8,14 +8,26 @@ from __future__ import annotations
 import numpy as np
 from numba.np.numpy_support import from_dtype
 
-from byway.matching.kernels import filing, lists, match, pools, relations, tally, updates
+from byway.matching.kernels import (
+    filing,
+    lists,
+    match,
+    plain_bodies,
+    pools,
+    relations,
+    tally,
+    updates,
+    words,
+)
 from byway.matching.kernels.decorator import ENTRIES, entry_kernel, kernel
 from byway.matching.kernels.store import array_at, store_at
-from byway.matching.layout import BOX, HOT, PENDING
+from byway.matching.layout import BOX, HOT, NAME, PENDING, WORD
 
 __all__ = ["ENTRIES"]
 
 _BOX = from_dtype(BOX)
+_WORD = from_dtype(WORD)
+_NAME = from_dtype(NAME)
 
 
 @entry_kernel
@@ -154,6 +166,58 @@ def match_link_mask(directory, parcel, answer, exclude):
     out = listed(answer, 1, np.int64)
     local, matched = match.match_link_mask(st, codes, nums, texts, marks, exclude, mask, out)
     return local, matched, st.control[HOT], mask[0]
+
+
+@entry_kernel
+def match_body(directory, body, body_size, answer, exclude):
+    """`match_link_mask` for a publication as it is on the wire; see `plain_bodies.read_body`.
+
+    `answer` also lists the room for codes, numbers, texts and marks. Local keys are -1 if the body
+    is not plain. Returns the first local key besides: often there is no other.
+    """
+    st = store_at(directory)
+    codes, nums = listed(answer, 2, np.int64), listed(answer, 3, np.float64)
+    texts, marks = listed(answer, 4, np.uint8), listed(answer, 5, np.int64)
+    mask, out = listed(answer, 0, np.uint64), listed(answer, 1, np.int64)
+    count = plain_bodies.read_body(
+        st, array_at(body, body_size, np.uint8), codes, nums, texts, marks
+    )
+    if count < 0:
+        return count, np.int64(0), np.int64(0), np.uint64(0), np.int64(0)
+    local, matched = match.match_link_mask(
+        st, codes[:count], nums[:count], texts, marks, exclude, mask, out
+    )
+    return np.int64(local), np.int64(matched), st.control[HOT], mask[0], out[0]
+
+
+@entry_kernel
+def file_string(vocabulary, number):
+    """Let a string of a vocabulary be found by its bytes. `vocabulary`: where its directory is."""
+    words.file_word(listed(vocabulary, 3, np.int64), listed(vocabulary, 0, _WORD), number)
+
+
+@entry_kernel
+def drop_string(vocabulary, number):
+    """Let a string be found no more; it is still there."""
+    words.drop_word(listed(vocabulary, 3, np.int64), listed(vocabulary, 0, _WORD), number)
+
+
+@entry_kernel
+def file_name(vocabulary, number):
+    """Let an attribute name of a vocabulary be found by its bytes."""
+    words.file_word(listed(vocabulary, 5, np.int64), listed(vocabulary, 4, _NAME), number)
+
+
+@entry_kernel
+def drop_name(vocabulary, number):
+    """Let an attribute name be found no more; it is still there."""
+    words.drop_word(listed(vocabulary, 5, np.int64), listed(vocabulary, 4, _NAME), number)
+
+
+@entry_kernel
+def move_words(table, rows, other, other_rows):
+    """Enter the words of one table into another, which is empty: where each is, and its rows."""
+    words.move_words(array_at(table, rows, np.int64), array_at(other, other_rows, np.int64))
 
 
 @entry_kernel

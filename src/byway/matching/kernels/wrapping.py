@@ -1,4 +1,5 @@
-"""Python functions around entry kernels, as LLVM code: integers in, one integer or a tuple out.
+"""Python functions around entry kernels, as LLVM code: integers in, one integer or a tuple out. A
+parameter `x` of a kernel that is followed by `x_size` is given as one object, of type `bytes`.
 
 Each becomes a function of Python's "fast call" convention and a `PyMethodDef` that describes it,
 from which `byway.matching.native` makes a callable object. The interpreter lock is released while a
@@ -32,7 +33,9 @@ def wrappers(kernels: list[Any]) -> ir.Module:
 
 def _wrap(module: ir.Module, kernel: Any) -> None:
     name = kernel.fndesc.qualname
-    arguments = len(kernel.signature.args)
+    parameters = kernel.fndesc.args
+    given_as_bytes = {name for name in parameters if f"{name}_size" in parameters}
+    arguments = len(parameters) - len(given_as_bytes)
     native = ir.Function(
         module,
         kernel.target_context.call_conv.get_function_type(
@@ -49,10 +52,19 @@ def _wrap(module: ir.Module, kernel: Any) -> None:
     with builder.if_then(builder.icmp_signed("!=", count, _SIZE(arguments)), likely=False):
         api.call("PyErr_BadArgument", _INT)
         builder.ret(_OBJECT(None))
-    numbers = []
-    for position in range(arguments):
+    numbers: list[ir.Value] = []
+    position = 0
+    for parameter in parameters:
+        if parameter.removesuffix("_size") in given_as_bytes and parameter not in given_as_bytes:
+            continue
         given = builder.load(builder.gep(objects, [_SIZE(position)]))
-        numbers.append(api.call("PyLong_AsLongLong", _INT64, given))
+        position += 1
+        if parameter in given_as_bytes:
+            content = api.call("PyBytes_AsString", _BYTES, given)
+            numbers.append(builder.ptrtoint(content, _INT64))
+            numbers.append(api.call("PyBytes_Size", _SIZE, given))
+        else:
+            numbers.append(api.call("PyLong_AsLongLong", _INT64, given))
     failed = builder.icmp_unsigned("!=", api.call("PyErr_Occurred", _OBJECT), _OBJECT(None))
     with builder.if_then(failed, likely=False):
         builder.ret(_OBJECT(None))
