@@ -326,7 +326,7 @@ _PLANNED: Final = (
 
 METRICS: Final = TableSchema(
     "metrics",
-    1,
+    2,
     (
         *_PLANNED,
         Column("ok", _BOOLEAN, False, "all checks held, and so did the scenario's expectations"),
@@ -368,7 +368,19 @@ METRICS: Final = TableSchema(
         integer("clients", "clients of the network"),
         measure("simulated_s", "simulated time until the network was idle"),
         measure("wall_s", "real time that the simulation took"),
+        integer("trace_rows", "rows of its trace; null: none was written", nullable=True),
         text("facts", "all that `byway simulate --json` prints, as JSON"),
+    ),
+)
+
+REQUESTS: Final = TableSchema(
+    "requests",
+    1,
+    (
+        _RUN,
+        text("publisher", "the client that was to publish"),
+        integer("sequence", "its number for the publication"),
+        integer("t_us", "when the scenario let it publish"),
     ),
 )
 
@@ -386,9 +398,23 @@ FAILURES: Final = TableSchema(
 
 # --- claims -----------------------------------------------------------------------------------
 
+MEASURED: Final = TableSchema(
+    "measured",
+    1,
+    (
+        _RUN,
+        Column(
+            "measured",
+            ColumnType.MEASURES,
+            False,
+            "by the path that `byway simulate --json` has below `measured`, the value in its trace",
+        ),
+    ),
+)
+
 ESTIMATES: Final = TableSchema(
     "estimates",
-    1,
+    2,
     (
         text("claim", "the claim"),
         text("measure", "what was measured"),
@@ -396,6 +422,7 @@ ESTIMATES: Final = TableSchema(
         text("at", "the variation of the setup; empty: there is one only"),
         text("contender", "the contender that was measured, such as a policy"),
         integer("runs", "runs, each with a seed of its own"),
+        integer("traced", "runs of these whose trace was measured; of the others, counters were"),
         Column("mean", _DOUBLE, False, "mean over the runs"),
         Column("low", _DOUBLE, False, "lower end of the mean's 95 % interval"),
         Column("high", _DOUBLE, False, "upper end of the mean's 95 % interval"),

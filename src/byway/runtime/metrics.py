@@ -96,7 +96,8 @@ class BrokerCollector(Collector):
             "Publications that arrived again and were dropped.",
             counters.duplicates,
         )
-        yield _counter("byway_deliveries", "Publications put into sessions of clients.", counters.deliveries)
+        words = "Publications put into sessions of clients."
+        yield _counter("byway_deliveries", words, counters.deliveries)
         matched = "Publications that a local client wanted."
         yield _counter("byway_matched", matched, counters.matched)
         pure = "Publications from a neighbour that no local client wanted."

@@ -107,7 +107,7 @@ class Meter:
         """`is_probe` says of a publisher whether its publications are measured separately;
         `requested_us` when a publication was to be published."""
         self._nodes = nodes
-        self._groups = {"all": list(nodes), **{n: list(g) for n, g in groups.items()}}
+        self._groups = {name: list(brokers) for name, brokers in groups.items()}
         self._now_us = now_us
         self._from_us = from_us
         self._to_us = to_us
