@@ -124,7 +124,7 @@ def _subscriptions(run: Run) -> tuple[float, int]:
     )  # fmt: skip
     spent = seconds(lambda: world.run(10_000_000))
     hops = count + sum(
-        n.broker.counters.messages_sent.get("sub", 0)
+        sum(n.broker.counters.subscriptions_sent.values())
         for n in world.nodes.values()
         if n.broker is not None
     )

@@ -63,7 +63,8 @@ def test_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     follow(GUIDE)
-    tables = {table.name for table in TABLES} - {"metrics", "failures", "estimates"}
+    of_sweeps = {"metrics", "requests", "failures", "measured", "estimates"}
+    tables = {table.name for table in TABLES} - of_sweeps
     assert {path.name for path in Path("analysis").iterdir()} == tables
 
 

@@ -90,9 +90,7 @@ class Advertisements:
         for link in sorted(entry.forwarded):
             pending.left += 1
             context.unconfirmed[link].append(pending)
-            message = Unadvertise(entry.id, entry.filter)
-            context.out.send(link, message)
-            context.count_control(link, message)
+            context.out.send(link, Unadvertise(entry.id, entry.filter))
         if entry.origin.link is not None:
             self._subscriptions.unadvertised(entry.origin.link, entry.filter)
         if entry.id in context.adverts.alternates:

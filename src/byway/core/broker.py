@@ -54,7 +54,7 @@ from byway.core.inputs import (
 from byway.core.links import UNLISTED, LinkEnd
 from byway.core.neighbours import RECHECK_TIMER, Neighbours
 from byway.core.outgoing import Outgoing
-from byway.core.publications import Delivered, Forwarded, Publications, Received
+from byway.core.publications import Delivered, Publications
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.reachability import Reachability
 from byway.core.recovery import TIMER as SYNC_TIMER
@@ -237,12 +237,8 @@ class Broker(BrokerQueries):
                 return False
         return True
 
-    def watch_publications(
-        self, received: Received, forwarded: Forwarded, delivered: Delivered
-    ) -> None:
-        """Call these whenever a publication is received, forwarded and delivered."""
-        self.publications.received_hooks.append(received)
-        self.publications.forwarded_hooks.append(forwarded)
+    def watch_deliveries(self, delivered: Delivered) -> None:
+        """Call this whenever a publication is delivered to local clients."""
         self.publications.delivered_hooks.append(delivered)
 
     # --- dispatch: which part handles what -----------------------------------------------------
@@ -447,18 +443,22 @@ class Broker(BrokerQueries):
             if control:
                 if len(control) > 1 and self._subscriptions.policy.packs:
                     control = list(packed(control))
-                for message in control:
-                    self.context.count_control(link, message)
                 batch = end.post(CONTROL, control)
                 if batch is not None:
+                    self.context.count_sent(link, batch)
                     actions.append(Send(link, batch))
             if data:
                 batch = end.post(DATA, data)
                 if batch is not None:
+                    if out.has_other_data or self.context.trace.enabled:
+                        self.context.count_sent(link, batch)
+                    else:
+                        self.context.counters.count_publications(link, len(data))
                     actions.append(Send(link, batch))
         if link in out.opening:
             batch = end.opened()
             if batch is not None:
+                self.context.count_sent(link, batch)
                 actions.append(Send(link, batch))
         if end.up:
             acknowledgement = end.acknowledgement()

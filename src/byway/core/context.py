@@ -12,10 +12,10 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.counters import Counters
 from byway.core.in_flight import InFlight
 from byway.core.kind_mismatches import KindMismatches
-from byway.core.links import UNLISTED, LinkEnd
+from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
-from byway.model.messages import EntryId, Message
+from byway.model.messages import Batch, EntryId
 from byway.trace import TraceBuffer
 
 
@@ -75,10 +75,9 @@ class Context:
         if self.sent is not None:
             self.sent.update(entry)
 
-    def count_control(self, link: str, message: Message) -> None:
-        """Count and trace a message to a neighbour that is no publication."""
-        if link != UNLISTED:
-            self.counters.count_control(message, link, self.now_us, self.trace)
+    def count_sent(self, link: str, batch: Batch) -> None:
+        """Count and trace the messages of a frame that is sent to a neighbour."""
+        self.counters.count_sent(link, batch, self.now_us, self.trace)
 
     def finish(self, pending: InFlight) -> None:
         """One copy of a data message is confirmed, or need not be. With the last one the message

@@ -110,6 +110,7 @@ class Neighbours:
         end = self._context.ends[link]
         farewell = end.post(CONTROL, [Disconnect(reason)])
         if farewell is not None:
+            self._context.count_sent(link, farewell)
             self._context.out.do(Send(link, farewell))
         self._remove(link, reason)
 
@@ -179,6 +180,7 @@ class Neighbours:
         if meeting.resumed:
             self._publications.confirmed(link, meeting.confirmed)
             for batch in meeting.again:
+                context.count_sent(link, batch)
                 context.out.do(Send(link, batch))
             context.out.touched[link] = None  # what was confirmed since our greeting is news
             self._sync.on_link_resumed(link)

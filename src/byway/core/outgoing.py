@@ -7,13 +7,22 @@ of inputs.
 from __future__ import annotations
 
 from byway.core.actions import Action
-from byway.model.messages import CONTROL, LANE_OF, EntryId, Message, Publish, Reply
+from byway.model.messages import CONTROL, DATA, LANE_OF, EntryId, Message, Publish, Reply
 
 
 class Outgoing:
     """Messages by link and lane, replies by client, and actions that are neither."""
 
-    __slots__ = ("actions", "answers", "confirming", "messages", "opening", "replies", "touched")
+    __slots__ = (
+        "actions",
+        "answers",
+        "confirming",
+        "has_other_data",
+        "messages",
+        "opening",
+        "replies",
+        "touched",
+    )
 
     def __init__(self) -> None:
         self.messages: dict[str, tuple[list[Message], list[Message]]] = {}
@@ -27,13 +36,18 @@ class Outgoing:
         self.answers: dict[str, list[EntryId]] = {}
         """By link, subscriptions of its that are settled: one message for all."""
         self.actions: list[Action] = []
+        self.has_other_data = False
+        """Whether not all messages on data lanes are publications."""
 
     def send(self, link: str, message: Message) -> None:
         """Send a message over a link, on the lane that is its own."""
         lanes = self.messages.get(link)
         if lanes is None:
             lanes = self.messages[link] = ([], [])
-        lanes[LANE_OF[type(message)]].append(message)
+        lane = LANE_OF[type(message)]
+        lanes[lane].append(message)
+        if lane is DATA:
+            self.has_other_data = True
 
     def send_publication(self, link: str, message: Publish) -> None:
         """Send a publication over a link, as `send` would; it is the most frequent message."""

@@ -18,6 +18,7 @@ from byway.core.bodies import read, routes_of
 from byway.core.client_session import ClientSession
 from byway.core.clients import Clients
 from byway.core.context import Context
+from byway.core.counters import columns_of
 from byway.core.covering import Covering
 from byway.core.in_flight import InFlight
 from byway.core.links import UNLISTED, Window
@@ -86,7 +87,6 @@ class Publications:
         if not self.seen.is_new(message.publisher, message.incarnation, message.sequence):
             self._on_duplicate(message, link, pending)
             return
-        context.counters.publications_received += 1
         if message.hop > context.config.hops_max:
             self.drop(message, DropReason.HOP_LIMIT, link)
         else:
@@ -97,6 +97,7 @@ class Publications:
             except msgspec.DecodeError as error:
                 reason = f"sends a publication that cannot be read: {error}"
                 raise RemoteProtocolError(link, reason) from error
+            context.counters.publications_received += 1
             self._route(message, routes, link, pending)
         context.finish(pending)
 
@@ -235,6 +236,8 @@ class Publications:
             context.counters.matched += 1
         elif link is not None:
             context.counters.pure_forwarders += 1
+            if not links:
+                context.counters.false_positives += 1
         if self._observer is not None and link is not None and self._observer.observes():
             self._observer.observe(read(message.body), link)
         if context.trace.enabled:
@@ -245,7 +248,7 @@ class Publications:
             self._forward(message, links, matched, pending)
         if clients:
             if context.trace.enabled:
-                context.trace.delivered(context.now_us, clients, *_header(message))
+                context.trace.delivered(context.now_us, clients, *columns_of(message))
             for delivered in self.delivered_hooks:
                 delivered(message, clients)
         mismatches = context.kind_mismatches
@@ -311,13 +314,11 @@ class Publications:
             pending.left += 1
             context.unconfirmed[link].append(pending)
             context.out.send_publication(link, onward)
-        if links[0] == UNLISTED:
-            links = links[1:]
-        context.counters.copies += len(links)
-        if context.trace.enabled:
-            context.trace.forwarded(context.now_us, links, *_header(onward))
-        for hook in self.forwarded_hooks:
-            hook(onward, links)
+        if self.forwarded_hooks:
+            if links[0] == UNLISTED:
+                links = links[1:]
+            for hook in self.forwarded_hooks:
+                hook(onward, links)
 
     def _record(self, message: Publish, entries: Sequence[Entry], matched: int) -> None:
         """Record, for pruning, how far a publication came and who else wanted it."""
@@ -496,23 +497,11 @@ class Publications:
     def drop(self, message: Publish, reason: DropReason, link: str | None) -> None:
         """Trace that a publication is dropped."""
         if self._context.trace.enabled:
-            self._context.trace.dropped(self._context.now_us, reason, *_header(message), link=link)
+            columns = columns_of(message)
+            self._context.trace.dropped(self._context.now_us, reason, *columns, link=link)
 
 
 def _by_publisher(item: tuple[Publish, InFlight]) -> tuple[str, int, int]:
     """In order of their sequences, publisher by publisher."""
     message, _ = item
     return message.publisher, message.incarnation, message.sequence
-
-
-def _header(message: Publish) -> tuple[str, int, int, int, int, int, int]:
-    """The columns of a publication that every trace row about it has."""
-    return (
-        message.publisher,
-        message.incarnation,
-        message.sequence,
-        message.published_us,
-        message.hop,
-        message.distance,
-        len(message.body),
-    )

@@ -11,6 +11,7 @@ from typing import Final
 
 from byway.core.client_session import ClientSession
 from byway.core.context import Context
+from byway.core.counters import columns_of
 from byway.core.in_flight import InFlight
 from byway.model.bounds import DELIVERED_NAMES_MAX
 from byway.model.messages import Delivery, Publish
@@ -154,10 +155,7 @@ class SessionDeliveries:
             self._context.finish(client.held.popleft())
 
     def _trace_drop(self, client: ClientSession, delivery: Delivery, reason: DropReason) -> None:
-        trace, message = self._context.trace, delivery.publication
+        trace = self._context.trace
         if trace.enabled:
-            trace.dropped(
-                self._context.now_us, reason, message.publisher, message.incarnation,
-                message.sequence, message.published_us, message.hop, message.distance,
-                len(message.body), client=client.name,
-            )  # fmt: skip
+            columns = columns_of(delivery.publication)
+            trace.dropped(self._context.now_us, reason, *columns, client=client.name)

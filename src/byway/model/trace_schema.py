@@ -127,6 +127,7 @@ class Queue(StrEnum):
     """The values of `kind` in QUEUE_SAMPLED rows; with a link, the queue of that link."""
 
     INPUT = "input"
+    INPUT_PEAK = "input_peak"  # the most that were in it since measuring began; simulated only
     OUTPUT = "output"
     HELD = "held"  # kept back for the order of a publisher
     UNCONFIRMED = "unconfirmed"  # sent, and kept until confirmed

@@ -11,6 +11,22 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from byway.model import trace_schema as trace
+from byway.model.measurement import (
+    CONTROL_MESSAGES,
+    COPIES,
+    DELIVERIES,
+    FALSE_POSITIVES,
+    HOPS_MEANING,
+    MATCHED_BROKERS,
+    MESSAGES_MEANING,
+    PUBLICATION_HOPS,
+    PUBLICATIONS,
+    PURE_FORWARDERS,
+    REFUSED_COPIES,
+    TABLE_ENTRIES_MEANING,
+    YIELD_MEANING,
+    CountedWord,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -103,6 +119,11 @@ def integer(name: str, meaning: str, *, nullable: bool = False) -> Column:
     return Column(name, ColumnType.INT64, nullable, meaning)
 
 
+def counted(word: CountedWord) -> Column:
+    """A column of how often something was counted."""
+    return integer(word.name, word.meaning)
+
+
 def measure(name: str, meaning: str) -> Column:
     """A column of floating-point numbers, null where there is nothing to measure."""
     return Column(name, ColumnType.DOUBLE, True, meaning)
@@ -127,24 +148,12 @@ TRACE: Final = TableSchema(
     lenient=True,
 )
 
-_HANDLED: Final = (
-    integer("matched_brokers", "(publication, broker) pairs with a local match"),
-    integer(
-        "pure_forwarders",
-        "(publication, broker) pairs without a local match, the publisher's broker not counted",
-    ),
-)
-_UNWANTED: Final = (
-    integer(
-        "false_positives",
-        "publications from a neighbour that the broker neither delivered nor forwarded",
-    ),
-    integer("duplicates", "publications refused because the broker had them already"),
-)
+_HANDLED: Final = (counted(MATCHED_BROKERS), counted(PURE_FORWARDERS))
+_UNWANTED: Final = (counted(FALSE_POSITIVES), counted(REFUSED_COPIES))
 _SENT: Final = (
-    integer("publications_sent", "copies of publications sent to brokers"),
+    counted(COPIES),
     integer("publication_bytes", "their size"),
-    integer("control_messages", "messages other than publications sent to brokers"),
+    counted(CONTROL_MESSAGES),
     integer("control_entries", "entries in them"),
     integer("control_bytes", "their size"),
 )
@@ -156,21 +165,21 @@ SUMMARY: Final = TableSchema(
         _RUN,
         integer("brokers", "brokers that wrote rows"),
         measure("span_s", "from the first row to the last"),
-        integer("publications", "accepted by home brokers"),
-        integer("publication_hops", "publications that brokers received from one another"),
-        integer("deliveries", "(publication, client) pairs"),
+        counted(PUBLICATIONS),
+        counted(PUBLICATION_HOPS),
+        counted(DELIVERIES),
         *_HANDLED,
-        measure("yield", "matched brokers / (matched brokers + pure forwarders)"),
+        measure("yield", YIELD_MEANING),
         *_UNWANTED,
         integer("dropped", "publications dropped, or their copies for one link or client"),
-        measure("mean_hops", "broker-to-broker links crossed by a delivery, on average"),
+        measure("mean_hops", f"{HOPS_MEANING}, on average"),
         Column("hops_max", _INT32, True, "the most links crossed by a delivery"),
         measure("mean_delay_ms", "delay from the home broker to the subscriber, on average"),
         measure("delay_ms_p50", "median of the delay"),
         measure("delay_ms_p95", "95th percentile of the delay"),
         measure("delay_ms_p99", "99th percentile of the delay"),
         measure("delay_ms_max", "the longest delay"),
-        integer("messages", "publications and control messages sent to brokers"),
+        integer("messages", MESSAGES_MEANING),
         Column("messages_by_kind", _COUNTS, False, "the same by kind"),
         *_SENT,
         measure("control_share", "control messages / messages"),
@@ -317,21 +326,22 @@ _PLANNED: Final = (
 
 METRICS: Final = TableSchema(
     "metrics",
-    1,
+    2,
     (
         *_PLANNED,
         Column("ok", _BOOLEAN, False, "all checks held, and so did the scenario's expectations"),
-        integer("publications", "accepted by home brokers"),
-        integer("deliveries", "(publication, client) pairs"),
+        counted(PUBLICATIONS),
+        counted(DELIVERIES),
         integer("missing", "required deliveries that did not happen"),
         integer("spurious", "deliveries that no subscription of the client matches"),
         integer("duplicates", "deliveries that happened twice"),
         integer("out_of_order", "deliveries after a later publication of the same publisher"),
-        integer("messages", "messages sent between brokers"),
+        integer("messages", MESSAGES_MEANING),
         Column("messages_by_kind", _COUNTS, False, "the same by kind"),
         *_HANDLED,
-        measure("yield", "matched brokers / (matched brokers + pure forwarders)"),
-        measure("mean_hops", "broker-to-broker links crossed by a delivery, on average"),
+        counted(FALSE_POSITIVES),
+        measure("yield", YIELD_MEANING),
+        measure("mean_hops", f"{HOPS_MEANING}, on average"),
         measure("mean_delay_ms", "delay from the home broker to the subscriber, on average"),
         measure("delay_ms_p50", "median of the delay"),
         measure("delay_ms_p95", "95th percentile of the delay"),
@@ -342,10 +352,13 @@ METRICS: Final = TableSchema(
             "bytes sent between brokers; null where nothing limits them",
             nullable=True,
         ),
-        integer("publication_hops", "publications that brokers received from one another"),
-        integer("subscription_hops", "subscriptions that brokers sent one another"),
+        counted(PUBLICATION_HOPS),
+        integer(
+            "subscription_hops",
+            "subscriptions that brokers sent one another, each one of a pack counted",
+        ),
         integer("peak_queue", "the most messages that waited at one broker at one time"),
-        integer("table_entries", "subscriptions in the tables of all brokers, at the end"),
+        integer("table_entries", f"{TABLE_ENTRIES_MEANING}, at the end"),
         integer("table_entries_peak", "the same, at its peak"),
         integer("redelivered", "deliveries repeated after a crash, which clients dropped"),
         integer("lost_in_sessions", "deliveries dropped because a session was full"),
@@ -355,7 +368,19 @@ METRICS: Final = TableSchema(
         integer("clients", "clients of the network"),
         measure("simulated_s", "simulated time until the network was idle"),
         measure("wall_s", "real time that the simulation took"),
+        integer("trace_rows", "rows of its trace; null: none was written", nullable=True),
         text("facts", "all that `byway simulate --json` prints, as JSON"),
+    ),
+)
+
+REQUESTS: Final = TableSchema(
+    "requests",
+    1,
+    (
+        _RUN,
+        text("publisher", "the client that was to publish"),
+        integer("sequence", "its number for the publication"),
+        integer("t_us", "when the scenario let it publish"),
     ),
 )
 
@@ -373,9 +398,23 @@ FAILURES: Final = TableSchema(
 
 # --- claims -----------------------------------------------------------------------------------
 
+MEASURED: Final = TableSchema(
+    "measured",
+    1,
+    (
+        _RUN,
+        Column(
+            "measured",
+            ColumnType.MEASURES,
+            False,
+            "by the path that `byway simulate --json` has below `measured`, the value in its trace",
+        ),
+    ),
+)
+
 ESTIMATES: Final = TableSchema(
     "estimates",
-    1,
+    2,
     (
         text("claim", "the claim"),
         text("measure", "what was measured"),
@@ -383,6 +422,7 @@ ESTIMATES: Final = TableSchema(
         text("at", "the variation of the setup; empty: there is one only"),
         text("contender", "the contender that was measured, such as a policy"),
         integer("runs", "runs, each with a seed of its own"),
+        integer("traced", "runs of these whose trace was measured; of the others, counters were"),
         Column("mean", _DOUBLE, False, "mean over the runs"),
         Column("low", _DOUBLE, False, "lower end of the mean's 95 % interval"),
         Column("high", _DOUBLE, False, "upper end of the mean's 95 % interval"),

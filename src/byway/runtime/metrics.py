@@ -85,7 +85,7 @@ class BrokerCollector(Collector):
         counters = self._server.broker.counters
         received = CounterMetricFamily(
             "byway_publications_received",
-            "Publications received, without duplicates.",
+            "Publications accepted from clients, and taken from neighbours.",
             labels=["from"],
         )
         received.add_metric(["client"], counters.publications_published)
@@ -96,15 +96,18 @@ class BrokerCollector(Collector):
             "Publications that arrived again and were dropped.",
             counters.duplicates,
         )
-        yield _counter("byway_deliveries", "Publications given to clients.", counters.deliveries)
+        words = "Publications put into sessions of clients."
+        yield _counter("byway_deliveries", words, counters.deliveries)
         matched = "Publications that a local client wanted."
         yield _counter("byway_matched", matched, counters.matched)
         pure = "Publications from a neighbour that no local client wanted."
         yield _counter("byway_pure_forwarders", pure, counters.pure_forwarders)
+        words = "Publications from a neighbour that nobody wanted, here or beyond."
+        yield _counter("byway_false_positives", words, counters.false_positives)
         forwarded = CounterMetricFamily(
             "byway_messages_forwarded", "Messages sent to neighbours.", labels=["link", "kind"]
         )
-        for (link, kind), count in sorted(self._server.neighbour_links.sent.items()):
+        for link, kind, count in counters.sent():
             forwarded.add_metric([link, kind], count)
         yield forwarded
 

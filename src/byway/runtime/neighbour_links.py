@@ -21,7 +21,7 @@ from byway.core.inputs import (
 )
 from byway.model.addresses import Neighbour
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import DATA, AnyFrame, Batch, Frame, Hello, Preamble, Publish
+from byway.model.messages import DATA, AnyFrame, Batch, Frame, Hello, Preamble
 from byway.model.messages import Acknowledge as Acknowledgement
 from byway.runtime.acceptance import Acceptance
 from byway.runtime.driver import Driver
@@ -44,8 +44,6 @@ class NeighbourLinks:
         """By neighbour, the connection that speaks for it."""
         self.dialled: dict[Connection, Neighbour] = {}
         """By connection that was dialled from here, the neighbour in the settings."""
-        self.sent: dict[tuple[str, str], int] = {}
-        """By neighbour and kind, the number of messages sent to it."""
         self.refused = 0
         """Brokers refused because they may not be neighbours, or there were too many."""
         self.forgotten: set[str] = set()
@@ -169,24 +167,12 @@ class NeighbourLinks:
         if connection is None:
             return
         if isinstance(frame, Batch):
-            self._count(link, frame)
             if frame.lane is DATA:
                 connection.send_data(frame)
             else:
                 connection.send_large(frame)
         else:
             connection.send(frame)
-
-    def _count(self, link: str, batch: Batch) -> None:
-        sent, publications = self.sent, 0
-        for message in batch.messages:
-            if type(message) is Publish:
-                publications += 1
-            else:
-                kind = link, str(message.__struct_config__.tag)
-                sent[kind] = sent.get(kind, 0) + 1
-        if publications:
-            sent[link, "pub"] = sent.get((link, "pub"), 0) + publications
 
     # --- the end of a link ----------------------------------------------------------------------
 

@@ -8,10 +8,12 @@ nothing of what happens, and does not know which scenario it measures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from byway.core.counters import Counters
+from byway.model.measurement import SUBSCRIPTION_KINDS
 from byway.model.messages import Publish
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import Work
@@ -37,9 +39,9 @@ class GroupMeasures(msgspec.Struct, frozen=True, kw_only=True):
 
     brokers: int
     subscriptions_arrived: int
-    """Subscriptions from neighbours, each one of a pack counted."""
+    """Subscriptions that neighbours sent, each one of a pack counted."""
     subscription_messages: int
-    """Messages with subscriptions from neighbours, a pack counted once."""
+    """Messages with subscriptions that neighbours sent, a pack counted once."""
     triggered: int
     """Subscriptions that were sent because one that covered them ended."""
     preserved: int
@@ -57,7 +59,7 @@ class GroupMeasures(msgspec.Struct, frozen=True, kw_only=True):
     publications: int
     """Publications received from neighbours."""
     false_positives: int
-    """Publications received that the broker neither forwarded nor delivered."""
+    """Publications received that were for no local client and no other neighbour."""
     false_positive_share: float | None
     busy_s: dict[str, float]
     """By kind of message, the time that the broker was busy."""
@@ -76,43 +78,16 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     groups: dict[str, GroupMeasures]
 
 
-class PublicationCounter:
-    """Counts the publications that reach one broker, and those that reach it in vain."""
+class _Counted(NamedTuple):
+    """What one broker has done until some time, as its counters and its neighbours' say."""
 
-    __slots__ = ("_meter", "_node", "_undecided", "false_positives", "publications")
-
-    def __init__(self, node: Node, meter: Meter) -> None:
-        assert node.broker is not None
-        self._node = node
-        self._meter = meter
-        self._undecided = False
-        self.publications = 0
-        self.false_positives = 0
-        node.broker.watch_publications(self._received, self._forwarded, self._delivered)
-
-    def begin(self) -> None:
-        """Count from now on."""
-        self.publications = self.false_positives = 0
-        self._undecided = False
-
-    def _received(self, message: Publish, link: str | None) -> None:
-        """Count a publication as a false positive until it is forwarded or delivered."""
-        del message
-        self._undecided = link is not None
-        self.publications += self._undecided
-        self.false_positives += self._undecided
-
-    def _forwarded(self, message: Publish, links: Sequence[str]) -> None:
-        del message, links
-        self._wanted()
-
-    def _delivered(self, message: Publish, clients: Sequence[str]) -> None:
-        self._wanted()
-        self._meter.delivered(message, len(clients))
-
-    def _wanted(self) -> None:
-        self.false_positives -= self._undecided
-        self._undecided = False
+    subscriptions_arrived: int
+    subscription_messages: int
+    triggered: int
+    preserved: int
+    retired: int
+    publications: int
+    false_positives: int
 
 
 class Meter:
@@ -132,7 +107,7 @@ class Meter:
         """`is_probe` says of a publisher whether its publications are measured separately;
         `requested_us` when a publication was to be published."""
         self._nodes = nodes
-        self._groups = {"all": list(nodes), **{n: list(g) for n, g in groups.items()}}
+        self._groups = {name: list(brokers) for name, brokers in groups.items()}
         self._now_us = now_us
         self._from_us = from_us
         self._to_us = to_us
@@ -140,8 +115,10 @@ class Meter:
         self._requested_us = requested_us
         self._tally = Tally()
         self._probes = Tally()
-        self._counters = {name: PublicationCounter(node, self) for name, node in nodes.items()}
-        self._before: dict[str, dict[str, int]] = {}
+        for node in nodes.values():
+            assert node.broker is not None, f"{node.name} is down"
+            node.broker.watch_deliveries(self._delivered)
+        self._before: dict[str, _Counted] = {}
         self._entries_before: dict[str, int] = {}
         self._entries_sum = dict.fromkeys(nodes, 0)
         self._samples = 0
@@ -150,8 +127,7 @@ class Meter:
         """Measure from now on."""
         for name, node in self._nodes.items():
             node.reset_measures()
-            self._counters[name].begin()
-            self._before[name] = _counted(_counters(node))
+            self._before[name] = self._counted(name)
             self._entries_before[name] = _entries(node)
 
     def sample(self) -> None:
@@ -160,8 +136,8 @@ class Meter:
         for name, node in self._nodes.items():
             self._entries_sum[name] += _entries(node)
 
-    def delivered(self, message: Publish, clients: int) -> None:
-        """Count a publication that a broker delivered to `clients` clients."""
+    def _delivered(self, message: Publish, clients: Sequence[str]) -> None:
+        """A broker has delivered a publication to these clients."""
         requested_us = self._requested_us(message)
         delay_us = self._now_us() - requested_us
         if self._is_probe(message.publisher):
@@ -170,7 +146,7 @@ class Meter:
             tally = self._tally
         else:
             return
-        for _ in range(clients):
+        for _ in clients:
             tally.add(message.hop, delay_us)
 
     def measures(self) -> Measures:
@@ -188,43 +164,51 @@ class Meter:
         work = Work()
         for node in nodes:
             work.add(node.times.work)
-        counters = [self._counters[name] for name in names]
-        publications = sum(counter.publications for counter in counters)
-        false_positives = sum(counter.false_positives for counter in counters)
         entries_sum = sum(self._entries_sum[name] for name in names)
-        counted = {
-            key: sum(
-                value - self._before.get(name, {}).get(key, 0)
-                for name in names
-                for value in (_counted(_counters(self._nodes[name]))[key],)
-            )
-            for key in ("triggered", "preserved", "retired")
-        }
+        now = _added(self._counted(name) for name in names)
+        before = _added(self._before[name] for name in names if name in self._before)
+        counted = {key: number - before[key] for key, number in now.items()}
         return GroupMeasures(
             brokers=len(names),
-            subscriptions_arrived=work.subscriptions,
-            subscription_messages=work.subscription_messages,
             **counted,
             preserved_entries=sum(map(_preserved, nodes)),
             peak_queue=max(node.peak_queue for node in nodes),
             table_entries_begin=sum(self._entries_before.get(n, 0) for n in names) / len(names),
             table_entries_mean=ratio(entries_sum, self._samples * len(names)),
             table_entries_end=sum(map(_entries, nodes)) / len(names),
-            publications=publications,
-            false_positives=false_positives,
-            false_positive_share=ratio(false_positives, publications),
+            false_positive_share=ratio(counted["false_positives"], counted["publications"]),
             busy_s={k: work.busy_us[k] / 1e6 / len(names) for k in sorted(work.busy_us)},
             messages={kind: work.messages[kind] for kind in sorted(work.messages)},
         )
+
+    def _counted(self, name: str) -> _Counted:
+        broker = self._nodes[name].broker
+        assert broker is not None, f"{name} is down"
+        own = broker.counters
+        others = [_counters(self._nodes[neighbour]) for neighbour in broker.neighbours]
+        return _Counted(
+            subscriptions_arrived=sum(other.subscriptions_sent.get(name, 0) for other in others),
+            subscription_messages=sum(
+                other.control_sent.get((name, tag), 0)
+                for other in others
+                for tag in SUBSCRIPTION_KINDS
+            ),
+            triggered=own.triggered,
+            preserved=own.preserved,
+            retired=own.retired,
+            publications=own.publications_received,
+            false_positives=own.false_positives,
+        )
+
+
+def _added(counted: Iterable[_Counted]) -> dict[str, int]:
+    rows = list(counted)
+    return {key: sum(getattr(row, key) for row in rows) for key in _Counted._fields}
 
 
 def _counters(node: Node) -> Counters:
     assert node.broker is not None, f"{node.name} is down"
     return node.broker.counters
-
-
-def _counted(counters: Counters) -> dict[str, int]:
-    return {key: getattr(counters, key) for key in ("triggered", "preserved", "retired")}
 
 
 def _entries(node: Node) -> int:

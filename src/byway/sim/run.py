@@ -42,6 +42,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     report: Report
     measures: Measures | None = None
     """The measures of a part of the run; None: the scenario asks for none."""
+    trace_rows: int | None = None
+    """The rows of its trace; None: none was written."""
     unmet_expectations: tuple[str, ...] = ()
     """The expectations of the scenario that were not met, in sentences."""
 
@@ -68,6 +70,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             "clients": self.clients,
             "simulated_s": self.simulated_s,
             "wall_s": self.wall_s,
+            "trace_rows": self.trace_rows,
         }
 
 
@@ -77,10 +80,12 @@ def run_scenario(
     trace_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     run: str | None = None,
+    trace_rows_max: int | None = None,
 ) -> RunResult:
     """Run a scenario with a seed (its own unless given) and check all that can be checked.
 
-    The name of the run in the trace is `run`, or made of those of scenario and seed.
+    The name of the run in the trace is `run`, or made of those of scenario and seed. A trace with
+    more than `trace_rows_max` rows is removed, and its rows are only counted.
     Raises `ScenarioError` before anything happens if the scenario does not fit its topology.
     """
     seed = scenario.seed if seed is None else seed
@@ -92,7 +97,7 @@ def run_scenario(
             from byway.trace import TraceWriter  # it needs pyarrow, which takes 30 MiB
 
             name = f"{scenario.name}-{seed}" if run is None else run
-            trace = stack.enter_context(TraceWriter(trace_dir, name))
+            trace = stack.enter_context(TraceWriter(trace_dir, name, rows_max=trace_rows_max))
         world, clients = build(plan, trace)
         meter = start_meter(plan, world)
         world.run(microseconds(scenario.duration_s), progress)
@@ -114,5 +119,6 @@ def run_scenario(
         metrics=metrics,
         report=report,
         measures=measures,
+        trace_rows=None if trace is None else trace.rows,
         unmet_expectations=tuple(unmet),
     )

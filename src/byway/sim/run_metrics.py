@@ -11,19 +11,27 @@ from typing import Final
 import msgspec
 
 from byway.core.counters import Counters
+from byway.model.measurement import (
+    COUNTED,
+    FALSE_POSITIVES,
+    MATCHED_BROKERS,
+    PUBLICATION_HOPS,
+    PURE_FORWARDERS,
+)
 
 _DIGITS: Final = 7
 """The binary digits kept of a delay: percentiles are off by less than one part in 64."""
 
 
 class Tally:
-    """The number of deliveries, their hops and a histogram of their delays."""
+    """The number of deliveries, and histograms of their hops and delays."""
 
-    __slots__ = ("_buckets", "delay_us_max", "delay_us_sum", "deliveries", "hops_sum")
+    __slots__ = ("_buckets", "delay_us_max", "delay_us_sum", "deliveries", "hops")
 
     def __init__(self) -> None:
         self.deliveries = 0
-        self.hops_sum = 0
+        self.hops: dict[int, int] = {}
+        """By number of hops, the deliveries that took so many."""
         self.delay_us_sum = 0
         self.delay_us_max = 0
         self._buckets: dict[int, int] = {}
@@ -31,13 +39,18 @@ class Tally:
     def add(self, hops: int, delay_us: int) -> None:
         """Count one delivery."""
         self.deliveries += 1
-        self.hops_sum += hops
+        self.hops[hops] = self.hops.get(hops, 0) + 1
         self.delay_us_sum += delay_us
         if delay_us > self.delay_us_max:
             self.delay_us_max = delay_us
         shift = delay_us.bit_length() - _DIGITS
         bucket = delay_us >> shift << shift if shift > 0 else delay_us
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+
+    @property
+    def hops_sum(self) -> int:
+        """The hops of all deliveries together."""
+        return sum(hops * count for hops, count in self.hops.items())
 
     def delay_us(self, share: float) -> int:
         """The delay that this share of deliveries did not exceed, rounded down to its bucket."""
@@ -54,22 +67,26 @@ class Totals:
     """The counters of all brokers together, also of those that crashed."""
 
     def __init__(self) -> None:
-        self.numbers = dict.fromkeys(
-            ("publications_received", "matched", "pure_forwarders", "copies", "duplicates"), 0
-        )
+        self.numbers = {word.name: 0 for word in COUNTED}
+        """By word, how often it was counted."""
         self.messages: dict[str, int] = {}
+        """By kind, the messages sent."""
+        self.subscriptions = 0
+        """The subscriptions in these messages."""
 
     def add(self, counters: Counters) -> None:
         """Add the counters of one broker."""
-        for name in self.numbers:
-            self.numbers[name] += getattr(counters, name)
-        for kind, count in counters.messages_sent.items():
+        for word in COUNTED:
+            self.numbers[word.name] += getattr(counters, word.counter)
+        for kind, count in counters.messages_by_kind.items():
             self.messages[kind] = self.messages.get(kind, 0) + count
+        self.subscriptions += sum(counters.subscriptions_sent.values())
 
     def copy(self) -> Totals:
         """Totals with the same numbers, which change independently."""
         copied = Totals()
         copied.numbers, copied.messages = dict(self.numbers), dict(self.messages)
+        copied.subscriptions = self.subscriptions
         return copied
 
 
@@ -84,25 +101,30 @@ class RunMetrics(msgspec.Struct, frozen=True, kw_only=True):
     matched_brokers: int
     """Pairs of a publication and a broker that handled it and had a local match."""
     pure_forwarders: int
-    """Pairs of a publication and a broker that handled it without a local match."""
+    """Pairs of a publication and a broker that took it from a neighbour without a local match."""
+    false_positives: int
+    """Pure forwarders that had no neighbour to forward the publication to."""
     yield_: float | None = msgspec.field(name="yield")
     """The share of matched brokers in both; None: no broker handled any publication."""
     mean_hops: float | None
+    deliveries_by_hops: dict[str, int]
+    """By number of hops, the deliveries that took so many."""
     mean_delay_ms: float | None
     delay_ms_p50: float | None
     delay_ms_p95: float | None
     delay_ms_p99: float | None
     delay_ms_max: float | None
-    """The longest delay; this and the five above are None if there were no deliveries."""
+    """The longest delay; delays and hops are None if there were no deliveries."""
     messages: dict[str, int]
-    """By kind, the messages between brokers, link acknowledgements not among them."""
+    """By kind, the messages between brokers, link acknowledgements not among them; one that is sent
+    again counts again."""
     messages_total: int
     bytes_sent: int | None
     """The bytes sent between brokers; None: nothing limits them, so they are not counted."""
     publication_hops: int
-    """Publications that brokers received from one another."""
+    """Publications that brokers took from neighbours."""
     subscription_hops: int
-    """Subscriptions that brokers sent one another."""
+    """Subscriptions that brokers sent one another, each one of a pack counted."""
     peak_queue: int
     """The most messages that waited at one broker at one time."""
     table_entries: int
@@ -128,9 +150,8 @@ def metrics_of(
     lost_in_sessions: int,
 ) -> RunMetrics:
     """The metrics that follow from what was counted."""
-    matched, forwarders = totals.numbers["matched"], totals.numbers["pure_forwarders"]
-    messages = {"pub": totals.numbers["copies"], **totals.messages}
-    messages = {kind: messages[kind] for kind in sorted(messages) if messages[kind]}
+    numbers = totals.numbers
+    matched, forwarders = numbers[MATCHED_BROKERS.name], numbers[PURE_FORWARDERS.name]
     count = tally.deliveries
     return RunMetrics(
         publications=publications,
@@ -138,17 +159,19 @@ def metrics_of(
         matched_brokers=matched,
         pure_forwarders=forwarders,
         yield_=ratio(matched, matched + forwarders),
+        false_positives=numbers[FALSE_POSITIVES.name],
         mean_hops=ratio(tally.hops_sum, count),
+        deliveries_by_hops={str(hops): tally.hops[hops] for hops in sorted(tally.hops)},
         mean_delay_ms=ratio(tally.delay_us_sum / 1_000, count),
         delay_ms_p50=ratio(tally.delay_us(0.50), 1_000 if count else 0),
         delay_ms_p95=ratio(tally.delay_us(0.95), 1_000 if count else 0),
         delay_ms_p99=ratio(tally.delay_us(0.99), 1_000 if count else 0),
         delay_ms_max=ratio(tally.delay_us_max, 1_000 if count else 0),
-        messages=messages,
-        messages_total=sum(messages.values()),
+        messages={kind: totals.messages[kind] for kind in sorted(totals.messages)},
+        messages_total=sum(totals.messages.values()),
         bytes_sent=bytes_sent,
-        publication_hops=totals.numbers["publications_received"],
-        subscription_hops=totals.messages.get("sub", 0),
+        publication_hops=numbers[PUBLICATION_HOPS.name],
+        subscription_hops=totals.subscriptions,
         peak_queue=peak_queue,
         table_entries=table_entries,
         table_entries_peak=max(table_entries, table_entries_peak),

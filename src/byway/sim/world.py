@@ -96,6 +96,8 @@ class World:
         self._network = network or NetworkOptions()
         self._trace = trace
         self._sample_us = sample_us
+        self._sampled_us = -1
+        """The time of the last sample."""
         self._totals = Totals()
         self._entries_peak = 0
         self._partitions: dict[str, frozenset[str]] = {}
@@ -214,6 +216,10 @@ class World:
     def at(self, t_us: int, action: Callable[[], None]) -> None:
         """Schedule an action at a time that has not passed."""
         self._clock.at(t_us, _call, action)
+
+    def first_at(self, t_us: int, action: Callable[[], None]) -> None:
+        """Schedule an action before everything else that happens at that time."""
+        self._clock.first_at(t_us, _call, action)
 
     def run(self, until_us: int, progress: Callable[[int], None] | None = None) -> None:
         """Run up to a time; `progress` is called with the time now and then."""
@@ -482,12 +488,14 @@ class World:
                 if node.config.load_interval_us or node.broker.policy.statistics is not None:
                     node.handle_now(self._load(node))
         self._entries_peak = max(self._entries_peak, entries)
+        self._sampled_us = self.now_us
         self._account.sweep()
         self._clock.background_at(self.now_us + self._sample_us, self._sample)
 
     def _trace_sample(self, node: Node, broker: Broker) -> None:
         trace, now_us = node.trace, self.now_us
         trace.queue_sampled(now_us, Queue.INPUT, node.waiting, node.waiting_bytes)
+        trace.queue_sampled(now_us, Queue.INPUT_PEAK, node.peak_queue, 0)
         for link, channel in sorted(node.channels.items()):
             waiting, waiting_bytes = channel.waiting, channel.waiting_bytes
             trace.queue_sampled(now_us, Queue.OUTPUT, waiting, waiting_bytes, link)
@@ -514,8 +522,11 @@ class World:
         under way. To be called once, at the end. `tables`: compare the tables of brokers with those
         of a reference network."""
         violations = self._account.violations
+        is_sampled = self._sampled_us == self.now_us
         for node in self.nodes.values():
             if self._trace is not None:
+                if node.broker is not None and not is_sampled:
+                    self._trace_sample(node, node.broker)
                 self._drain(node.trace)
             if node.broker is not None:
                 for sentence in validate(node.broker):

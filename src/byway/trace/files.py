@@ -82,7 +82,8 @@ class TraceWriter:
     `broker`; NNNNN goes on where earlier files of that name end, so a broker that restarts
     overwrites nothing. It has a hidden name until it is complete. At most `rows_per_group` rows,
     and one batch, wait in memory. Only one writer at a time may use a directory with the same
-    `broker`.
+    `broker`. A trace with more than `rows_max` rows is given up: its files are removed, further
+    rows are only counted.
     """
 
     def __init__(
@@ -93,8 +94,12 @@ class TraceWriter:
         *,
         rows_per_group: int = ROWS_PER_GROUP,
         rows_per_file: int = ROWS_PER_FILE,
+        rows_max: int | None = None,
     ) -> None:
         assert 0 < rows_per_group <= rows_per_file
+        self.rows = 0
+        """Number of rows taken over."""
+        self._rows_max = rows_max
         self.directory = Path(directory)
         self.run = run
         self.broker = broker
@@ -128,12 +133,30 @@ class TraceWriter:
         """Take over the rows of `batch`; they are in a complete file after `flush` or `close`."""
         assert not self._closed, "the writer is closed"
         assert self.broker is None or batch.broker == self.broker
-        if not len(batch):
-            return
+        self.rows += len(batch)
+        if self.is_given_up:
+            self._give_up()
+        elif len(batch):
+            self._take(batch)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the trace has more rows than it may have."""
+        return self._rows_max is not None and self.rows > self._rows_max
+
+    def _take(self, batch: RowBatch) -> None:
         self._pending.append(record_batch(batch, self.run))
         self._pending_rows += len(batch)
         while self._pending_rows >= self._group_rows():
             self._write_group(self._group_rows())
+
+    def _give_up(self) -> None:
+        self._pending, self._pending_rows = [], 0
+        if self._file is not None:
+            self._abandon_file()
+        for number in range(self._first, self._number):
+            self._path(number).unlink(missing_ok=True)
+        self._number = self._first
 
     def flush(self) -> None:
         """Complete the present file, so that every row taken over can be read."""
@@ -146,7 +169,7 @@ class TraceWriter:
         if self._closed:
             return
         self.flush()
-        if self._number == self._first:
+        if self._number == self._first and not self.is_given_up:
             self._open_file()
             self._complete_file()
         self._closed = True

@@ -359,9 +359,10 @@ def test_what_a_broker_counts():
     counters = lone.broker.counters
     assert (counters.publications_published, counters.publications_received) == (2, 2)
     assert (counters.duplicates, counters.matched, counters.pure_forwarders) == (1, 2, 1)
-    assert (counters.deliveries, counters.copies) == (2, 8)
-    assert counters.messages_sent == {
-        "held": 3, "near": 3, "advs-told": 3, "subs-told": 3, "adv": 3, "sub-ok": 2,
+    assert (counters.deliveries, counters.false_positives) == (2, 0)
+    assert (counters.copies, counters.publications_sent) == (8, {"C": 4, "D": 4})
+    assert counters.messages_by_kind == {
+        "held": 3, "near": 3, "advs-told": 3, "subs-told": 3, "adv": 3, "sub-ok": 2, "pub": 8,
     }  # fmt: skip
 
 

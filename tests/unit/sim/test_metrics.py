@@ -46,18 +46,21 @@ def test_what_follows_from_counting():
     tally, totals, counters = Tally(), Totals(), Counters()
     tally.add(2, 1_000)
     tally.add(4, 3_000)
-    counters.matched, counters.pure_forwarders, counters.copies = 3, 1, 7
+    counters.matched, counters.pure_forwarders, counters.false_positives = 3, 2, 1
     counters.publications_received = 6
-    counters.messages_sent = {"sub": 4, "adv": 2}
+    counters.publications_sent = {"B": 3, "C": 4}
+    counters.control_sent = {("B", "sub"): 3, ("C", "sub"): 1, ("C", "subs"): 1, ("C", "adv"): 2}
+    counters.subscriptions_sent = {"B": 3, "C": 6}
     totals.add(counters)
     totals.add(counters)
     before = totals.copy()
     totals.add(counters)
     found = metrics(tally, before)
     assert (found.deliveries, found.mean_hops, found.mean_delay_ms) == (2, 3.0, 2.0)
-    assert (found.matched_brokers, found.pure_forwarders, found.yield_) == (6, 2, 0.75)
-    assert list(found.messages.items()) == [("adv", 4), ("pub", 14), ("sub", 8)]
-    assert (found.messages_total, found.publication_hops, found.subscription_hops) == (26, 12, 8)
+    assert (found.matched_brokers, found.pure_forwarders, found.yield_) == (6, 4, 0.6)
+    assert (found.false_positives, found.deliveries_by_hops) == (2, {"2": 1, "4": 1})
+    assert list(found.messages.items()) == [("adv", 4), ("pub", 14), ("sub", 8), ("subs", 2)]
+    assert (found.messages_total, found.publication_hops, found.subscription_hops) == (28, 12, 18)
     assert (found.table_entries, found.table_entries_peak, found.peak_queue) == (5, 5, 4)
     assert found.delay_ms_max == 3.0
 

@@ -40,7 +40,9 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     unit: str
     value: str
-    """An SQL expression over the table of metrics."""
+    """An SQL expression over the table of metrics, which come from counters."""
+    traced: str | None = None
+    """The same over the table `measured`, which comes from traces; None: traces do not hold it."""
 
 
 class PaperValue(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
-"""Estimates: turns the metrics of runs into a mean and a 95 % interval for each measure, point and
+"""Estimates: turns the measures of runs into a mean and a 95 % interval for each measure, point and
 contender.
 
-Frames in, a frame out. The interval is Student's, because there are only a few seeds.
+Frames in, a frame out. Where a run's trace was measured, its value counts, else that of its
+counters. The interval is Student's, because there are only a few seeds.
 """
 
 from __future__ import annotations
@@ -24,30 +25,58 @@ _T: Final = (
 _NORMAL: Final = 1.96
 
 
-def estimates(metrics: DataFrame, runs: DataFrame, claims: Iterable[Claim]) -> DataFrame:
-    """Estimates from the rows of `metrics` that `runs` (claim, at, contender, id) names. With one
-    run both ends of the interval are the mean."""
-    measured = metrics.join(runs, "id")
-    values = reduce(type(measured).unionByName, (_values(measured, claim) for claim in claims))
-    return _summarised(values)
+DIFFERENCE_MAX: Final = 1e-9
+"""The largest relative difference between two sums of the same numbers in another order."""
+
+
+def values(
+    metrics: DataFrame, traced: DataFrame, runs: DataFrame, claims: Iterable[Claim]
+) -> DataFrame:
+    """One row for every run and measure, with the values that its counters (`metrics`) and its
+    trace (`traced`) give, of the runs that `runs` (claim, at, contender, id) names."""
+    measured = metrics.join(runs, "id").join(traced.withColumnRenamed("run", "id"), "id", "left")
+    return reduce(type(measured).unionByName, (_values(measured, claim) for claim in claims))
+
+
+def estimates(values: DataFrame) -> DataFrame:
+    """Estimates from values. With one run both ends of the interval are the mean."""
+    from pyspark.sql import functions as f
+
+    chosen = values.withColumn("value", f.coalesce("traced_value", "counted_value"))
+    return _summarised(chosen.where("value IS NOT NULL"))
+
+
+def differences(values: DataFrame) -> DataFrame:
+    """By claim and measure, the number of runs whose trace and counters give different values."""
+    from pyspark.sql import functions as f
+
+    counted, traced = f.col("counted_value"), f.col("traced_value")
+    bound = DIFFERENCE_MAX * f.greatest(f.abs(counted), f.abs(traced))
+    differs = values.where("traced_value IS NOT NULL").where(
+        counted.isNull() | (f.abs(counted - traced) > bound)
+    )
+    return differs.groupBy("claim", "measure").count().orderBy("claim", "measure")
 
 
 def _values(measured: DataFrame, claim: Claim) -> DataFrame:
-    """One row for every run and measure."""
     from pyspark.sql import functions as f
 
+    nothing = f.lit(None).cast("double")
     columns = [
         f.struct(
             f.lit(m.name).alias("measure"),
             f.lit(m.unit).alias("unit"),
-            f.expr(m.value).cast("double").alias("value"),
+            f.expr(m.value).cast("double").alias("counted_value"),
+            (nothing if m.traced is None else f.expr(m.traced).cast("double")).alias(
+                "traced_value"
+            ),
         )
         for m in claim.measures
     ]
     rows = measured.where(f.col("claim") == claim.id).select(
         "claim", "at", "contender", f.explode(f.array(*columns)).alias("found")
     )
-    return rows.select("claim", "at", "contender", "found.*").where("value IS NOT NULL")
+    return rows.select("claim", "at", "contender", "found.*")
 
 
 def _summarised(values: DataFrame) -> DataFrame:
@@ -55,12 +84,13 @@ def _summarised(values: DataFrame) -> DataFrame:
 
     grouped = values.groupBy("claim", "measure", "unit", "at", "contender").agg(
         f.count("value").alias("runs"),
+        f.count("traced_value").alias("traced"),
         f.avg("value").alias("mean"),
         f.coalesce(f.stddev_samp("value"), f.lit(0.0)).alias("deviation"),
     )
     half = _quantile() * f.col("deviation") / f.sqrt("runs")
     return grouped.select(
-        "claim", "measure", "unit", "at", "contender", "runs", "mean",
+        "claim", "measure", "unit", "at", "contender", "runs", "traced", "mean",
         (f.col("mean") - half).alias("low"), (f.col("mean") + half).alias("high"),
     )  # fmt: skip
 

@@ -27,6 +27,8 @@ class Estimate(NamedTuple):
     mean: float
     low: float
     high: float
+    traced: int = 0
+    """Runs whose trace was measured; of the others, counters were."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,12 @@ from byway._version import __version__
 from byway.pipeline.claims.catalogue import CLAIMS
 from byway.pipeline.claims.claim_plots import plot
 from byway.pipeline.claims.judging import number_text
-from byway.pipeline.claims.reproduction import ClaimResult, ClaimRow, Reproduction
+from byway.pipeline.claims.reproduction import (
+    TRACE_ROWS_MAX,
+    ClaimResult,
+    ClaimRow,
+    Reproduction,
+)
 from byway.pipeline.pages import render
 from byway.pipeline.papers import POLICIES_IN_A_LINE
 from byway.pipeline.table_files import write_text
@@ -76,6 +81,7 @@ def _page(found: Reproduction, command: str) -> str:
         likeness=likeness(found.results),
         policies=_policies(found.results),
         sections=[_section(result, found) for result in found.results],
+        trace_rows_max=f"{TRACE_ROWS_MAX:,}",
         figure=_figure,
         interval=_interval,
     )

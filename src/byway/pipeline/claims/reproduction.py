@@ -1,8 +1,9 @@
-"""Reproduces claims: runs all that they compare as one sweep, then estimates and judges.
+"""Reproduces claims: runs all that they compare as one sweep, measures, then estimates and judges.
 
 Claims that compare the same runs share them, because a run is identified by its content. A second
-start runs only what is missing. What a claim states is in the catalogue, how it is decided in
-`judging`.
+start runs only what is missing. Runs are measured by their traces on Spark, and by the counters of
+their brokers where a trace would be too long. What a claim states is in the catalogue, how it is
+decided in `judging`.
 """
 
 from __future__ import annotations
@@ -14,21 +15,28 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from byway.pipeline.claims.claim import Claim, PaperValue
-from byway.pipeline.claims.estimates import estimates
+from byway.pipeline.claims.estimates import differences, estimates, values
 from byway.pipeline.claims.judging import Estimate, Key, Verdict, judge
 from byway.pipeline.pipeline_errors import SweepError
-from byway.pipeline.schemas import ESTIMATES, METRICS
+from byway.pipeline.schemas import ESTIMATES, MEASURED, METRICS, REQUESTS, TRACE
 from byway.pipeline.sweeps import Sweep, SweepOutcome, run_sweep
 from byway.pipeline.sweeps.plan import Run, runs_of
-from byway.pipeline.sweeps.run_sweep import Progress
+from byway.pipeline.sweeps.run_sweep import Progress, is_traced
+from byway.pipeline.sweeps.run_task import RunPlaces
 from byway.pipeline.table_files import read_table, write_table
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
+from byway.sim.scenario.build import plan_of
+from byway.sim.scenario.measure import part_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _INSTALLED: Final = Path(__file__).with_name("scenarios")
 _CHECKED_OUT: Final = Path(__file__).parents[4] / "examples/scenarios"
+
+
+TRACE_ROWS_MAX: Final = 10_000_000
+"""Rows that a trace may have to be measured: a run with more is measured by its counters."""
 
 
 class ClaimRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +52,18 @@ class ClaimRow(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None
     low: float | None
     high: float | None
+    traced: int = 0
+    """Runs that were measured by their traces; the others were by the counters of their brokers."""
+
+    @property
+    def source(self) -> str:
+        """Where the measured value comes from, in words."""
+        counted = self.runs - self.traced
+        if not self.runs:
+            return "–"
+        if self.traced and counted:
+            return f"traces of {self.traced}, counters of {counted}"
+        return "traces" if self.traced else "counters"
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +116,13 @@ def plan_runs(claims: Iterable[Claim], *, full: bool, seeds: int | None = None) 
             runs.setdefault(run.id, run)
             uses.append((claim.id, point, contender, run.id))
     name = "reproduce, full" if full else "reproduce, quick"
-    sweep = Sweep(name=name, source="claims", traces=False, runs=tuple(runs.values()))
+    sweep = Sweep(
+        name=name,
+        source="claims",
+        traces=True,
+        runs=tuple(runs.values()),
+        trace_rows_max=TRACE_ROWS_MAX,
+    )
     return Planned(sweep, tuple(uses))
 
 
@@ -106,9 +132,7 @@ def _runs(claim: Claim, *, full: bool, seeds: int | None) -> Iterator[tuple[str,
         for contender in claim.contenders:
             settings = claim.settings(contender, point, full=full)
             scenario = _scenario(claim, settings)
-            for run in runs_of(
-                scenario, settings, list(range(1, (seeds or size.seeds) + 1)), False
-            ):
+            for run in runs_of(scenario, settings, list(range(1, (seeds or size.seeds) + 1)), True):
                 yield point.name, contender, run
 
 
@@ -144,13 +168,18 @@ def reproduce(
     if outcome.metrics.exists():
         metrics = read_table(spark, METRICS, outcome.metrics)
         uses = spark.createDataFrame(list(planned.uses), _USES)
+        traced = measure_traces(spark, planned.sweep, directory)
+        measured = values(metrics, traced, uses, claims).persist()
         table = directory / ESTIMATES.name
-        write_table(estimates(metrics, uses, claims).coalesce(1), ESTIMATES, table)
+        write_table(estimates(measured).coalesce(1), ESTIMATES, table)
         for row in read_table(spark, ESTIMATES, table).collect():
             key = row["measure"], row["at"], row["contender"]
-            found[row["claim"]][key] = Estimate(row["runs"], row["mean"], row["low"], row["high"])
-        for id, fault in _inexact(metrics, uses):
+            found[row["claim"]][key] = Estimate(
+                row["runs"], row["mean"], row["low"], row["high"], row["traced"]
+            )
+        for id, fault in (*_inexact(metrics, uses), *_contradicted(measured)):
             faults.setdefault(id, []).append(fault)
+        measured.unpersist()
         for id, fault in _unmeasured(claims, found, sizes):
             faults.setdefault(id, []).append(fault)
     results = tuple(
@@ -163,6 +192,32 @@ def reproduce(
         for claim in claims
     )
     return Reproduction(results, outcome, full, sizes)
+
+
+def measure_traces(spark: SparkSession, sweep: Sweep, directory: Path) -> DataFrame:
+    """Write and return the measures of all runs that have a trace."""
+    from byway.pipeline.traces.part_measures import PARTS, part_measures
+
+    places = RunPlaces(str(directory.absolute()))
+    runs = [run for run in sweep.runs if is_traced(places, run)]
+    table = directory / MEASURED.name
+    if runs:
+        trace = read_table(spark, TRACE, *(places.trace(run.id) for run in runs))
+        requests = read_table(spark, REQUESTS, *(places.requests(run.id) for run in runs))
+        parts = spark.createDataFrame([row for run in runs for row in _parts(run)], PARTS)
+        write_table(part_measures(trace, parts, requests).coalesce(1), MEASURED, table)
+    else:
+        write_table(spark.createDataFrame([], MEASURED.spark_schema()), MEASURED, table)
+    return read_table(spark, MEASURED, table)
+
+
+def _parts(run: Run) -> Iterator[tuple[str, int, int, str, str]]:
+    """The brokers of every group that is measured in a run."""
+    part = part_of(plan_of(run.scenario, run.seed))
+    if part is not None:
+        for name, brokers in part.groups.items():
+            for broker in brokers:
+                yield run.id, part.from_us, part.to_us, name, broker
 
 
 _USES: Final = "claim string, at string, contender string, id string"
@@ -184,6 +239,12 @@ def _inexact(metrics: DataFrame, uses: DataFrame) -> Iterator[tuple[str, str]]:
     wrong = uses.join(metrics.where("NOT ok").select("id"), "id").groupBy("claim").count()
     for row in wrong.orderBy("claim").collect():
         yield row["claim"], f"in {row['count']} runs a check did not hold"
+
+
+def _contradicted(measured: DataFrame) -> Iterator[tuple[str, str]]:
+    """By claim, the measures that traces and counters give different values for."""
+    for row in differences(measured).collect():
+        yield row["claim"], f"{row['measure']}: traces and counters differ in {row['count']} runs"
 
 
 def _unmeasured(
@@ -217,6 +278,7 @@ def _row(key: Key, unit: str, reported: PaperValue | None, ours: Estimate | None
         printed_text="" if reported is None else reported.text,
         runs=0 if ours is None else ours.runs,
         mean=None if ours is None else ours.mean,
+        traced=0 if ours is None else ours.traced,
         low=None if ours is None else ours.low,
         high=None if ours is None else ours.high,
     )

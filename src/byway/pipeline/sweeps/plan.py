@@ -45,6 +45,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     traces: bool
     runs: tuple[Run, ...]
+    trace_rows_max: int | None = None
+    """A run with more rows keeps no trace; None: every run keeps its trace."""
 
 
 def read_sweep(path: str | os.PathLike[str]) -> Sweep:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from byway.pipeline.jobs import run_job
 from byway.pipeline.pipeline_errors import TableError
-from byway.pipeline.schemas import FAILURES, METRICS, TRACE, TableSchema
+from byway.pipeline.schemas import FAILURES, METRICS, REQUESTS, TRACE, TableSchema
 from byway.pipeline.sweeps.plan import Run, Sweep
 from byway.pipeline.sweeps.run_task import Done, RunPlaces, Task
 from byway.pipeline.table_files import (
@@ -87,7 +87,7 @@ def run_sweep(
     for attempt in range(1, ATTEMPTS + 1):
         if failed:
             _forget(places, failed)
-            task = Task(places, sweep.name, sweep.traces, attempt)
+            task = Task(places, sweep.name, sweep.traces, attempt, sweep.trace_rows_max)
             _start(spark, task, failed, progress, done=len(sweep.runs) - len(failed))
             failed = [run for run in failed if not is_done(sweep, places, run)]
     metrics = directory / METRICS.name
@@ -97,10 +97,23 @@ def run_sweep(
 
 
 def is_done(sweep: Sweep, places: RunPlaces, run: Run) -> bool:
-    """Whether the run has metrics that can be read, and a trace under its id if one is wanted."""
-    if sweep.traces and not _is_traced(places.trace(run.id), run.id):
+    """Whether the run has metrics that can be read, and if traces are wanted, a trace under its id,
+    or more rows than a trace may have."""
+    if not _is_readable(METRICS, places.metrics(run.id)):
         return False
-    return _is_readable(METRICS, places.metrics(run.id))
+    if not sweep.traces or is_traced(places, run):
+        return True
+    if sweep.trace_rows_max is None:
+        return False
+    rows = read_file(METRICS, places.metrics(run.id))[0]["trace_rows"]
+    return rows is not None and rows > sweep.trace_rows_max
+
+
+def is_traced(places: RunPlaces, run: Run) -> bool:
+    """Whether the run has a trace under its id, and the times at which clients were to publish."""
+    return _is_traced(places.trace(run.id), run.id) and _is_readable(
+        REQUESTS, places.requests(run.id)
+    )
 
 
 def _is_traced(directory: Path, run: str) -> bool:
@@ -122,7 +135,7 @@ def _is_readable(table: TableSchema, path: Path) -> bool:
 
 def _prepare(directory: Path) -> None:
     """Make the directories, and remove what a killed sweep had begun."""
-    for name in ("runs", "failures", "traces"):
+    for name in ("runs", "failures", "traces", "requests"):
         place = directory / name
         try:
             place.mkdir(parents=True, exist_ok=True)

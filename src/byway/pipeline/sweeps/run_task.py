@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
-from byway.pipeline.schemas import FAILURES, METRICS, TableSchema
+from byway.pipeline.schemas import FAILURES, METRICS, REQUESTS, TableSchema
 from byway.pipeline.sweeps.plan import Run
 from byway.pipeline.table_files import PARTIAL, SUFFIX, write_file
 
@@ -45,6 +45,10 @@ class RunPlaces(NamedTuple):
         """The directory with the trace files of a run."""
         return Path(self.directory, "traces", run)
 
+    def requests(self, run: str) -> Path:
+        """The file with the times at which the clients of a run with a trace were to publish."""
+        return Path(self.directory, "requests", f"{run}{SUFFIX}")
+
 
 class Task(NamedTuple):
     """What all runs that are started together have in common."""
@@ -53,6 +57,7 @@ class Task(NamedTuple):
     sweep: str
     traces: bool
     attempt: int
+    trace_rows_max: int | None = None
 
     def do(self, run: Run) -> Done:
         """Run in a worker: do one run, and write its metrics or its failure."""
@@ -81,10 +86,16 @@ class Task(NamedTuple):
         final = self.places.trace(run.id)
         partial = final.with_name(f".{final.name}.{uuid4().hex}{PARTIAL}")
         trace = partial if self.traces else None
-        result = run_scenario(run.scenario, run.seed, trace, run=run.id)
+        result = run_scenario(
+            run.scenario, run.seed, trace, run=run.id, trace_rows_max=self.trace_rows_max
+        )
         if self.traces:
+            self._write_requests(run)
             shutil.rmtree(final, ignore_errors=True)
-            partial.rename(final)
+            if any(partial.iterdir()):
+                partial.rename(final)
+            else:  # it had too many rows
+                partial.rmdir()
         facts = result.facts()
         counts = {
             column: list(facts[column].items())
@@ -94,13 +105,30 @@ class Task(NamedTuple):
         row = facts | self._planned(run) | counts | {"facts": text}
         _write(METRICS, row, self.places.metrics(run.id))
 
+    def _write_requests(self, run: Run) -> None:
+        """Write when clients were to publish, which measured delays begin with."""
+        from byway.sim.scenario.build import plan_of
+        from byway.sim.scenario.measure import part_of
+
+        part = part_of(plan_of(run.scenario, run.seed))
+        requests_us = {} if part is None else part.requests_us
+        rows = [
+            {"run": run.id, "publisher": publisher, "sequence": sequence, "t_us": t_us}
+            for publisher, times_us in requests_us.items()
+            for sequence, t_us in enumerate(times_us, start=1)
+        ]
+        _write_rows(REQUESTS, rows, self.places.requests(run.id))
+
 
 def _write(table: TableSchema, row: dict[str, Any], path: Path) -> None:
+    values = {column.name: row[column.name] for column in table.columns}
+    _write_rows(table, [values], path)
+
+
+def _write_rows(table: TableSchema, rows: list[dict[str, Any]], path: Path) -> None:
     import pyarrow as pa
 
-    schema = table.arrow_schema()
-    values = {column.name: row[column.name] for column in table.columns}
-    write_file(pa.Table.from_pylist([values], schema), path)
+    write_file(pa.Table.from_pylist(rows, table.arrow_schema()), path)
 
 
 @cache

@@ -11,15 +11,23 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from byway.model.measurement import (
+    CONTROL_MESSAGES,
+    COPIES,
+    DELIVERIES,
+    FALSE_POSITIVES,
+    MATCHED_BROKERS,
+    PUBLICATION_HOPS,
+    PUBLICATIONS,
+    PURE_FORWARDERS,
+    REFUSED_COPIES,
+)
 from byway.model.trace_schema import TraceEvent
 from byway.pipeline.schemas import BROKERS, CONTROL, LINKS
 from byway.pipeline.traces.tallies import (
     SENT,
-    is_duplicate,
+    counts,
     is_event,
-    is_false_positive,
-    is_matched,
-    is_pure_forwarder,
     total,
 )
 
@@ -34,7 +42,7 @@ def spans(tallies: DataFrame) -> DataFrame:
 
 def sent() -> dict[str, Column]:
     """The messages sent to brokers, as sums over tallies."""
-    publications, control = is_event(TraceEvent.FORWARDED), is_event(TraceEvent.CONTROL_SENT)
+    publications, control = counts(COPIES), counts(CONTROL_MESSAGES)
     return {
         "publications_sent": total("rows", publications),
         "publication_bytes": total("bytes", publications),
@@ -74,13 +82,13 @@ def broker_load(tallies: DataFrame) -> DataFrame:
 
 def _work(tallies: DataFrame) -> DataFrame:
     counted = {
-        "published": is_event(TraceEvent.PUBLISHED),
-        "received": is_event(TraceEvent.RECEIVED),
-        "matched_brokers": is_matched(),
-        "pure_forwarders": is_pure_forwarder(),
-        "false_positives": is_false_positive(),
-        "duplicates": is_duplicate(),
-        "delivered": is_event(TraceEvent.DELIVERED),
+        "published": counts(PUBLICATIONS),
+        "received": counts(PUBLICATION_HOPS),
+        "matched_brokers": counts(MATCHED_BROKERS),
+        "pure_forwarders": counts(PURE_FORWARDERS),
+        "false_positives": counts(FALSE_POSITIVES),
+        "duplicates": counts(REFUSED_COPIES),
+        "delivered": counts(DELIVERIES),
         "dropped": is_event(TraceEvent.DROPPED),
     }
     sums = {name: total("rows", where) for name, where in counted.items()}
@@ -114,7 +122,7 @@ def _traffic(tallies: DataFrame) -> DataFrame:
 def control_overhead(tallies: DataFrame) -> DataFrame:
     """Messages between brokers that are not publications, by kind."""
     return (
-        tallies.where(is_event(TraceEvent.CONTROL_SENT))
+        tallies.where(counts(CONTROL_MESSAGES))
         .groupBy("run", "kind")
         .agg(
             F.sum("rows").alias("messages"),

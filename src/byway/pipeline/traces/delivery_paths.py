@@ -11,9 +11,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from byway.model.trace_schema import TraceEvent
+from byway.model.measurement import DELIVERIES
 from byway.pipeline.schemas import DELAYS, HOPS
-from byway.pipeline.traces.tallies import is_event
+from byway.pipeline.traces.tallies import counts
 
 PERCENTILES: Final = {"delay_ms_p50": 50, "delay_ms_p95": 95, "delay_ms_p99": 99}
 
@@ -25,7 +25,7 @@ def hop_counts(tallies: DataFrame) -> DataFrame:
     run = Window.partitionBy("run")
     so_far = run.orderBy("hop").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
-        tallies.where(is_event(TraceEvent.DELIVERED))
+        tallies.where(counts(DELIVERIES))
         .groupBy("run", "hop")
         .agg(F.sum("rows").alias("deliveries"))
         .withColumn("share", F.sum("deliveries").over(so_far) / F.sum("deliveries").over(run))
@@ -36,7 +36,7 @@ def hop_counts(tallies: DataFrame) -> DataFrame:
 def delays(trace: DataFrame) -> DataFrame:
     """Deliveries by their delay in microseconds."""
     return (
-        trace.where(is_event(TraceEvent.DELIVERED))
+        trace.where(counts(DELIVERIES))
         .groupBy("run", (F.col("t_us") - F.col("t_pub_us")).alias("delay_us"))
         .agg(F.count(F.lit(1)).alias("deliveries"))
         .select(*DELAYS.names)

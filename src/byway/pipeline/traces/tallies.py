@@ -1,8 +1,8 @@
 """Tallies: a trace aggregated once into counts, small enough to be queried many times.
 
 It decides the keys: run, broker, event, neighbour, kind, hop, and whether a publication matched and
-was passed on; and what rows with certain keys mean. Samples of queues and tables are left out,
-because they are values, not events.
+was passed on. What rows with certain keys mean is decided in `model.measurement`. Samples of queues
+and tables are left out, because they are values, not events.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from byway.model.trace_schema import DropReason, TraceEvent
+from byway.model.measurement import CONTROL_MESSAGES, COPIES, MATCHED_BROKERS, CountedWord
+from byway.model.trace_schema import TraceEvent
 
 KEYS: Final = ("run", "broker", "event", "link", "kind", "hop", "is_matched", "is_passed_on")
 
@@ -47,31 +48,20 @@ def is_event(*events: TraceEvent) -> Column:
     return F.col("event").isin(*map(int, events))
 
 
-HANDLED: Final = (TraceEvent.PUBLISHED, TraceEvent.RECEIVED)
+HANDLED: Final = MATCHED_BROKERS.rows.events
 """Events at which a broker matched a publication."""
-SENT: Final = (TraceEvent.FORWARDED, TraceEvent.CONTROL_SENT)
+SENT: Final = (*COPIES.rows.events, *CONTROL_MESSAGES.rows.events)
 """Events at which a broker sent a message to another."""
 
 
-def is_matched() -> Column:
-    """Whether a publication matched a subscription of a local client."""
-    return is_event(*HANDLED) & F.col("is_matched")
-
-
-def is_pure_forwarder() -> Column:
-    """Whether a publication came from a neighbour and matched no local client. A home broker is no
-    pure forwarder: it has the publication anyway."""
-    return is_event(TraceEvent.RECEIVED) & ~F.col("is_matched")
-
-
-def is_false_positive() -> Column:
-    """Whether a publication came from a neighbour, and nobody wants it here or beyond."""
-    return is_event(TraceEvent.RECEIVED) & ~F.col("is_matched") & ~F.col("is_passed_on")
-
-
-def is_duplicate() -> Column:
-    """Whether a publication was refused because the broker had it already."""
-    return is_event(TraceEvent.DROPPED) & (F.col("kind") == DropReason.DUPLICATE.value)
+def counts(word: CountedWord) -> Column:
+    """Whether a row counts for a word, as the model defines it."""
+    rule = word.rows
+    found = is_event(*rule.events)
+    for column, wanted in (("is_matched", rule.is_matched), ("is_passed_on", rule.is_passed_on)):
+        if wanted is not None:
+            found = found & (F.col(column) if wanted else ~F.col(column))
+    return found if rule.kind is None else found & (F.col("kind") == rule.kind)
 
 
 def total(of: str, where: Column) -> Column:

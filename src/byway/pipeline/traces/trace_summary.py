@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from byway.model.measurement import (
+    COPIES,
+    DELIVERIES,
+    FALSE_POSITIVES,
+    MATCHED_BROKERS,
+    PUBLICATION_HOPS,
+    PUBLICATION_KIND,
+    PUBLICATIONS,
+    PURE_FORWARDERS,
+    REFUSED_COPIES,
+)
 from byway.model.trace_schema import TraceEvent
 from byway.pipeline.schemas import SUMMARY, ColumnType
 from byway.pipeline.traces.broker_load import sent
 from byway.pipeline.traces.delivery_paths import delay_summary
 from byway.pipeline.traces.tallies import (
     SENT,
-    is_duplicate,
+    counts,
     is_event,
-    is_false_positive,
-    is_matched,
-    is_pure_forwarder,
     total,
+)
+
+_SUMMED: Final = (
+    PUBLICATIONS,
+    PUBLICATION_HOPS,
+    DELIVERIES,
+    MATCHED_BROKERS,
+    PURE_FORWARDERS,
+    FALSE_POSITIVES,
+    REFUSED_COPIES,
 )
 
 
@@ -39,18 +59,12 @@ def summary(tallies: DataFrame, delays: DataFrame) -> DataFrame:
 
 
 def _totals(tallies: DataFrame) -> DataFrame:
-    delivered = is_event(TraceEvent.DELIVERED)
+    delivered = counts(DELIVERIES)
     hops = F.col("hop") * F.col("rows")
     columns = {
         "brokers": F.count_distinct("broker"),
         "span_s": (F.max("t_us_max") - F.min("t_us_min")) / 1_000_000,
-        "publications": total("rows", is_event(TraceEvent.PUBLISHED)),
-        "publication_hops": total("rows", is_event(TraceEvent.RECEIVED)),
-        "deliveries": total("rows", delivered),
-        "matched_brokers": total("rows", is_matched()),
-        "pure_forwarders": total("rows", is_pure_forwarder()),
-        "false_positives": total("rows", is_false_positive()),
-        "duplicates": total("rows", is_duplicate()),
+        **{word.name: total("rows", counts(word)) for word in _SUMMED},
         "dropped": total("rows", is_event(TraceEvent.DROPPED)),
         "mean_hops": F.try_divide(F.sum(F.when(delivered, hops)), total("rows", delivered)),
         "hops_max": F.max(F.when(delivered, F.col("hop"))),
@@ -63,7 +77,7 @@ def _totals(tallies: DataFrame) -> DataFrame:
 
 def _by_kind(tallies: DataFrame) -> DataFrame:
     """Messages between brokers by kind, as the simulator names them: a copy is a `pub`."""
-    kind = F.when(is_event(TraceEvent.FORWARDED), F.lit("pub")).otherwise(F.col("kind"))
+    kind = F.when(counts(COPIES), F.lit(PUBLICATION_KIND)).otherwise(F.col("kind"))
     counted = (
         tallies.where(is_event(*SENT))
         .groupBy("run", kind.alias("kind"))

@@ -10,15 +10,21 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from byway.model.measurement import (
+    DELIVERIES,
+    FALSE_POSITIVES,
+    MATCHED_BROKERS,
+    PUBLICATION_HOPS,
+    PUBLICATIONS,
+    PURE_FORWARDERS,
+    REFUSED_COPIES,
+)
 from byway.model.trace_schema import TraceEvent
 from byway.pipeline.schemas import EDGES, TREES
 from byway.pipeline.traces.tallies import (
     HANDLED,
-    is_duplicate,
+    counts,
     is_event,
-    is_false_positive,
-    is_matched,
-    is_pure_forwarder,
 )
 
 PUBLICATION: Final = ("run", "publisher", "incarnation", "sequence")
@@ -33,7 +39,7 @@ def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
     their names come from the tallies, which have all brokers.
     """
     delay_us = F.col("t_us") - F.col("t_pub_us")
-    homes = tallies.where(is_event(TraceEvent.PUBLISHED)).select(
+    homes = tallies.where(counts(PUBLICATIONS)).select(
         "run", F.col("broker").alias("home"), F.xxhash64("broker").alias("home_hash")
     )
     return (
@@ -41,17 +47,17 @@ def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
         .withColumns({"is_matched": F.col("matches") > 0, "is_passed_on": F.col("copies") > 0})
         .groupBy(*PUBLICATION)
         .agg(
-            F.max(F.when(is_event(TraceEvent.PUBLISHED), F.xxhash64("broker"))).alias("home_hash"),
+            F.max(F.when(counts(PUBLICATIONS), F.xxhash64("broker"))).alias("home_hash"),
             F.min("t_pub_us").alias("t_pub_us"),
             F.count_if(is_event(*HANDLED)).alias("brokers"),
             F.max(F.when(is_event(*HANDLED), F.col("hop"))).alias("depth"),
-            F.count_if(is_matched()).alias("matched_brokers"),
-            F.count_if(is_pure_forwarder()).alias("pure_forwarders"),
-            F.count_if(is_false_positive()).alias("false_positives"),
-            F.count_if(is_duplicate()).alias("duplicates"),
+            F.count_if(counts(MATCHED_BROKERS)).alias("matched_brokers"),
+            F.count_if(counts(PURE_FORWARDERS)).alias("pure_forwarders"),
+            F.count_if(counts(FALSE_POSITIVES)).alias("false_positives"),
+            F.count_if(counts(REFUSED_COPIES)).alias("duplicates"),
             F.coalesce(F.sum(F.col("span") - 1), F.lit(0)).alias("bypassed"),
-            F.count_if(is_event(TraceEvent.DELIVERED)).alias("deliveries"),
-            F.max(F.when(is_event(TraceEvent.DELIVERED), delay_us)).alias("delay_us_max"),
+            F.count_if(counts(DELIVERIES)).alias("deliveries"),
+            F.max(F.when(counts(DELIVERIES), delay_us)).alias("delay_us_max"),
             F.coalesce(F.sum("copies"), F.lit(0)).alias("copies"),
         )
         .where("brokers > 0")
@@ -62,5 +68,5 @@ def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
 
 def edges(trace: DataFrame) -> DataFrame:
     """The links that publications crossed, from parent to child."""
-    received = trace.where(is_event(TraceEvent.RECEIVED))
+    received = trace.where(counts(PUBLICATION_HOPS))
     return received.withColumn("parent", F.col("link")).select(*EDGES.names)

@@ -124,25 +124,19 @@ class ServiceProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class Work:
     """The work that a broker has done."""
 
-    __slots__ = ("busy_us", "messages", "subscription_messages", "subscriptions")
+    __slots__ = ("busy_us", "messages")
 
     def __init__(self) -> None:
         self.busy_us: dict[str, float] = {}
         """By kind of work, the time spent on it."""
         self.messages: dict[str, int] = {}
         """By their first kind of work, the messages handled."""
-        self.subscriptions = 0
-        """Subscriptions received from neighbours."""
-        self.subscription_messages = 0
-        """Messages with subscriptions from neighbours, a pack counted once."""
 
     def add(self, other: Work) -> None:
         """Add the work of another broker."""
         for own, others in ((self.busy_us, other.busy_us), (self.messages, other.messages)):
             for kind, number in others.items():
                 own[kind] = own.get(kind, 0) + number  # type: ignore[assignment]
-        self.subscriptions += other.subscriptions
-        self.subscription_messages += other.subscription_messages
 
 
 class ServiceTimes:
@@ -177,9 +171,6 @@ class ServiceTimes:
                     needed = times * (base + per_entry * entries)
                     busy_us[word] = busy_us.get(word, 0.0) + needed
                     total += needed
-                if kind is Subscribe or kind is SubscribeMany:
-                    self.work.subscriptions += times
-                    self.work.subscription_messages += 1
         return total + self._batch_us if messages else 0.0
 
 

@@ -38,6 +38,11 @@ class Clock:
         assert t_us >= self.now_us, f"{t_us} us has passed: it is {self.now_us} us"
         heappush(self.foreground, (t_us, self.order(), function, argument))
 
+    def first_at(self, t_us: int, function: Callable[[Any], None], argument: Any = None) -> None:
+        """Schedule a call in the foreground, before all others of that time."""
+        assert t_us >= self.now_us, f"{t_us} us has passed: it is {self.now_us} us"
+        heappush(self.foreground, (t_us, -1 - self.order(), function, argument))
+
     def background_at(
         self, t_us: int, function: Callable[[Any], None], argument: Any = None
     ) -> None:

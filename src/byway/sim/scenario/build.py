@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from byway.core.broker_config import BrokerConfig
 from byway.model.errors import TopologyError
 from byway.sim.engine.network import NetworkOptions
@@ -47,6 +49,15 @@ class RunPlan(NamedTuple):
     seed: int
     topology: Topology
     faults: list[Fault]
+
+    @property
+    def end_us(self) -> int:
+        """The time after which the scenario starts nothing new."""
+        return microseconds(self.scenario.duration_s)
+
+    def rng(self, purpose: Purpose) -> np.random.Generator:
+        """The random numbers of this run for one purpose, from the first one on."""
+        return stream(self.seed, purpose)
 
 
 def plan_of(scenario: Scenario, seed: int) -> RunPlan:

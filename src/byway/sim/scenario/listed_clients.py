@@ -18,7 +18,7 @@ from byway.sim.engine.sim_client import SimClient
 from byway.sim.scenario.check_steps import DEFAULT_NAMES
 from byway.sim.scenario.random_streams import Purpose
 from byway.sim.scenario.resolve import brokers_of
-from byway.sim.scenario.run_context import RunContext
+from byway.sim.scenario.run_context import DrawnRun, RunContext
 from byway.sim.scenario.schema import Monitor, Probe, Scenario, Step
 from byway.sim.scenario.value_types import microseconds
 
@@ -126,7 +126,7 @@ def start_probes(context: RunContext, probe: Probe) -> None:
     context.follow(iter(_times_us(probe)), lambda: next(senders).publish({"probe": True}))
 
 
-def probe_requests_us(context: RunContext, probe: Probe) -> dict[str, list[int]]:
+def probe_requests_us(context: DrawnRun, probe: Probe) -> dict[str, list[int]]:
     """By publisher of probes, the times at which it publishes."""
     brokers, times_us = _brokers(context, "publishers_at", probe.publishers_at), _times_us(probe)
     return {
@@ -150,5 +150,5 @@ def _senders(context: RunContext, probe: Probe, advertised: Filter) -> list[SimC
     return clients
 
 
-def _brokers(context: RunContext, key: str, place: str | tuple[str, ...]) -> list[str]:
+def _brokers(context: DrawnRun, key: str, place: str | tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(brokers_of(f"probe.{key}", place, context.topology)))

@@ -1,4 +1,4 @@
-"""Measure: which part of a run a scenario measures, and at which brokers.
+"""Measure: which part of a run a scenario measures, at which brokers, and what of it.
 
 A delay begins when the scenario lets a client publish, not when the home broker reads the
 publication: the time that a publication waits in its client, because too many are unconfirmed, and
@@ -8,6 +8,7 @@ at the home broker counts too.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from byway.model.messages import Publish
 from byway.sim.meters import Meter
@@ -23,43 +24,71 @@ from byway.sim.scenario.workload_source import generator_of
 from byway.sim.world import World
 
 
-def start_meter(plan: RunPlan, world: World) -> Meter | None:
-    """Start the meter that a scenario wants; None: it wants none."""
-    scenario, measure = plan.scenario, plan.scenario.measure
+class MeasuredPart(NamedTuple):
+    """The part of a run that is measured."""
+
+    from_us: int
+    to_us: int
+    """Publications that were to be published later do not count for delays."""
+    groups: dict[str, tuple[str, ...]]
+    """By name, the brokers that are measured together; those of the scenario and `all`."""
+    requests_us: dict[str, list[int]]
+    """By client, the times at which the scenario lets it publish, in order."""
+
+
+def is_probe(publisher: str) -> bool:
+    """Whether the publications of a client are measured separately."""
+    return publisher.startswith(PROBES)
+
+
+def part_of(plan: RunPlan) -> MeasuredPart | None:
+    """The part of a run that a scenario measures; None: it measures none."""
+    measure = plan.scenario.measure
     if measure is None:
         return None
-    from_us = microseconds(measure.from_s)
+    named = {name: group_of("measure.at", name, plan.topology) for name in measure.at}
+    return MeasuredPart(
+        microseconds(measure.from_s),
+        _end_us(measure, plan.scenario),
+        {"all": plan.topology.brokers, **named},
+        _requests_us(plan),
+    )
+
+
+def start_meter(plan: RunPlan, world: World) -> Meter | None:
+    """Start the meter that a scenario wants; None: it wants none."""
+    scenario, measure, part = plan.scenario, plan.scenario.measure, part_of(plan)
+    if measure is None or part is None:
+        return None
     context = RunContext(scenario, plan.seed, plan.topology, world)
-    requests_us = _requests_us(context)
 
     def requested_us(publication: Publish) -> int:
         if publication.incarnation > 1:  # its sequences began anew
             return publication.published_us
-        return requests_us[publication.publisher][publication.sequence - 1]
+        return part.requests_us[publication.publisher][publication.sequence - 1]
 
     meter = Meter(
         world.nodes,
-        {name: group_of("measure.at", name, plan.topology) for name in measure.at},
+        part.groups,
         lambda: world.now_us,
-        from_us=from_us,
-        to_us=_end_us(measure, scenario),
-        is_probe=lambda publisher: publisher.startswith(PROBES),
+        from_us=part.from_us,
+        to_us=part.to_us,
+        is_probe=is_probe,
         requested_us=requested_us,
     )
-    world.at(from_us, meter.begin)
+    world.first_at(part.from_us, meter.begin)
     context.follow(_samples_us(measure, scenario), meter.sample)
     return meter
 
 
-def _requests_us(context: RunContext) -> dict[str, list[int]]:
-    """By client, the times at which the scenario lets it publish, in order."""
-    scenario, workload = context.scenario, context.scenario.workload
+def _requests_us(plan: RunPlan) -> dict[str, list[int]]:
+    scenario, workload = plan.scenario, plan.scenario.workload
     found = step_requests_us(scenario)
     if workload is not None:
-        generator = generator_of(workload, derived_seed(context.seed, Purpose.WORKLOAD))
-        found |= workload_requests_us(context, workload, generator)
+        generator = generator_of(workload, derived_seed(plan.seed, Purpose.WORKLOAD))
+        found |= workload_requests_us(plan, workload, generator)
     if scenario.probe is not None:
-        found |= probe_requests_us(context, scenario.probe)
+        found |= probe_requests_us(plan, scenario.probe)
     return found
 
 

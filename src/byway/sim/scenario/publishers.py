@@ -14,7 +14,7 @@ from byway.model.messages import Body
 from byway.model.tree_shapes import numbered_names
 from byway.model.values import Value
 from byway.sim.scenario.random_streams import Purpose, poisson_times_us, regular_times_us
-from byway.sim.scenario.run_context import RunContext
+from byway.sim.scenario.run_context import DrawnRun, RunContext
 from byway.sim.scenario.schema import Workload
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import advertisements
@@ -42,7 +42,7 @@ def start_publishers(context: RunContext, workload: Workload, generator: Generat
 
 
 def workload_requests_us(
-    context: RunContext, workload: Workload, generator: Generator
+    context: DrawnRun, workload: Workload, generator: Generator
 ) -> dict[str, list[int]]:
     """By publisher, the times at which it publishes."""
     names = numbered_names("p", workload.publishers)
@@ -54,7 +54,7 @@ def workload_requests_us(
     return times_us
 
 
-def _times_us(context: RunContext, workload: Workload) -> Iterator[int]:
+def _times_us(context: DrawnRun, workload: Workload) -> Iterator[int]:
     rate_per_s = workload.rate_per_s or 0.0
     if workload.rate_per_publisher_per_s is not None:
         rate_per_s = workload.rate_per_publisher_per_s * workload.publishers
@@ -74,7 +74,7 @@ def _publications(generator: Generator) -> Iterator[dict[str, Value]]:
         yield from generator.publications(chunk).publications()
 
 
-def _senders(context: RunContext, workload: Workload, generator: Generator) -> Iterator[int]:
+def _senders(context: DrawnRun, workload: Workload, generator: Generator) -> Iterator[int]:
     """For each row the number of its publisher: the one of its symbol, the next in turn, or any."""
     publishers = workload.publishers
     if workload.advertise == "symbols":

@@ -8,7 +8,7 @@ never from what brokers do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,6 +20,29 @@ from byway.sim.scenario.schema import Scenario
 from byway.sim.scenario.value_types import Place, microseconds
 from byway.sim.topology.tree import Topology
 from byway.sim.world import World
+
+
+class DrawnRun(Protocol):
+    """What decides when something happens in a run: a scenario, a seed and a topology."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario."""
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+
+    @property
+    def topology(self) -> Topology:
+        """The brokers and links."""
+
+    @property
+    def end_us(self) -> int:
+        """The time after which the scenario starts nothing new."""
+
+    def rng(self, purpose: Purpose) -> np.random.Generator:
+        """The random numbers of this run for one purpose, from the first one on."""
 
 
 class RunContext(NamedTuple):

@@ -12,6 +12,17 @@ from typing import Annotated, Any, Literal
 from msgspec import field
 
 from byway.model.errors import BywayError
+from byway.model.measurement import (
+    DELIVERIES,
+    FALSE_POSITIVES,
+    HOPS_MEANING,
+    MATCHED_BROKERS,
+    MESSAGES_MEANING,
+    PUBLICATIONS,
+    PURE_FORWARDERS,
+    TABLE_ENTRIES_MEANING,
+    YIELD_MEANING,
+)
 from byway.model.option_reading import Problem
 from byway.model.options import Share, option, within
 from byway.sim.scenario.broker_spec import BrokerSpec
@@ -515,37 +526,28 @@ class Step(ScenarioTable, frozen=True, kw_only=True, rename={"come_back": "retur
     ] = None
 
 
+def _sentence(meaning: str) -> str:
+    """What a word means, as the page about scenarios has it."""
+    return f"{meaning[0].upper()}{meaning[1:]}."
+
+
 class Expect(ScenarioTable, frozen=True, kw_only=True, rename={"yield_": "yield"}):
     """What must hold at the end, besides what is always checked."""
 
-    publications: Annotated[Expected | None, option("Publications accepted by home brokers.")] = (
-        None
-    )
-    deliveries: Annotated[Expected | None, option("Pairs of a publication and a client.")] = None
-    matched_brokers: Annotated[
-        Expected | None, option("Pairs of a publication and a broker with a local match.")
-    ] = None
-    pure_forwarders: Annotated[
-        Expected | None,
-        option(
-            "Pairs of a publication and a broker that handled it without a local match; the "
-            "publisher's broker does not count."
-        ),
-    ] = None
-    yield_: Annotated[
-        Expected | None,
-        option("The share of `matched_brokers` in the sum of it and `pure_forwarders`."),
-    ] = None
-    mean_hops: Annotated[
-        Expected | None, option("The links between brokers that a delivery travelled, on average.")
-    ] = None
+    publications: Annotated[Expected | None, option(_sentence(PUBLICATIONS.meaning))] = None
+    deliveries: Annotated[Expected | None, option(_sentence(DELIVERIES.meaning))] = None
+    matched_brokers: Annotated[Expected | None, option(_sentence(MATCHED_BROKERS.meaning))] = None
+    pure_forwarders: Annotated[Expected | None, option(_sentence(PURE_FORWARDERS.meaning))] = None
+    false_positives: Annotated[Expected | None, option(_sentence(FALSE_POSITIVES.meaning))] = None
+    yield_: Annotated[Expected | None, option(_sentence(YIELD_MEANING))] = None
+    mean_hops: Annotated[Expected | None, option(_sentence(f"{HOPS_MEANING}, on average"))] = None
     mean_delay_ms: Annotated[
         Expected | None,
         option("The time from the publisher's broker to the subscriber, on average."),
     ] = None
     messages: Annotated[
         Expected | None,
-        option("Messages between brokers, without link acknowledgements."),
+        option(_sentence(MESSAGES_MEANING)),
     ] = None
     messages_by_kind: Annotated[
         dict[str, Expected], option("The same by kind of message, in a table.")
@@ -554,7 +556,7 @@ class Expect(ScenarioTable, frozen=True, kw_only=True, rename={"yield_": "yield"
         Expected | None, option("The most messages that waited at one broker at one time.")
     ] = None
     table_entries: Annotated[
-        Expected | None, option("Subscriptions in the tables of all brokers at the end.")
+        Expected | None, option(_sentence(f"{TABLE_ENTRIES_MEANING}, at the end"))
     ] = None
     received: Annotated[dict[str, Expected], option("Deliveries by `[[client]]`, in a table.")] = (
         field(default_factory=dict)

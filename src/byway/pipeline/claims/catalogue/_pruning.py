@@ -1,4 +1,7 @@
-"""What the claims about pruning have in common: measures of the simulator, and small sizes."""
+"""What the claims about pruning have in common: measures of the simulator, and small sizes.
+
+Traces hold neither the time that brokers are busy nor their tables at one moment between samples.
+"""
 
 from __future__ import annotations
 
@@ -19,42 +22,33 @@ def policies(*names: str) -> dict[str, Settings]:
     return {name: {"brokers.covering": f'"{name}"'} for name in names}
 
 
-MEAN_DELAY: Final = Measure(
-    name="mean delay", unit="s", value=f"{fact('measured.delays.mean_ms')} / 1000"
+def _of_part(name: str, unit: str, path: str, form: str = "{}") -> Measure:
+    """A measure of the measured part of a run, by its path in `byway simulate --json`."""
+    counted, traced = fact(f"measured.{path}"), f"measured['{path}']"
+    return Measure(name=name, unit=unit, value=form.format(counted), traced=form.format(traced))
+
+
+MEAN_DELAY: Final = _of_part("mean delay", "s", "delays.mean_ms", "{} / 1000")
+LONGEST_DELAY: Final = _of_part("longest delay", "s", "delays.max_ms", "{} / 1000")
+PROBED_DELAY: Final = _of_part("mean delay of probes", "s", "probes.mean_ms", "{} / 1000")
+ARRIVED_AT_E: Final = _of_part(
+    "subscription messages that arrive at E", "", "groups.E.subscription_messages"
 )
-LONGEST_DELAY: Final = Measure(
-    name="longest delay", unit="s", value=f"{fact('measured.delays.max_ms')} / 1000"
-)
-PROBED_DELAY: Final = Measure(
-    name="mean delay of probes", unit="s", value=f"{fact('measured.probes.mean_ms')} / 1000"
-)
-ARRIVED_AT_E: Final = Measure(
-    name="subscription messages that arrive at E",
-    unit="",
-    value=fact("measured.groups.E.subscription_messages"),
-)
-CORE_QUEUE: Final = Measure(
-    name="peak queue of the core", unit="messages", value=fact("measured.groups.core.peak_queue")
-)
-CORE_TABLES: Final = Measure(
-    name="core tables in the end",
-    unit="entries",
-    value=fact("measured.groups.core.table_entries_end"),
-)
+CORE_QUEUE: Final = _of_part("peak queue of the core", "messages", "groups.core.peak_queue")
+CORE_TABLES: Final = _of_part("core tables in the end", "entries", "groups.core.table_entries_end")
 CORE_TABLES_BEFORE: Final = Measure(
     name="core tables before",
     unit="entries",
     value=fact("measured.groups.core.table_entries_begin"),
 )
-FALSE_POSITIVES: Final = Measure(
-    name="false positives",
-    unit="% of publications",
-    value=f"100 * {fact('measured.groups.all.false_positive_share')}",
+FALSE_POSITIVES: Final = _of_part(
+    "false positives", "% of publications", "groups.all.false_positive_share", "100 * {}"
 )
-CORE_FALSE_POSITIVES: Final = Measure(
-    name="false positives at the core",
-    unit="% of publications",
-    value=f"100 * {fact('measured.groups.core.false_positive_share')}",
+CORE_FALSE_POSITIVES: Final = _of_part(
+    "false positives at the core",
+    "% of publications",
+    "groups.core.false_positive_share",
+    "100 * {}",
 )
 CORE_TIME: Final = Measure(
     name="time of a core broker",
