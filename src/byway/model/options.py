@@ -85,6 +85,11 @@ def within(least: float, most: float = LARGEST, unit: str = "") -> Meta:
     return Meta(extra=dict(Facts(least=least, most=most, unit=unit)))
 
 
+def at_least(least: float, unit: str = "") -> Meta:
+    """A finite number from `least` up, however large; or a text that is at least so long."""
+    return Meta(extra=dict(Facts(least=least, unit=unit)))
+
+
 def above(bound: float, most: float = LARGEST, unit: str = "") -> Meta:
     """A number above `bound`, up to `most`."""
     return Meta(extra=dict(Facts(above=bound, most=most, unit=unit)))
@@ -256,6 +261,8 @@ def words(kind: OptionKind) -> str:
             return f"an array of {len(members)}, each {words(kind_of(members[0]))}"
         case inspect.VarTupleType(item_type=member):
             return _array_words(facts, kind_of(member))
+        case inspect.StructType(array_like=True, fields=fields):
+            return _entry_words(fields)
         case inspect.UnionType():
             return " or ".join(dict.fromkeys(words(choice) for choice in kind.choices))
     return "a table"
@@ -298,15 +305,25 @@ def _array_words(facts: Facts, member: OptionKind) -> str:
     match member.type:
         case inspect.StrType():
             return f"{array} of {bound}strings"
-        case inspect.StructType() | inspect.UnionType() if "form" not in member.facts:
+        case inspect.StructType(array_like=False) | inspect.UnionType() if (
+            "form" not in member.facts
+        ):
             return f"{array} of {bound}tables"
     length = f" of {bound.rstrip()}" if bound else ""
     return f"{array}{length}, each {words(member)}"
 
 
+def _entry_words(fields: tuple[inspect.Field, ...]) -> str:
+    """The words for an array whose members have a meaning each; the last ones may be left out."""
+    names = [field.encode_name for field in fields]
+    needed = sum(field.required for field in fields)
+    shortest = f"[{', '.join(names[:needed])}] or " if needed < len(names) else ""
+    return f"{shortest}[{', '.join(names)}]"
+
+
 def _length_words(facts: Facts) -> str:
     if "most" not in facts:
-        return ""
+        return " that is not empty" if facts.get("least") == 1 else ""
     return f" of {_plain(facts['least'])} to {_plain(facts['most'])} characters"
 
 
