@@ -254,7 +254,7 @@ def words(kind: OptionKind) -> str:
         case inspect.FloatType():
             return "a number" + _range_words(facts)
         case inspect.StrType():
-            return "a string" + _length_words(facts)
+            return _text_words(facts)
         case inspect.LiteralType(values=values):
             return "one of " + ", ".join(str(value) for value in values)
         case inspect.TupleType(item_types=members):
@@ -317,14 +317,14 @@ def _entry_words(fields: tuple[inspect.Field, ...]) -> str:
     """The words for an array whose members have a meaning each; the last ones may be left out."""
     names = [field.encode_name for field in fields]
     needed = sum(field.required for field in fields)
-    shortest = f"[{', '.join(names[:needed])}] or " if needed < len(names) else ""
-    return f"{shortest}[{', '.join(names)}]"
+    forms = [f"[{', '.join(names[:count])}]" for count in range(needed, len(names) + 1)]
+    return " or ".join(forms)
 
 
-def _length_words(facts: Facts) -> str:
+def _text_words(facts: Facts) -> str:
     if "most" not in facts:
-        return " that is not empty" if facts.get("least") == 1 else ""
-    return f" of {_plain(facts['least'])} to {_plain(facts['most'])} characters"
+        return "a non-empty string" if facts.get("least") else "a string"
+    return f"a string of {_plain(facts['least'])} to {_plain(facts['most'])} characters"
 
 
 def _plain(bound: float) -> str:
