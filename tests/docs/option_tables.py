@@ -17,10 +17,13 @@ from byway.core.broker_config import BrokerConfig
 from byway.model.addresses import Address
 from byway.model.durations import MICROSECONDS, format_duration
 from byway.model.options import Option, OptionKind, kind_of, options_of, unit_of, words
+from byway.pipeline.sweeps.plan import SweepFile
 from byway.runtime.settings import SETTINGS
 from byway.session.client_options import ClientOptions
 from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.scenario import schema as s
+from byway.sim.topology import topology_spec as t
+from byway.sim.topology.transit_stub import UnderlayOptions
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"
@@ -56,7 +59,8 @@ def value(option: Option) -> str:
 def is_table(kind: OptionKind) -> bool:
     if isinstance(kind.type, inspect.UnionType):
         return all(is_table(choice) for choice in kind.choices)
-    return isinstance(kind.type, inspect.StructType) and "parse" not in kind.facts
+    is_struct = isinstance(kind.type, inspect.StructType) and not kind.type.array_like
+    return is_struct and "parse" not in kind.facts
 
 
 def order_words(kind: OptionKind) -> str:
@@ -140,6 +144,23 @@ def client_options() -> list[Option]:
     return [option for option in options_of(ClientOptions) if option.key != "urls"]
 
 
+TOPOLOGY_TABLES = {
+    "chain and star": t.ChainSpec,
+    "balanced-tree": t.BalancedTreeSpec,
+    "random-tree": t.RandomTreeSpec,
+    "links": t.LinksSpec,
+    "seed": t.SeedTreeSpec,
+    "transit-stub": t.TransitStubSpec,
+    "Transit-stub underlays": UnderlayOptions,
+}
+
+
+def topology_options(struct: type) -> list[Option]:
+    """Without those of the underlay, which have a table of their own."""
+    below = [] if struct is UnderlayOptions else UnderlayOptions.__struct_fields__
+    return [option for option in options_of(struct) if option.key not in below]
+
+
 def tables() -> Iterator[Table]:
     configuration = "reference/configuration.md"
     yield Table(configuration, "The process", broker_options(""))
@@ -148,16 +169,19 @@ def tables() -> Iterator[Table]:
     for title, struct in SCENARIO_TABLES.items():
         options = simulated_broker_options() if title == "brokers" else options_of(struct)
         yield Table("reference/scenarios.md", title, options)
+    for title, struct in TOPOLOGY_TABLES.items():
+        yield Table("reference/topologies.md", title, topology_options(struct))
+    yield Table("guide/pipeline.md", "What happens if …?", options_of(SweepFile))
     yield Table("guide/client.md", "Settings", client_options())
 
 
 def position(table: Table, page: str) -> tuple[int, int]:
     """Where the first table below a title begins and ends."""
-    heading = re.search(rf"^## {re.escape(table.title)}$", page, re.M)
+    heading = re.search(rf"^###? {re.escape(table.title)}$", page, re.M)
     assert heading is not None, table.title
     found = re.compile(r"^\| key .*\n(?:\|.*\n)+", re.M).search(page, heading.end())
     assert found is not None, table.title
-    assert "\n## " not in page[heading.end() : found.start()], table.title
+    assert not re.search(r"^###? ", page[heading.end() : found.start()], re.M), table.title
     return found.span()
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from byway.pipeline.pipeline_errors import SweepError
 from byway.pipeline.sweeps import Run, Sweep, read_sweep
-from byway.pipeline.sweeps.plan import toml_text
+from byway.pipeline.sweeps.plan import FAILED_POINTS_MAX, toml_text
 from byway.sim.scenario import read_scenario
+from byway.sim.topology.topology_spec import ChainSpec
 
 ROOT = Path(__file__).parents[2]
 CHAIN = ROOT / "examples/scenarios/small-chain.toml"
@@ -65,7 +66,7 @@ def test_values_of_members_of_arrays_and_whole_tables(tmp_path: Path) -> None:
     text = '[grid]\nclient.1.broker = ["B1"]\ntopology = [{kind = "chain", brokers = 4}]'
     (run,) = sweep_of(tmp_path, HEAD + text).runs
     assert run.scenario.client[1].broker == "B1"
-    assert run.scenario.topology == {"kind": "chain", "brokers": 4}
+    assert run.scenario.topology == ChainSpec(brokers=4)
 
 
 def test_ids_follow_content(tmp_path: Path) -> None:
@@ -105,20 +106,31 @@ def test_examples_can_be_read(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("seeds = 1", "scenario: missing; expected a string"),
-        ("scenario = 3", "scenario: expected a string, found 3"),
+        ("seeds = 1", "scenario: missing; expected a non-empty string"),
+        ("scenario = 3", "scenario: expected a non-empty string, found 3"),
         ("scenario = ", "not TOML: "),
         ('scenario = "nowhere.toml"', "nowhere.toml: cannot be read: No such file"),
-        (HEAD + "sedes = 1", "sedes: unknown key; expected one of name, scenario, seeds"),
-        (HEAD + "seeds = []", "seeds: expected an array of seeds, or how many"),
-        (HEAD + "seeds = true", "seeds: expected an array of seeds, or how many"),
+        (HEAD + "sedes = 1", "sedes: unknown key; did you mean 'seeds'?"),
+        (
+            HEAD + "about = 1",
+            "about: unknown key; expected one of scenario, name, seeds, grid, set",
+        ),
+        (HEAD + "seeds = []", "seeds: expected a non-empty array, each an integer from 0 to 42949"),
+        (HEAD + "seeds = 0", "seeds: expected an integer from 1 to 1000000, found 0"),
+        (
+            HEAD + "seeds = true",
+            "seeds: expected an integer from 1 to 1000000 or a non-empty array",
+        ),
         (HEAD + "seeds = [1, -1]", "seeds.1: expected an integer from 0 to"),
         (HEAD + "seeds = [4, 4]", "seeds.1: 4 is there twice"),
         (HEAD + "traces = 1", "traces: expected true or false, found 1"),
-        (HEAD + "name = ''", "name: expected a string, found ''"),
+        (HEAD + "name = ''", "name: expected a non-empty string, found ''"),
         (HEAD + "grid = 1", "grid: expected a table, found 1"),
-        (HEAD + "[grid]\nduration_s = 3", "grid.duration_s: expected an array of values, found 3"),
-        (HEAD + "[grid]\nduration_s = []", "grid.duration_s: expected an array of values"),
+        (
+            HEAD + "[grid]\nduration_s = 3",
+            "grid.duration_s: expected a non-empty array of values, found 3",
+        ),
+        (HEAD + "[grid]\nduration_s = []", "grid.duration_s: expected a non-empty array of values"),
         (HEAD + "[grid]\nduration_s = [3, 3]", "grid.duration_s.1: 3 is there twice"),
         (HEAD + "[set]\na.b = 1\n[grid]\na.b = [1]", "grid.a.b: is in set already"),
         (
@@ -145,6 +157,53 @@ def test_what_cannot_be_understood_is_named(tmp_path: Path, text: str, told: str
         sweep_of(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path / 'try.toml'}: ")
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "seeds = [-1, true]\ntraces = 1\nset = 2",
+            [
+                "seeds.0: expected an integer from 0 to 4294967295, found -1",
+                "seeds.1: expected an integer from 0 to 4294967295, found true",
+                "traces: expected true or false, found 1",
+                "set: expected a table, found 2",
+                "scenario: missing; expected a non-empty string",
+            ],
+        ),
+        (
+            HEAD + "seeds = [4, 4]\n[set]\nname = 'x'\n[grid]\nname = 1\nseed = [1, 1]",
+            [
+                "seeds.1: 4 is there twice",
+                "grid.name: is in set already",
+                "grid.name: expected a non-empty array of values, found 1",
+                "grid.seed.1: 1 is there twice",
+            ],
+        ),
+        (  # of several points, each problem once
+            HEAD + "[set]\nquiet_s = -1\n[grid]\nwarmup_s = [0, -2, 1]\nduration_s = [9, 0]",
+            [
+                "quiet_s=-1: quiet_s: expected a number from 0 to 10000000, found -1",
+                "duration_s=0: duration_s: expected a number above 0 to 10000000, found 0",
+                "warmup_s=-2: warmup_s: expected a number from 0 to 10000000, found -2",
+            ],
+        ),
+    ],
+)
+def test_all_problems_are_reported(tmp_path: Path, text: str, told: list[str]) -> None:
+    with pytest.raises(SweepError) as caught:
+        sweep_of(tmp_path, text)
+    source = tmp_path / "try.toml"
+    assert sorted(str(caught.value).splitlines()) == sorted(f"{source}: {line}" for line in told)
+    assert [problem.source for problem in caught.value.problems] == [str(source)] * len(told)
+
+
+def test_problems_of_the_first_points_are_reported(tmp_path: Path) -> None:
+    values = [-number for number in range(1, 10 * FAILED_POINTS_MAX)]
+    with pytest.raises(SweepError) as caught:
+        sweep_of(tmp_path, HEAD + f"grid.quiet_s = {values}")
+    assert len(caught.value.problems) == FAILED_POINTS_MAX
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -180,7 +180,8 @@ latency_ms = 400
         ),
         (
             [str(SMALL), "--set", "topology.brokers=0"],
-            "--set topology.brokers=0: topology.brokers: brokers = 0: expected 1 to 10000\n",
+            "--set topology.brokers=0: topology.brokers: expected an integer from 1 to 10000, "
+            "found 0\n",
         ),
         (
             [str(SMALL), "--set", "topology.brokers=2"],

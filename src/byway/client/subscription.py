@@ -54,7 +54,7 @@ class AwaitableRegistration(Registration):
         timeout: float | None,
         queue: EventQueue | None = None,
     ) -> None:
-        check_label("name", name)
+        check_label(name)
         super().__init__(name, parsed(filters), queue)
         self._registrar = registrar
         self._waits = waits

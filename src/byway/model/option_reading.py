@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -79,22 +80,37 @@ def _members(struct: type, data: object, path: str) -> dict[str, Any]:
 
 
 def check_bounds(options: msgspec.Struct) -> None:
-    """Raise `ConfigError` unless every number of a struct is within the bounds declared for it.
+    """Raise `ConfigError` unless every number, text and choice of a struct is one that is declared.
 
     For structs that programs build: whether an integer is given as a float is their business.
     """
-    for name, kind in _numbers(type(options)):
-        value = getattr(options, name)
-        if not _within(value, kind.facts):
-            raise ConfigError(name, refused(kind, value))
+    for key in _bounded(type(options)):
+        check_option(type(options), key, getattr(options, key))
+
+
+def check_option(struct: type, key: str, value: Any) -> None:
+    """Raise `ConfigError` unless a number, text or choice is one that a field of a struct may be.
+
+    For what programs hand in, as `check_bounds` is.
+    """
+    kind = _bounded(struct)[key]
+    match kind.type:
+        case inspect.LiteralType(values=values):
+            is_declared = value in values
+        case inspect.StrType():
+            is_declared = isinstance(value, str) and _within(len(value), kind.facts)
+        case _:
+            is_declared = _within(value, kind.facts)
+    if not is_declared:
+        raise ConfigError(key, refused(kind, value))
 
 
 @lru_cache
-def _numbers(struct: type) -> tuple[tuple[str, OptionKind], ...]:
-    """The options of a struct that are numbers, by name."""
-    kinds = [(option.key, option.kind.given) for option in options_of(struct)]
-    numeric = inspect.IntType | inspect.FloatType
-    return tuple((name, kind) for name, kind in kinds if isinstance(kind.type, numeric))
+def _bounded(struct: type) -> dict[str, OptionKind]:
+    """The options of a struct that are numbers, texts or choices, by name."""
+    kinds = {option.key: option.kind.given for option in options_of(struct)}
+    bounded = inspect.IntType | inspect.FloatType | inspect.StrType | inspect.LiteralType
+    return {key: kind for key, kind in kinds.items() if isinstance(kind.type, bounded)}
 
 
 def from_text(text: str, kind: OptionKind) -> Any:
@@ -163,6 +179,8 @@ class _Reader:
         self._root = root
 
     def members(self, found: object, info: inspect.StructType, path: str) -> dict[str, Any] | None:
+        if info.array_like:
+            return self._entry(found, info, path)
         if not isinstance(found, Mapping):
             self._refuse(path, OptionKind(info, Facts()), found)
             return None
@@ -185,6 +203,17 @@ class _Reader:
             if field.required and field.name not in made:
                 self._problem(joined(path, key), f"missing; expected {words(kind_of(field.type))}")
         return made
+
+    def _entry(self, found: object, info: inspect.StructType, path: str) -> dict[str, Any] | None:
+        """The members of a struct that is written as an array, by the order of its fields."""
+        needed = sum(field.required for field in info.fields)
+        if not isinstance(found, list | tuple) or not needed <= len(found) <= len(info.fields):
+            self._refuse(path, OptionKind(info, Facts()), found)
+            return None
+        return {
+            field.name: self.value(member, kind_of(field.type), joined(path, number))
+            for number, (member, field) in enumerate(zip(found, info.fields, strict=False))
+        }
 
     def _elsewhere(self, path: str) -> list[str]:
         """Keys of other tables that may be meant; none in a table that is one of many."""
@@ -331,14 +360,19 @@ def _number_of(found: object, kind: OptionKind) -> object:
 
 
 def _is_kind(value: object, type_: inspect.Type) -> bool:
-    """Whether a value is of the kind, whatever its bounds. A boolean is no number."""
+    """Whether a value is of the kind, whatever its bounds. A boolean is no number, and an integer
+    beyond all floats is none that can be a float."""
     match type_:
         case inspect.BoolType():
             return isinstance(value, bool)
         case inspect.IntType():
             return isinstance(value, int) and not isinstance(value, bool)
         case inspect.FloatType():
-            return isinstance(value, int | float) and not isinstance(value, bool)
+            return isinstance(value, float) or (
+                isinstance(value, int)
+                and not isinstance(value, bool)
+                and abs(value) <= sys.float_info.max
+            )
         case inspect.StrType() | inspect.LiteralType():
             return isinstance(value, str)
         case inspect.TupleType() | inspect.VarTupleType():
@@ -350,8 +384,7 @@ def _within(value: Any, facts: Facts) -> bool:
     """Whether a number is within its bounds. It must be finite, unless infinity is its bound."""
     most = facts.get("most")
     return (
-        not math.isnan(value)
-        and (most == math.inf or not math.isinf(value))
+        (isinstance(value, int) or math.isfinite(value) or (most == math.inf == abs(value)))
         and ("least" not in facts or value >= facts["least"])
         and ("above" not in facts or value > facts["above"])
         and (most is None or value <= most)

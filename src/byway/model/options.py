@@ -85,6 +85,11 @@ def within(least: float, most: float = LARGEST, unit: str = "") -> Meta:
     return Meta(extra=dict(Facts(least=least, most=most, unit=unit)))
 
 
+def at_least(least: float, unit: str = "") -> Meta:
+    """A finite number from `least` up, however large; or a text that is at least so long."""
+    return Meta(extra=dict(Facts(least=least, unit=unit)))
+
+
 def above(bound: float, most: float = LARGEST, unit: str = "") -> Meta:
     """A number above `bound`, up to `most`."""
     return Meta(extra=dict(Facts(above=bound, most=most, unit=unit)))
@@ -249,13 +254,15 @@ def words(kind: OptionKind) -> str:
         case inspect.FloatType():
             return "a number" + _range_words(facts)
         case inspect.StrType():
-            return "a string" + _length_words(facts)
+            return _text_words(facts)
         case inspect.LiteralType(values=values):
             return "one of " + ", ".join(str(value) for value in values)
         case inspect.TupleType(item_types=members):
             return f"an array of {len(members)}, each {words(kind_of(members[0]))}"
         case inspect.VarTupleType(item_type=member):
             return _array_words(facts, kind_of(member))
+        case inspect.StructType(array_like=True, fields=fields):
+            return _entry_words(fields)
         case inspect.UnionType():
             return " or ".join(dict.fromkeys(words(choice) for choice in kind.choices))
     return "a table"
@@ -298,16 +305,26 @@ def _array_words(facts: Facts, member: OptionKind) -> str:
     match member.type:
         case inspect.StrType():
             return f"{array} of {bound}strings"
-        case inspect.StructType() | inspect.UnionType() if "form" not in member.facts:
+        case inspect.StructType(array_like=False) | inspect.UnionType() if (
+            "form" not in member.facts
+        ):
             return f"{array} of {bound}tables"
     length = f" of {bound.rstrip()}" if bound else ""
     return f"{array}{length}, each {words(member)}"
 
 
-def _length_words(facts: Facts) -> str:
+def _entry_words(fields: tuple[inspect.Field, ...]) -> str:
+    """The words for an array whose members have a meaning each; the last ones may be left out."""
+    names = [field.encode_name for field in fields]
+    needed = sum(field.required for field in fields)
+    forms = [f"[{', '.join(names[:count])}]" for count in range(needed, len(names) + 1)]
+    return " or ".join(forms)
+
+
+def _text_words(facts: Facts) -> str:
     if "most" not in facts:
-        return ""
-    return f" of {_plain(facts['least'])} to {_plain(facts['most'])} characters"
+        return "a non-empty string" if facts.get("least") else "a string"
+    return f"a string of {_plain(facts['least'])} to {_plain(facts['most'])} characters"
 
 
 def _plain(bound: float) -> str:

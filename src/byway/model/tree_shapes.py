@@ -48,6 +48,11 @@ def balanced_parents(count: int, fan_out: int) -> Iterable[int]:
     return ((child - 1) // fan_out for child in range(1, count))
 
 
+def degree_needed(count: int) -> int:
+    """The least that `degree_max` can be for `count` brokers."""
+    return 2 if count > 2 else 1
+
+
 def random_parents(
     count: int, draw: Callable[[int], int], degree_max: int | None = None
 ) -> Iterator[int]:
@@ -57,7 +62,7 @@ def random_parents(
     for. Raises `TopologyError` at once if no tree of `count` brokers has so few links at each.
     """
     bound = max(1, count) if degree_max is None else degree_max
-    needed = 2 if count > 2 else 1
+    needed = degree_needed(count)
     if bound < needed:
         expected = f"expected at least {needed} for {count} brokers"
         raise TopologyError(f"degree_max = {bound}", expected)

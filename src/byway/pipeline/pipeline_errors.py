@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from byway.model.errors import BywayError
+from byway.model.option_reading import Problem
 
 
 class PipelineError(BywayError):
@@ -27,13 +30,31 @@ class TableError(PipelineError):
 
 
 class SweepError(PipelineError, ValueError):
-    """A sweep file is not valid; `key` is the key at fault."""
+    """A sweep that cannot be run; `key` is the key at fault, `further` are other problems."""
 
-    def __init__(self, source: object, key: str, reason: str) -> None:
+    def __init__(
+        self, source: object, key: str, reason: str, further: Sequence[Problem] = ()
+    ) -> None:
         self.source = str(source)
         self.key = key
         self.reason = reason
-        super().__init__(": ".join(part for part in (self.source, key, reason) if part))
+        self.further = tuple(further)
+        super().__init__(self.source, key, reason, self.further)
+
+    @classmethod
+    def of(cls, source: object, problems: Sequence[Problem]) -> SweepError:
+        """One error with all that is wrong in one file."""
+        first, *others = problems
+        return cls(source, first.key, first.reason, others)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All that is wrong."""
+        found = [Problem(self.key, self.reason), *self.further]
+        return [problem._replace(source=self.source) for problem in found]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
 
 
 class WorkloadRequestError(PipelineError, ValueError):

@@ -8,7 +8,7 @@ import msgspec
 
 from byway.model.addresses import SCHEME, Address
 from byway.model.errors import ConfigError, shortened
-from byway.model.option_reading import check_bounds
+from byway.model.option_reading import check_bounds, check_option
 from byway.model.options import Bytes, Duration, PositiveDuration, Quantity, option, within
 
 NAME_LENGTH_MAX: Final = 200
@@ -124,26 +124,21 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.urls:
             raise ConfigError("url", "expected at least one address")
-        check_label("name", self.name)
         check_bounds(self)
-        check_when_full(self.when_full)
+        check_label(self.name)
 
 
-def check_label(key: str, label: str) -> None:
+def check_label(label: str) -> None:
     """Raise `ConfigError` unless this can name a client, a subscription or an advertisement."""
-    if not 0 < len(label) <= NAME_LENGTH_MAX:
-        raise ConfigError(
-            key, f"expected 1 to {NAME_LENGTH_MAX} characters, found {len(label)} of them"
-        )
+    check_option(ClientOptions, "name", label)
     try:
         label.encode()
     except UnicodeEncodeError as error:
         raise ConfigError(
-            key, f"found {shortened(repr(label))}, expected Unicode text: {error.reason}"
+            "name", f"found {shortened(repr(label))}, expected Unicode text: {error.reason}"
         ) from None
 
 
 def check_when_full(when_full: str) -> None:
     """Raise `ConfigError` unless this says what to do with a full subscription."""
-    if when_full not in ("block", "drop_oldest"):
-        raise ConfigError("when_full", f"expected 'block' or 'drop_oldest', found {when_full!r}")
+    check_option(ClientOptions, "when_full", when_full)

@@ -78,9 +78,10 @@ def test_what_is_no_address_is_named(text) -> None:
         ({"session_ttl": -1.0}, "session_ttl: expected a number of at least 0, found -1.0"),
         ({"timeout": 0.0}, "timeout: expected a number above 0, found 0.0"),
         ({"retry": float("nan")}, "retry"),
-        ({"name": ""}, "name: expected 1 to 200 characters, found 0"),
+        ({"name": ""}, "name: expected a string of 1 to 200 characters, found ''"),
+        ({"name": "x" * 201}, "name: expected a string of 1 to 200 characters, found 'xxx"),
         ({"name": "\ud800"}, "name: found .* expected Unicode text"),
-        ({"when_full": "shrug"}, "when_full: expected 'block' or 'drop_oldest', found 'shrug'"),
+        ({"when_full": "shrug"}, "when_full: expected one of block, drop_oldest, found 'shrug'"),
         ({"url": []}, "at least one address"),
     ],
 )

@@ -10,12 +10,20 @@ import pytest
 
 from byway.core.broker_config import BrokerConfig
 from byway.model.errors import ConfigError
-from byway.model.option_reading import OptionsError, check, check_bounds, from_text, read
+from byway.model.option_reading import (
+    OptionsError,
+    check,
+    check_bounds,
+    check_option,
+    from_text,
+    read,
+)
 from byway.model.options import (
     Count,
     Share,
     above,
     all_options_of,
+    at_least,
     in_order,
     option,
     options_of,
@@ -156,8 +164,55 @@ def test_texts_mean_what_their_option_is(key: str, text: str, value: Any) -> Non
     assert from_text(text, kinds[key]) == value
 
 
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    name: Annotated[str, at_least(1)]
+    count: Count
+    share: Share | None = None
+
+
+class Large(msgspec.Struct, frozen=True, kw_only=True):
+    entries: Annotated[tuple[Entry, ...], option("Entries.")] = ()
+    seed: Annotated[int, at_least(0), option("A seed.")] = 0
+    cost: Annotated[float, at_least(0), option("A cost.")] = 0.0
+    free: Annotated[float | None, option("Any number.")] = None
+
+
+def test_an_entry_is_an_array_whose_last_members_may_be_left_out() -> None:
+    made = read(Large, {"entries": [["a", 1], ("b", 0, 1)]})
+    assert made == Large(entries=(Entry("a", 1), Entry("b", 0, 1.0)))
+    (found,) = (found for found in options_of(Large) if found.key == "entries")
+    assert words(found.kind) == "an array, each [name, count] or [name, count, share]"
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (["a"], "entries.0: expected [name, count] or [name, count, share], found an array of 1"),
+        (["a", 1, 1, 1], "entries.0: expected [name, count] or [name, count, share], found an arr"),
+        ({"name": "a"}, "entries.0: expected [name, count] or [name, count, share], found a table"),
+        ("ab", "entries.0: expected [name, count] or [name, count, share], found 'ab'"),
+        (["", 1], "entries.0.0: expected a non-empty string, found ''"),
+        (["a", -1], "entries.0.1: expected an integer of at least 0, found -1"),
+        (["a", 1, None], "entries.0.2: expected a number from 0 to 1, found None"),
+    ],
+)
+def test_a_problem_of_an_entry_names_its_member(entry: Any, problem: str) -> None:
+    (found,) = problems({"entries": [entry]}, Large)
+    assert found.startswith(problem)
+
+
+def test_numbers_without_an_upper_bound_are_finite() -> None:
+    made = read(Large, {"seed": 10**400, "cost": 1e300, "free": -(2**60)})
+    assert made == Large(seed=10**400, cost=1e300, free=float(-(2**60)))
+    for data in ({"cost": inf}, {"cost": nan}, {"cost": 10**400}, {"free": -(10**400)}):
+        (found,) = problems(data, Large)
+        assert "expected a number" in found
+
+
 class Times(msgspec.Struct, frozen=True, kw_only=True):
     wait: Annotated[float, within(0, inf), option("A wait.")] = 0.0
+    way: Annotated[Literal["in", "out"], option("A way.")] = "in"
+    name: Annotated[str, within(1, 5), option("A name.")] = "x"
 
 
 def test_bounds_of_what_a_program_builds_are_checked() -> None:
@@ -166,6 +221,12 @@ def test_bounds_of_what_a_program_builds_are_checked() -> None:
     for wait in (-1.0, nan):
         with pytest.raises(ConfigError, match="wait: expected a number of at least 0, found"):
             check_bounds(Times(wait=wait))
+    with pytest.raises(ConfigError, match="way: expected one of in, out, found 'up'"):
+        check_bounds(Times(way="up"))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="name: expected a string of 1 to 5 characters, found"):
+        check_bounds(Times(name=""))
+    with pytest.raises(ConfigError, match="name: expected a string of 1 to 5 characters, found 3"):
+        check_option(Times, "name", 3)
 
 
 def test_bounds_are_not_enforced_where_kept_state_is_decoded() -> None:

@@ -42,8 +42,19 @@ def test_a_random_topology_follows_the_seed_of_the_run() -> None:
 @pytest.mark.parametrize(
     ("topology", "message"),
     [
-        ({"kind": "chain"}, "topology.brokers: expected an integer, found nothing"),
-        ({"kind": "chain", "brokers": 0}, "topology.brokers: brokers = 0: expected 1 to 10000"),
+        (
+            {"kind": "chain"},
+            "topology.brokers: missing; expected an integer from 1 to 10000",
+        ),
+        (
+            {"kind": "chain", "brokers": 0},
+            "topology.brokers: expected an integer from 1 to 10000, found 0",
+        ),
+        (
+            {"kind": "transit-stub", "brokers": 33, "stubs_per_transit_node": 0, "cost_min": 11},
+            "topology.brokers: expected 1 to the 32 nodes of the underlay\n"
+            "topology.cost_min: more than cost_max, 10",
+        ),
         (
             {"kind": "links", "links": [["A", "B"], ["B", "A"]]},
             "topology: link A-B: given twice",

@@ -9,6 +9,7 @@ from byway.sim.scenario import Scenario, ScenarioError, read_scenario, scenario_
 from byway.sim.scenario.broker_spec import BrokerSpec
 from byway.sim.scenario.read import FILE_BYTES_MAX, parse_setting
 from byway.sim.scenario.schema import Crash, Network
+from byway.sim.topology.topology_spec import ChainSpec
 
 UNNAMED = 'topology = {kind = "chain", brokers = 3}\n'
 BASE = 'name = "x"\ntopology = {kind = "chain", brokers = 3}\n'
@@ -38,7 +39,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     )
     assert scenario == Scenario(
         name="x",
-        topology={"kind": "chain", "brokers": 3},
+        topology=ChainSpec(brokers=3),
         network=Network(latency_ms=5.0),
         faults=(Crash(at_s=1.0, for_s=2.0, broker="B2", stored=True),),
     )
@@ -200,11 +201,11 @@ def test_a_fault_names_the_file_the_key_and_what_was_expected(
         (BASE + "warmup_s = 10", "warmup_s: 10 s is too late: the run ends at 10 s"),
         (
             'name = "x"\ntopology = {brokers = 3}',
-            "topology.kind: expected one of chain, star, balanced-tree, random-tree, links, seed, "
-            "transit-stub, found nothing",
+            "topology.kind: missing; expected one of chain, star, balanced-tree, random-tree, "
+            "links, seed, transit-stub",
         ),
         (
-            'name = "x"\ntopology = {kind = "chain", broker = 3}',
+            'name = "x"\ntopology = {kind = "chain", brokers = 3, broker = 3}',
             "topology.broker: unknown key; did you mean 'topology.brokers'?",
         ),
         (
@@ -370,7 +371,7 @@ def test_settings_go_over_the_file(tmp_path: Path) -> None:
     assert scenario.workload.subscribers_at == ("B1", "B3")
     assert scenario.workload.parameters == {"symbols": 7}
     assert scenario.faults == (Crash(at_s=1.0, for_s=2.0, broker="B3", stored=True),)
-    assert scenario.topology["brokers"] == 5
+    assert scenario.topology == ChainSpec(brokers=5)
     assert scenario.name == "other-one"
 
 

@@ -144,7 +144,7 @@ def _scenario(claim: Claim, settings: dict[str, str]) -> Scenario:
             [f"{key}={value}" for key, value in settings.items()],
         )
     except ScenarioError as error:
-        raise SweepError(f"claim {claim.id}", error.key, error.reason) from None
+        raise SweepError.of(f"claim {claim.id}", error.problems) from None
 
 
 # --- doing ----------------------------------------------------------------------------------------

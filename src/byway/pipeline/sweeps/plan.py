@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from byway.model.option_reading import OptionsError, Problem, quoted, read
+from byway.model.options import at_least, joined, option, within
 from byway.pipeline.pipeline_errors import SweepError
 from byway.pipeline.schemas import METRICS
 from byway.sim.revision import revision
@@ -25,7 +27,35 @@ from byway.sim.scenario import Scenario, ScenarioError, read_scenario
 from byway.sim.scenario.value_types import SEED_MAX
 
 RUNS_MAX: Final = 1_000_000
-_KEYS: Final = ("name", "scenario", "seeds", "traces", "set", "grid")
+FAILED_POINTS_MAX: Final = 20
+"""The points of a grid whose problems are reported; the others are not looked at."""
+
+_Seed = Annotated[int, within(0, SEED_MAX)]
+
+
+class SweepFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a sweep file can say."""
+
+    scenario: Annotated[
+        str, at_least(1), option("The scenario file; its path is relative to the sweep file.")
+    ]
+    name: Annotated[
+        str | None, at_least(1), option("The name of the sweep.", otherwise="the file's")
+    ] = None
+    seeds: Annotated[
+        Annotated[int, within(1, RUNS_MAX)] | Annotated[tuple[_Seed, ...], within(1)],
+        option("The seeds in an array, or a number such as `5` for the seeds 1 to 5."),
+    ] = (1,)
+    grid: Annotated[
+        dict[str, Any],
+        option(
+            "The keys that vary, each with an array of values; the sweep runs every combination."
+        ),
+    ] = msgspec.field(default_factory=dict)
+    set: Annotated[dict[str, Any], option("Keys with a value that is the same in all runs.")] = (
+        msgspec.field(default_factory=dict)
+    )
+    traces: Annotated[bool, option("Whether every run writes a trace.")] = False
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,30 +80,25 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_sweep(path: str | os.PathLike[str]) -> Sweep:
-    """The sweep in a file. Raises `SweepError` with the key at fault."""
+    """The sweep in a file. Raises `SweepError` with every key at fault."""
     path = Path(path)
-    data = _load(path)
-    unknown = [key for key in data if key not in _KEYS]
-    if unknown:
-        raise SweepError(path, unknown[0], f"unknown key; expected one of {', '.join(_KEYS)}")
-    scenario = path.parent / _text(path, data, "scenario")
-    name = _text(path, data, "name", path.stem)
-    traces = data.get("traces", False)
-    if not isinstance(traces, bool):
-        raise SweepError(path, "traces", f"expected true or false, found {traces!r}")
-    seeds = _seeds(path, data.get("seeds", [1]))
-    fixed = {key: toml_text(value) for key, value in _flat(path, data, "set")}
-    axes = _axes(path, data, fixed)
-    points = prod(map(len, axes.values()))
-    if points * len(seeds) > RUNS_MAX:
-        reason = f"{points:,} points with {len(seeds):,} seeds are too many; at most"
-        raise SweepError(path, "grid", f"{reason} {RUNS_MAX:,} runs")
-    runs = tuple(
-        run
-        for settings in _points(fixed, axes)
-        for run in runs_of(_scenario(path, scenario, settings), settings, seeds, traces)
-    )
-    return Sweep(name=name, source=str(path), traces=traces, runs=runs)
+    try:
+        file = read(SweepFile, _load(path))
+        seeds = _seeds(file)
+        fixed = {key: toml_text(value) for key, value in _flat(file.set)}
+        axes = dict(_flat(file.grid))
+        _check(seeds, fixed, axes)
+        texts = {key: [toml_text(value) for value in values] for key, values in axes.items()}
+        scenario = path.parent / file.scenario
+        runs = [
+            run
+            for settings, changed in _scenarios(scenario, _points(fixed, texts))
+            for run in runs_of(changed, settings, seeds, file.traces)
+        ]
+    except OptionsError as error:
+        raise SweepError.of(path, error.problems) from None
+    name = path.stem if file.name is None else file.name
+    return Sweep(name=name, source=str(path), traces=file.traces, runs=tuple(runs))
 
 
 def runs_of(
@@ -84,16 +109,6 @@ def runs_of(
         content = [METRICS.version, revision(), scenario, settings, seed, traces]
         digest = sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
         yield Run(id=digest[:16], scenario=scenario, settings=settings, seed=seed)
-
-
-def _scenario(path: Path, file: Path, settings: Mapping[str, str]) -> Scenario:
-    try:
-        return read_scenario(file, [f"{key}={value}" for key, value in settings.items()])
-    except ScenarioError as error:
-        if not error.source.startswith("--set "):
-            raise SweepError(path, "scenario", str(error)) from None
-        setting = error.source.removeprefix("--set ")
-        raise SweepError(path, setting, f"{error.key}: {error.reason}") from None
 
 
 # --- the parts of a file ----------------------------------------------------------------------
@@ -108,39 +123,17 @@ def _load(path: Path) -> dict[str, Any]:
         raise SweepError(path, "", f"not TOML: {error}") from None
 
 
-def _text(path: Path, data: dict[str, Any], key: str, default: str | None = None) -> str:
-    value = data.get(key, default)
-    if value is None:
-        raise SweepError(path, key, "missing; expected a string")
-    if not isinstance(value, str) or not value:
-        raise SweepError(path, key, f"expected a string, found {value!r}")
-    return value
+def _seeds(file: SweepFile) -> list[int]:
+    return list(range(1, file.seeds + 1) if isinstance(file.seeds, int) else file.seeds)
 
 
-def _seeds(path: Path, value: Any) -> list[int]:
-    """The seeds: an array such as `[1, 2, 3]`, or a number such as `5` for the seeds 1 to 5."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= RUNS_MAX:
-        return list(range(1, value + 1))
-    if not isinstance(value, list) or not value:
-        reason = "expected an array of seeds, or how many, counted from 1"
-        raise SweepError(path, "seeds", f"{reason}; found {value!r}")
-    for number, seed in enumerate(value):
-        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= SEED_MAX:
-            reason = f"expected an integer from 0 to {SEED_MAX}, found {seed!r}"
-            raise SweepError(path, f"seeds.{number}", reason)
-        if seed in value[:number]:
-            raise SweepError(path, f"seeds.{number}", f"{seed} is there twice")
-    return value
-
-
-def _axes(path: Path, data: dict[str, Any], fixed: Mapping[str, str]) -> dict[str, list[str]]:
-    """The keys of `grid`, each with its values as TOML text."""
-    axes: dict[str, list[str]] = {}
-    for key, values in _flat(path, data, "grid"):
-        if key in fixed:
-            raise SweepError(path, f"grid.{key}", "is in set already")
-        axes[key] = _axis(path, key, values)
-    return axes
+def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of a table of tables with dots between them, as TOML itself writes them."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
 
 
 def _points(fixed: dict[str, str], axes: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
@@ -149,30 +142,61 @@ def _points(fixed: dict[str, str], axes: Mapping[str, list[str]]) -> Iterator[di
         yield fixed | dict(zip(axes, values, strict=True))
 
 
-def _axis(path: Path, key: str, values: Any) -> list[str]:
-    if not isinstance(values, list) or not values:
-        raise SweepError(path, f"grid.{key}", f"expected an array of values, found {values!r}")
-    texts = [toml_text(value) for value in values]
-    for number, text in enumerate(texts):
-        if text in texts[:number]:
-            raise SweepError(path, f"grid.{key}.{number}", f"{text} is there twice")
-    return texts
+# --- rules that no type tells -----------------------------------------------------------------
 
 
-def _flat(path: Path, data: dict[str, Any], table: str) -> Iterator[tuple[str, Any]]:
-    """The keys of a table of tables with dots between them, as TOML itself writes them."""
-    value = data.get(table, {})
-    if not isinstance(value, dict):
-        raise SweepError(path, table, f"expected a table, found {value!r}")
-    yield from _below(value, "")
-
-
-def _below(table: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict) and value:
-            yield from _below(value, f"{path}{key}.")
+def _check(seeds: list[int], fixed: Mapping[str, str], axes: Mapping[str, Any]) -> None:
+    """Raise `OptionsError` with what parts of a file cannot say, or not together."""
+    problems = [*_repeated("seeds", seeds)]
+    for key, values in axes.items():
+        at = joined("grid", key)
+        if key in fixed:
+            problems.append(Problem(at, "is in set already"))
+        if not isinstance(values, list) or not values:
+            reason = f"expected a non-empty array of values, found {quoted(values)}"
+            problems.append(Problem(at, reason))
         else:
-            yield f"{path}{key}", value
+            problems += _repeated(at, [toml_text(value) for value in values])
+    points = 0 if problems else prod(map(len, axes.values()))
+    if points * len(seeds) > RUNS_MAX:
+        reason = f"{points:,} points with {len(seeds):,} seeds are too many; at most"
+        problems.append(Problem("grid", f"{reason} {RUNS_MAX:,} runs"))
+    if problems:
+        raise OptionsError(problems)
+
+
+def _repeated(key: str, values: Sequence[object]) -> Iterator[Problem]:
+    seen = set()
+    for number, value in enumerate(values):
+        if value in seen:
+            yield Problem(joined(key, number), f"{value} is there twice")
+        seen.add(value)
+
+
+def _scenarios(
+    file: Path, points: Iterable[dict[str, str]]
+) -> Iterator[tuple[dict[str, str], Scenario]]:
+    """The scenario of every point. Raises `OptionsError` at the end if some of them have none."""
+    problems: dict[Problem, None] = {}
+    failed = 0
+    for settings in points:
+        try:
+            yield settings, read_scenario(file, [f"{key}={text}" for key, text in settings.items()])
+        except ScenarioError as error:
+            problems |= dict.fromkeys(map(_of_sweep, error.problems))
+            failed += 1
+            if failed == FAILED_POINTS_MAX:
+                break
+    if problems:
+        raise OptionsError(list(problems))
+
+
+def _of_sweep(problem: Problem) -> Problem:
+    """A problem of a scenario, as one of the file that chose and changed it."""
+    if not problem.source.startswith("--set "):
+        return Problem("scenario", str(problem))
+    setting = problem.source.removeprefix("--set ")
+    return Problem(setting, f"{problem.key}: {problem.reason}" if problem.key else problem.reason)
 
 
 def toml_text(value: Any) -> str:

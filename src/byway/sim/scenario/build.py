@@ -6,8 +6,7 @@ that does, and converts units.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,14 +31,12 @@ from byway.sim.scenario.schema import (
 from byway.sim.scenario.subscribers import Subscribers
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import generator_of
-from byway.sim.topology.topology_spec import from_spec
+from byway.sim.topology.topology_spec import build_topology
 from byway.sim.topology.tree import Topology
 from byway.sim.world import World
 
 if TYPE_CHECKING:
     from byway.trace import TraceWriter
-
-_NAMED_KEY: Final = re.compile(r"topology key '(\w+)'|(\w+) = .*")
 
 
 class RunPlan(NamedTuple):
@@ -111,15 +108,11 @@ def _suspend_service_times(world: World, until_us: int) -> None:
 
 
 def topology_of(scenario: Scenario, seed: int) -> Topology:
-    """The brokers and links of a run; raises `ScenarioError` with the key at fault."""
+    """The brokers and links of a run; raises `ScenarioError` if the links make no tree."""
     try:
-        return from_spec(scenario.topology, stream(seed, Purpose.TOPOLOGY))
+        return build_topology(scenario.topology, stream(seed, Purpose.TOPOLOGY))
     except TopologyError as error:
-        named = _NAMED_KEY.fullmatch(error.subject)
-        if named is None:
-            raise ScenarioError("topology", str(error)) from None
-        reason = error.reason if named[1] else str(error)
-        raise ScenarioError(f"topology.{named[1] or named[2]}", reason) from None
+        raise ScenarioError("topology", str(error)) from None
 
 
 def configs_of(scenario: Scenario, topology: Topology) -> dict[str, BrokerConfig]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, get_args
 
-from byway.model.errors import shortened
 from byway.model.messages import Message
 from byway.model.option_reading import unknown_key
 from byway.model.options import joined
@@ -27,7 +26,7 @@ from byway.sim.scenario.schema import (
     Workload,
 )
 from byway.sim.scenario.workload_source import generator_of
-from byway.sim.topology.topology_spec import spec_keys
+from byway.sim.topology.topology_spec import spec_problems
 from byway.sim.topology.tree import Topology
 from byway.workload import StockQuotes
 
@@ -36,7 +35,8 @@ MESSAGE_KINDS: Final = tuple(str(kind.__struct_config__.tag) for kind in get_arg
 
 def check_scenario(scenario: Scenario) -> None:
     """Raise `ScenarioError` unless the scenario makes sense, whatever its brokers are called."""
-    _check_topology_keys(scenario.topology)
+    if problems := spec_problems(scenario.topology):
+        raise ScenarioError.of(problems)
     check_before_end("warmup_s", scenario.warmup_s, scenario)
     if scenario.brokers.profile not in profile_names():
         reason = f"expected one of {', '.join(profile_names())}"
@@ -82,18 +82,6 @@ def check_on(scenario: Scenario, topology: Topology) -> None:
 
 
 # --- tables -----------------------------------------------------------------------------------
-
-
-def _check_topology_keys(spec: dict[str, object]) -> None:
-    """The keys alone, to suggest a nearer one; `from_spec` checks the rest."""
-    known = spec_keys()
-    kind = spec.get("kind")
-    if not isinstance(kind, str) or kind not in known:
-        found = "nothing" if kind is None else shortened(repr(kind))
-        raise ScenarioError("topology.kind", f"expected one of {', '.join(known)}, found {found}")
-    for key in spec:
-        if key != "kind" and key not in known[kind]:
-            raise _unknown("topology", key, known[kind])
 
 
 def _unknown(path: str, key: str, known: Iterable[str]) -> ScenarioError:

@@ -43,6 +43,7 @@ from byway.sim.scenario.value_types import (
     Seconds,
     Span,
 )
+from byway.sim.topology.topology_spec import TopologySpec
 
 _WARMUP_END = "the end of the warm-up"
 _RUN_END = "the end of the run"
@@ -600,7 +601,7 @@ class Scenario(ScenarioTable, frozen=True, kw_only=True):
         option("Compares tables at the end with those of a network that is started afresh."),
     ] = True
     topology: Annotated[
-        dict[str, Any],
+        TopologySpec,
         option(
             "The brokers and links. A random topology is drawn from the seed of the run, unless it "
             "has a `seed` of its own."

@@ -68,7 +68,7 @@ def balanced_tree(
     if (brokers is None) == (depth is None):
         raise TopologyError("balanced tree", "expected one of brokers and depth")
     if depth is not None:
-        brokers = _complete(fan_out, depth)
+        brokers = complete_size(fan_out, depth)
     assert brokers is not None
     return _tree(balanced_parents(brokers, fan_out), brokers, latency_us, cost)
 
@@ -92,7 +92,7 @@ def random_parents(count: int, degree_max: int | None, rng: np.random.Generator)
     return tree_shapes.random_parents(count, lambda below: int(rng.integers(below)), degree_max)
 
 
-def _complete(fan_out: int, depth: int) -> int:
+def complete_size(fan_out: int, depth: int) -> int:
     """The number of brokers of a complete tree. Raises `TopologyError` above the bound."""
     if depth < 0:
         raise TopologyError(f"depth = {depth}", "expected an integer from 0 up")

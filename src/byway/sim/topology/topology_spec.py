@@ -1,279 +1,361 @@
-"""Topology specs: the table of a scenario file that says which topology to build.
+"""Topology specs: what the table `topology` of a scenario file can say, and the network it means.
 
-`{kind = "balanced-tree", brokers = 63, fan_out = 2}` becomes a `Topology`. This file checks keys
-and kinds of values and names the key at fault; ranges that a constructor checks are left to it.
+`{kind = "balanced-tree", brokers = 63, fan_out = 2}` becomes a `BalancedTreeSpec`, and that a
+`Topology`. Each kind is a struct whose fields declare its keys; how they are read and refused is in
+`model.option_reading`. Keys that do not go together are told by `problems` of a kind; whether links
+make a tree is left to `Topology`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal
 
 import msgspec
 import numpy as np
 
-from byway.model.errors import TopologyError, shortened
+from byway.model.errors import ConfigError, TopologyError
+from byway.model.option_reading import OptionsError, Problem, quoted, read
+from byway.model.options import at_least, joined, option, parsed, within
+from byway.model.tree_shapes import degree_needed
 from byway.sim.topology import shapes
-from byway.sim.topology.seed_trees import seed_topology
-from byway.sim.topology.transit_stub import Placement, TransitStub, place, transit_stub
+from byway.sim.topology.seed_trees import seed_names, seed_topology
+from byway.sim.topology.transit_stub import (
+    Placement,
+    TransitStub,
+    UnderlayOptions,
+    error_of,
+    place,
+    transit_stub,
+)
 from byway.sim.topology.tree import (
+    BROKERS_MAX,
     COST_DEFAULT,
     LATENCY_US_DEFAULT,
+    NAME_LENGTH_MAX,
+    LatencyUs,
+    LinkCost,
     LinkSpec,
     Role,
     Topology,
 )
 
-Spec = Mapping[str, object]
+Rng = np.random.Generator
+
+_TABLE: Final = "topology"
+
+# --- values -------------------------------------------------------------------------------------
 
 
-def from_spec(spec: Spec, rng: np.random.Generator | None = None) -> Topology:
-    """The network that `spec` describes; its `seed`, if it has one, goes before `rng`.
-
-    Raises `TopologyError` with the key and what was expected there.
-    """
-    build, keys = _KINDS[_kind(spec)]
-    return build(_Reader(spec, keys, rng))
+def _seed_name(text: str, key: str) -> str:
+    if text not in seed_names():
+        expected = f"expected one of {', '.join(seed_names())}"
+        raise ConfigError(key, f"{expected}, found {quoted(text)}")
+    return text
 
 
-def placement_from_spec(spec: Spec, rng: np.random.Generator | None = None) -> Placement:
-    """The brokers on the underlay of a transit-stub spec, below the network of `from_spec`."""
-    if _kind(spec) != "transit-stub":
-        raise TopologyError(
-            "topology key 'kind'", "expected 'transit-stub': others have no underlay"
-        )
-    reader = _Reader(spec, _KINDS["transit-stub"][1], rng)
-    return _placement(reader, reader.rng())
-
-
-def spec_keys() -> dict[str, tuple[str, ...]]:
-    """The keys that each kind knows, besides `kind`."""
-    return {kind: keys for kind, (_, keys) in _KINDS.items()}
-
-
-def _kind(spec: Spec) -> str:
-    kind = spec.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise _refusal("kind", spec.get("kind", _MISSING), f"one of {', '.join(_KINDS)}")
-    return kind
-
-
-# --- reading keys ---------------------------------------------------------------------------------
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-_MISSING: Final = _Missing()
-
-
-def _refusal(key: str, found: object, expected: str) -> TopologyError:
-    return TopologyError(f"topology key {key!r}", f"expected {expected}, found {_quoted(found)}")
-
-
-def _any_bool(*values: object) -> bool:
-    """Whether a value is a boolean, which Python takes for an integer."""
-    return any(isinstance(value, bool) for value in values)
-
-
-def _quoted(found: object) -> str:
-    return shortened(repr(found))
-
-
-class _Reader:
-    """Reads one spec. Every method raises `TopologyError` for a value of the wrong kind; unknown
-    keys are refused at once."""
-
-    def __init__(self, spec: Spec, keys: tuple[str, ...], rng: np.random.Generator | None) -> None:
-        for key in spec:
-            if key != "kind" and key not in keys:
-                expected = f"unknown for kind {spec['kind']!r}; expected {', '.join(keys)}"
-                raise TopologyError(f"topology key {shortened(str(key))!r}", expected)
-        self._spec = spec
-        self._rng = rng
-
-    def has(self, key: str) -> bool:
-        """Whether the spec has a key."""
-        return key in self._spec
-
-    def integer(self, key: str, default: int | None = None) -> int:
-        """The integer at a key; without a default the key must be there."""
-        value = self._spec.get(key, _MISSING if default is None else default)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise _refusal(key, value, "an integer")
-        return value
-
-    def optional_integer(self, key: str) -> int | None:
-        """The integer at a key; None: the key is not there."""
-        return self.integer(key) if self.has(key) else None
-
-    def number(self, key: str, default: float) -> float:
-        """The number at a key."""
-        value = self._spec.get(key, default)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise _refusal(key, value, "a number")
-        return float(value)
-
-    def word(self, key: str, *, among: tuple[str, ...] = (), default: str | None = None) -> str:
-        """The string at a key, one of `among` if that is given."""
-        value = self._spec.get(key, _MISSING if default is None else default)
-        if not isinstance(value, str) or (among and value not in among):
-            expected = f"one of {', '.join(among)}" if among else "a string"
-            raise _refusal(key, value, expected)
-        return value
-
-    def table(self, key: str) -> Mapping[str, object]:
-        """The table at a key; without it an empty one."""
-        value = self._spec.get(key, {})
-        if not isinstance(value, Mapping):
-            raise _refusal(key, value, "a table")
-        return value
-
-    def items(self, key: str) -> list[object]:
-        """The array at a key, which must be there."""
-        value = self._spec.get(key, _MISSING)
-        if not isinstance(value, list | tuple):
-            raise _refusal(key, value, "an array")
-        return list(value)
-
-    def span(self, key: str) -> tuple[int, int]:
-        """The two integers at a key, which must be there."""
-        value = self._spec[key]
-        match value:
-            case [int(low), int(high)] if not _any_bool(low, high):
-                return low, high
-        raise _refusal(key, value, "two integers, [low, high]")
-
-    def optional_rng(self) -> np.random.Generator | None:
-        """The generator of the spec's seed, else the one that was handed in; None: neither."""
-        return shapes.seeded(self.integer("seed")) if self.has("seed") else self._rng
-
-    def rng(self) -> np.random.Generator:
-        """The generator for a kind that cannot do without one."""
-        found = self.optional_rng()
-        if found is None:
-            raise _refusal("seed", _MISSING, "an integer: this kind is random")
-        return found
-
-    def latency_us(self) -> int:
-        """The latency of all links."""
-        return self.integer("latency_us", LATENCY_US_DEFAULT)
-
-    def cost(self) -> float:
-        """The cost of all links."""
-        return self.number("cost", COST_DEFAULT)
-
-
-# --- kinds ----------------------------------------------------------------------------------------
-
-
-def _chain(reader: _Reader) -> Topology:
-    count = reader.integer("brokers")
-    return shapes.chain(count, latency_us=reader.latency_us(), cost=reader.cost())
-
-
-def _star(reader: _Reader) -> Topology:
-    count = reader.integer("brokers")
-    return shapes.star(count, latency_us=reader.latency_us(), cost=reader.cost())
-
-
-def _balanced_tree(reader: _Reader) -> Topology:
-    if reader.has("brokers") == reader.has("depth"):
-        found = "both" if reader.has("depth") else "neither"
-        raise TopologyError("topology key 'brokers'", f"expected it or 'depth', found {found}")
-    return shapes.balanced_tree(
-        reader.optional_integer("brokers"),
-        fan_out=reader.integer("fan_out"),
-        depth=reader.optional_integer("depth"),
-        latency_us=reader.latency_us(),
-        cost=reader.cost(),
-    )
-
-
-def _random_tree(reader: _Reader) -> Topology:
-    return shapes.random_tree(
-        reader.integer("brokers"),
-        rng=reader.rng(),
-        degree_max=reader.optional_integer("degree_max"),
-        latency_us=reader.latency_us(),
-        cost=reader.cost(),
-    )
-
-
-def _links(reader: _Reader) -> Topology:
-    """The topology of links that are written out: `["A", "B"]`, with latency and cost where they
-    differ from the spec's."""
-    latency_us, cost = reader.latency_us(), reader.cost()
-    links = [_one_link(entry, latency_us, cost) for entry in reader.items("links")]
-    if reader.has("brokers"):
-        names = _names("brokers", reader.items("brokers"))
-    else:
-        names = tuple(dict.fromkeys(name for link in links for name in (link.a, link.b)))
-    roles = [
-        Role(name, _names(f"roles.{name}", brokers))
-        for name, brokers in reader.table("roles").items()
-    ]
-    return Topology(names, tuple(links), tuple(roles))
-
-
-def _one_link(entry: object, latency_us: int, cost: float) -> LinkSpec:
-    given = list(entry) if isinstance(entry, list | tuple) else []
-    match [*given, *(latency_us, cost)[max(0, len(given) - 2) :]]:
-        case [str(a), str(b), int(latency), int(price) | float(price)] if not _any_bool(
-            latency, price
-        ):
-            return LinkSpec(a, b, latency, float(price))
-    raise _refusal("links", entry, "entries like [a, b], [a, b, latency_us] or with a cost after")
-
-
-def _names(key: str, found: object) -> tuple[str, ...]:
-    if isinstance(found, list | tuple):
-        names = [name for name in found if isinstance(name, str)]
-        if len(names) == len(found):
-            return tuple(names)
-    raise _refusal(key, found, "an array of broker names")
-
-
-def _seed(reader: _Reader) -> Topology:
-    tree = seed_topology(reader.word("name"), reader.optional_rng())
-    return tree.with_links(reader.latency_us(), reader.cost())
-
-
-def _transit_stub(reader: _Reader) -> Topology:
-    rng = reader.rng()
-    ground = _placement(reader, rng)
-    cost_min, cost_max = reader.number("cost_min", 0.0), reader.number("cost_max", 10.0)
-    if reader.word("overlay", among=("random", "minimum"), default="random") == "minimum":
-        if reader.has("degree_max"):
-            raise TopologyError("topology key 'degree_max'", "only a random overlay has it")
-        return ground.minimum_overlay(cost_min, cost_max)
-    return ground.random_overlay(rng, reader.optional_integer("degree_max"), cost_min, cost_max)
-
-
-def _placement(reader: _Reader, rng: np.random.Generator) -> Placement:
-    ranged = {key for key in _UNDERLAY_KEYS if key.endswith("_us")}
-    given = [key for key in _UNDERLAY_KEYS if reader.has(key)]
-    spans = {key: reader.span(key) for key in given if key in ranged}
-    counts = {key: reader.integer(key) for key in given if key not in ranged}
-    parameters = msgspec.structs.replace(TransitStub(), **counts, **spans)
-    count = reader.integer("brokers")
-    return place(transit_stub(parameters, rng=rng), count, rng=rng)
-
-
-_LINK_KEYS: Final = ("latency_us", "cost")
-_UNDERLAY_KEYS: Final = tuple(field.name for field in msgspec.structs.fields(TransitStub))
-
-_KINDS: Final[dict[str, tuple[Callable[[_Reader], Topology], tuple[str, ...]]]] = {
-    "chain": (_chain, ("brokers", *_LINK_KEYS)),
-    "star": (_star, ("brokers", *_LINK_KEYS)),
-    "balanced-tree": (_balanced_tree, ("brokers", "depth", "fan_out", *_LINK_KEYS)),
-    "random-tree": (_random_tree, ("brokers", "degree_max", "seed", *_LINK_KEYS)),
-    "links": (_links, ("links", "brokers", "roles", *_LINK_KEYS)),
-    "seed": (_seed, ("name", "seed", *_LINK_KEYS)),
-    "transit-stub": (
-        _transit_stub,
-        ("brokers", "overlay", "degree_max", "seed", "cost_min", "cost_max", *_UNDERLAY_KEYS),
+_Size = Annotated[int, within(1, BROKERS_MAX)]
+_Count = Annotated[_Size, option("The number of brokers.")]
+_BrokerName = Annotated[str, within(1, NAME_LENGTH_MAX)]
+_Degree = Annotated[
+    int | None,
+    at_least(1),
+    option(
+        "The most links that a broker may have; at least 2 if there are more than two brokers.",
+        otherwise="any",
     ),
-}
+]
+_Seed = Annotated[
+    int | None,
+    at_least(0),
+    option("Decides all that is random about the topology.", otherwise="the seed of the run"),
+]
+_Latency = Annotated[LatencyUs, option("The latency of the links.")]
+_Cost = Annotated[LinkCost, option("The cost of the links.")]
+
+
+class LinkEntry(msgspec.Struct, frozen=True, array_like=True):
+    """A link as it is written out, with its latency and cost if they are its own."""
+
+    a: _BrokerName
+    b: _BrokerName
+    latency_us: LatencyUs | None = None
+    cost: LinkCost | None = None
+
+
+# --- kinds --------------------------------------------------------------------------------------
+
+
+class TopologyKind(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
+):
+    """A kind of topology. Its fields are the keys of its table, besides `kind`."""
+
+    def problems(self) -> Iterator[Problem]:
+        """What keys that are well-formed cannot say together, by the names of keys."""
+        return iter(())
+
+
+class ChainSpec(TopologyKind, frozen=True, kw_only=True, tag="chain"):
+    """The chain B1-B2-…-Bn."""
+
+    brokers: _Count
+    latency_us: _Latency = LATENCY_US_DEFAULT
+    cost: _Cost = COST_DEFAULT
+
+
+class StarSpec(TopologyKind, frozen=True, kw_only=True, tag="star"):
+    """The star with B1 in the middle."""
+
+    brokers: _Count
+    latency_us: _Latency = LATENCY_US_DEFAULT
+    cost: _Cost = COST_DEFAULT
+
+
+class BalancedTreeSpec(TopologyKind, frozen=True, kw_only=True, tag="balanced-tree"):
+    """A tree filled level by level, or a complete one."""
+
+    brokers: Annotated[
+        _Size | None,
+        option(
+            "The number of brokers, if there is no `depth`; levels are filled from the left.",
+            otherwise="as `depth` says",
+        ),
+    ] = None
+    depth: Annotated[
+        int | None,
+        at_least(0),
+        option(
+            "The number of links from B1 to each leaf of a complete tree, if `brokers` is not "
+            "given.",
+            otherwise="as `brokers` says",
+        ),
+    ] = None
+    fan_out: Annotated[int, at_least(1), option("The number of children of each inner broker.")]
+    latency_us: _Latency = LATENCY_US_DEFAULT
+    cost: _Cost = COST_DEFAULT
+
+    def problems(self) -> Iterator[Problem]:
+        if self.brokers is None and self.depth is None:
+            yield Problem("brokers", "missing; expected it or depth")
+        elif self.depth is not None and self.brokers is not None:
+            yield Problem("depth", "brokers is there too; expected one of them")
+        elif self.depth is not None:
+            try:
+                shapes.complete_size(self.fan_out, self.depth)
+            except TopologyError as error:
+                yield Problem("depth", error.reason)
+
+
+class RandomTreeSpec(TopologyKind, frozen=True, kw_only=True, tag="random-tree"):
+    """Each broker is linked to a random earlier one."""
+
+    brokers: _Count
+    degree_max: _Degree = None
+    seed: _Seed = None
+    latency_us: _Latency = LATENCY_US_DEFAULT
+    cost: _Cost = COST_DEFAULT
+
+    def problems(self) -> Iterator[Problem]:
+        yield from _degree_problems(self.degree_max, self.brokers)
+
+
+class LinksSpec(TopologyKind, frozen=True, kw_only=True, tag="links"):
+    """The links that are listed."""
+
+    links: Annotated[
+        tuple[LinkEntry, ...],
+        option(
+            'The links: two brokers each, `["A", "B"]`, then a latency in µs and a cost where the '
+            "link has its own."
+        ),
+    ]
+    brokers: Annotated[
+        Annotated[tuple[_BrokerName, ...], within(1, BROKERS_MAX)] | None,
+        option("The brokers in order.", otherwise="as `links` names them first"),
+    ] = None
+    roles: Annotated[
+        dict[str, tuple[_BrokerName, ...]],
+        option('Brokers by role, for the places of a scenario: `{ core = ["A", "B"] }`.'),
+    ] = msgspec.field(default_factory=dict)
+    latency_us: _Latency = LATENCY_US_DEFAULT
+    cost: _Cost = COST_DEFAULT
+
+
+class SeedTreeSpec(TopologyKind, frozen=True, kw_only=True, tag="seed"):
+    """A network of the papers."""
+
+    name: Annotated[
+        str,
+        parsed(_seed_name, "the name of one of the papers' networks"),
+        option("The name of the network."),
+    ]
+    seed: _Seed = None
+    latency_us: _Latency = LATENCY_US_DEFAULT
+    cost: _Cost = COST_DEFAULT
+
+
+class TransitStubSpec(UnderlayOptions, TopologyKind, frozen=True, kw_only=True, tag="transit-stub"):
+    """A tree over brokers that are placed on an underlay."""
+
+    brokers: Annotated[
+        _Size, option("The number of brokers, at most that of the nodes of the underlay.")
+    ]
+    overlay: Annotated[
+        Literal["random", "minimum"],
+        option("A random tree, which ignores latencies, or the minimum spanning tree by latency."),
+    ] = "random"
+    degree_max: _Degree = None
+    seed: _Seed = None
+    cost_min: Annotated[LinkCost, option("The cost of a link between the nearest brokers.")] = 0.0
+    cost_max: Annotated[LinkCost, option("The cost of a link between the farthest brokers.")] = 10.0
+
+    def problems(self) -> Iterator[Problem]:
+        underlay = list(super().problems())
+        yield from underlay
+        if not underlay and self.brokers > self.nodes:
+            yield Problem("brokers", f"expected 1 to the {self.nodes} nodes of the underlay")
+        if self.overlay == "random":
+            yield from _degree_problems(self.degree_max, self.brokers)
+        elif self.degree_max is not None:
+            yield Problem("degree_max", "only a random overlay has it")
+        if self.cost_min > self.cost_max:
+            yield Problem("cost_min", f"more than cost_max, {self.cost_max:g}")
+
+
+TopologySpec = (
+    ChainSpec
+    | StarSpec
+    | BalancedTreeSpec
+    | RandomTreeSpec
+    | LinksSpec
+    | SeedTreeSpec
+    | TransitStubSpec
+)
+
+
+def _degree_problems(degree_max: int | None, brokers: int) -> Iterator[Problem]:
+    needed = degree_needed(brokers)
+    if degree_max is not None and degree_max < needed:
+        yield Problem("degree_max", f"expected at least {needed} for {brokers} brokers")
+
+
+# --- building -----------------------------------------------------------------------------------
+
+
+def build_topology(spec: TopologySpec, rng: Rng | None = None) -> Topology:
+    """The network that a spec means; its `seed`, if it has one, goes before `rng`.
+
+    Raises `TopologyError` if it means none.
+    """
+    match spec:
+        case ChainSpec():
+            return shapes.chain(spec.brokers, latency_us=spec.latency_us, cost=spec.cost)
+        case StarSpec():
+            return shapes.star(spec.brokers, latency_us=spec.latency_us, cost=spec.cost)
+        case BalancedTreeSpec():
+            return shapes.balanced_tree(
+                spec.brokers,
+                fan_out=spec.fan_out,
+                depth=spec.depth,
+                latency_us=spec.latency_us,
+                cost=spec.cost,
+            )
+        case RandomTreeSpec():
+            return shapes.random_tree(
+                spec.brokers,
+                rng=_needed_rng(spec.seed, rng),
+                degree_max=spec.degree_max,
+                latency_us=spec.latency_us,
+                cost=spec.cost,
+            )
+        case LinksSpec():
+            return _of_links(spec)
+        case SeedTreeSpec():
+            tree = seed_topology(spec.name, _rng(spec.seed, rng))
+            return tree.with_links(spec.latency_us, spec.cost)
+        case TransitStubSpec():
+            return _over_underlay(spec, _needed_rng(spec.seed, rng))
+
+
+def _of_links(spec: LinksSpec) -> Topology:
+    links = tuple(
+        LinkSpec(
+            entry.a,
+            entry.b,
+            spec.latency_us if entry.latency_us is None else entry.latency_us,
+            spec.cost if entry.cost is None else entry.cost,
+        )
+        for entry in spec.links
+    )
+    names = spec.brokers
+    if names is None:
+        names = tuple(dict.fromkeys(name for link in links for name in (link.a, link.b)))
+    return Topology(names, links, tuple(Role(*role) for role in spec.roles.items()))
+
+
+def _over_underlay(spec: TransitStubSpec, rng: Rng) -> Topology:
+    ground = _placed(spec, rng)
+    if spec.overlay == "minimum":
+        return ground.minimum_overlay(spec.cost_min, spec.cost_max)
+    return ground.random_overlay(rng, spec.degree_max, spec.cost_min, spec.cost_max)
+
+
+def _placed(spec: TransitStubSpec, rng: Rng) -> Placement:
+    names = UnderlayOptions.__struct_fields__
+    parameters = TransitStub(**{name: getattr(spec, name) for name in names})
+    return place(transit_stub(parameters, rng=rng), spec.brokers, rng=rng)
+
+
+def _rng(seed: int | None, rng: Rng | None) -> Rng | None:
+    """The generator of a seed, or else the one that was handed in."""
+    return rng if seed is None else shapes.seeded(seed)
+
+
+def _needed_rng(seed: int | None, rng: Rng | None) -> Rng:
+    """The generator for a kind that cannot do without one."""
+    found = _rng(seed, rng)
+    if found is None:
+        raise TopologyError(joined(_TABLE, "seed"), "missing; expected it, for this kind is random")
+    return found
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    """The table under its own name, so that problems name their whole key."""
+
+    topology: TopologySpec
+
+
+def from_spec(spec: Mapping[str, object], rng: Rng | None = None) -> Topology:
+    """The network that a table describes; its `seed`, if it has one, goes before `rng`.
+
+    Raises `TopologyError` with every key at fault and what was expected there.
+    """
+    return build_topology(_read(spec), rng)
+
+
+def placement_from_spec(spec: Mapping[str, object], rng: Rng | None = None) -> Placement:
+    """The brokers on the underlay of a transit-stub spec, below the network of `from_spec`."""
+    found = _read(spec)
+    if not isinstance(found, TransitStubSpec):
+        expected = "expected transit-stub: others have no underlay"
+        raise TopologyError(joined(_TABLE, "kind"), expected)
+    return _placed(found, _needed_rng(found.seed, rng))
+
+
+def spec_problems(spec: TopologySpec) -> list[Problem]:
+    """What keys of a spec cannot say together, each under its whole key."""
+    return [Problem(joined(_TABLE, key), reason) for key, reason, _ in spec.problems()]
+
+
+def _read(spec: Mapping[str, object]) -> TopologySpec:
+    try:
+        found = read(_Holder, {_TABLE: spec}).topology
+    except OptionsError as error:
+        raise error_of(error.problems) from None
+    if problems := spec_problems(found):
+        raise error_of(problems)
+    return found

@@ -9,17 +9,19 @@ broker's processing costs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from byway.model.errors import TopologyError
+from byway.model.option_reading import OptionsError, Problem, check
+from byway.model.options import in_order, option, within
 from byway.sim.topology.shapes import broker_names, random_parents
-from byway.sim.topology.tree import LATENCY_US_MAX, LinkSpec, Role, Topology
+from byway.sim.topology.tree import LatencyUs, LinkSpec, Role, Topology
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -27,42 +29,59 @@ Floats = npt.NDArray[np.float64]
 NODES_MAX: Final = 200_000
 
 Range = tuple[int, int]
+NodeCount = Annotated[int, within(1, NODES_MAX)]
+OptionalCount = Annotated[int, within(0, NODES_MAX)]
+LatencyRange = Annotated[tuple[LatencyUs, LatencyUs], in_order("rising")]
+"""Latencies are drawn uniformly from it, both ends included."""
 
 
-class TransitStub(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of an underlay. The default is as large as the paper's: 100 domains, 10,112 nodes.
+class UnderlayOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of an underlay, as users give them: nothing is checked.
 
-    Each domain is a random tree with `domain_extra_percent` further links per 100 nodes, and so is
-    the backbone of transit domains. `extra_stub_links` join random nodes of different stub domains.
-    Latencies are drawn uniformly from a range, both ends included, by kind of link.
+    The default is as large as the paper's: 100 domains, 10,112 nodes.
     """
 
-    transit_domains: int = 4
-    transit_nodes: int = 8
-    stubs_per_transit_node: int = 3
-    stub_nodes: int = 105
-    domain_extra_percent: int = 20
-    extra_stub_links: int = 0
-    backbone_latency_us: Range = (20_000, 60_000)
-    transit_latency_us: Range = (5_000, 20_000)
-    access_latency_us: Range = (2_000, 10_000)
-    stub_latency_us: Range = (200, 2_000)
+    transit_domains: Annotated[NodeCount, option("Domains of the backbone.")] = 4
+    transit_nodes: Annotated[NodeCount, option("Nodes in each domain of the backbone.")] = 8
+    stubs_per_transit_node: Annotated[
+        OptionalCount, option("Stub domains at each transit node.")
+    ] = 3
+    stub_nodes: Annotated[NodeCount, option("Nodes in each stub domain.")] = 105
+    domain_extra_percent: Annotated[
+        int,
+        within(0, 1_000),
+        option(
+            "Further random links per 100 nodes of a domain, and per 100 domains of the backbone; "
+            "repeated ones are dropped."
+        ),
+    ] = 20
+    extra_stub_links: Annotated[
+        OptionalCount, option("Links between random nodes of different stub domains.")
+    ] = 0
+    backbone_latency_us: Annotated[
+        LatencyRange, option("The latencies of links between transit domains.")
+    ] = (20_000, 60_000)
+    transit_latency_us: Annotated[
+        LatencyRange, option("The latencies of links within a transit domain.")
+    ] = (5_000, 20_000)
+    access_latency_us: Annotated[
+        LatencyRange,
+        option(
+            "The latencies of links from a stub domain to its transit node, and of "
+            "`extra_stub_links`."
+        ),
+    ] = (2_000, 10_000)
+    stub_latency_us: Annotated[
+        LatencyRange, option("The latencies of links within a stub domain.")
+    ] = (200, 2_000)
 
-    def __post_init__(self) -> None:
-        for name in ("transit_domains", "transit_nodes", "stub_nodes"):
-            _require(name, getattr(self, name), 1, NODES_MAX)
-        for name in ("stubs_per_transit_node", "extra_stub_links"):
-            _require(name, getattr(self, name), 0, NODES_MAX)
-        _require("domain_extra_percent", self.domain_extra_percent, 0, 1_000)
-        for name in ("backbone", "transit", "access", "stub"):
-            low, high = getattr(self, f"{name}_latency_us")
-            if not 0 <= low <= high <= LATENCY_US_MAX:
-                expected = f"expected [low, high] with 0 <= low <= high <= {LATENCY_US_MAX}"
-                raise TopologyError(f"{name}_latency_us = [{low}, {high}]", expected)
+    def problems(self) -> Iterator[Problem]:
+        """What parameters that are well-formed cannot be together."""
         if self.nodes > NODES_MAX:
-            raise TopologyError(f"{self.nodes} underlay nodes", f"expected at most {NODES_MAX}")
+            reason = f"these domains have {self.nodes} nodes; expected at most {NODES_MAX}"
+            yield Problem("stub_nodes", reason)
         if self.extra_stub_links and self.stub_domains < 2:
-            raise TopologyError("extra_stub_links", "expected 0 with fewer than two stub domains")
+            yield Problem("extra_stub_links", "expected 0 with fewer than two stub domains")
 
     @property
     def transit_total(self) -> int:
@@ -87,6 +106,28 @@ class TransitStub(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             self.access_latency_us,
             self.stub_latency_us,
         )
+
+
+class TransitStub(UnderlayOptions, frozen=True, kw_only=True):
+    """Parameters from which an underlay can be drawn. Others raise `TopologyError`.
+
+    Each domain is a random tree with `domain_extra_percent` further links per 100 nodes, and so is
+    the backbone of transit domains. `extra_stub_links` join random nodes of different stub domains.
+    """
+
+    def __post_init__(self) -> None:
+        try:
+            check(UnderlayOptions, msgspec.structs.asdict(self))
+        except OptionsError as error:
+            raise error_of(error.problems) from None
+        if problems := list(self.problems()):
+            raise error_of(problems)
+
+
+def error_of(problems: list[Problem]) -> TopologyError:
+    """One error with all that is wrong, a line each; its subject is the first key."""
+    first, *others = problems
+    return TopologyError(first.key, "\n".join([first.reason, *map(str, others)]))
 
 
 _BACKBONE, _TRANSIT, _ACCESS, _STUB = range(4)
@@ -307,11 +348,6 @@ def _connected(count: int, extra_percent: int, rng: np.random.Generator) -> list
 def _draw_latencies(p: TransitStub, kinds: Integers, rng: np.random.Generator) -> Integers:
     ranges = np.array(p.ranges(), np.int64)[kinds]
     return rng.integers(ranges[:, 0], ranges[:, 1], endpoint=True)
-
-
-def _require(name: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise TopologyError(f"{name} = {value}", f"expected an integer from {low} to {high}")
 
 
 # --- shortest paths -------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from byway.model.errors import TopologyError, shortened
+from byway.model.options import at_least, within
 
 BROKERS_MAX: Final = 10_000
 NAME_LENGTH_MAX: Final = 255
@@ -23,6 +24,9 @@ COST_DEFAULT: Final = 1.0
 DRAWN_ROWS_MAX: Final = 200
 
 _ROLES_SHOWN: Final = 5
+
+LatencyUs = Annotated[int, within(0, LATENCY_US_MAX, unit="µs")]
+LinkCost = Annotated[float, at_least(0)]
 
 
 class LinkSpec(msgspec.Struct, frozen=True, array_like=True, order=True):
