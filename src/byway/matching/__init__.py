@@ -9,7 +9,7 @@ from byway.matching.building import CompilingError, ensure_kernels
 from byway.matching.encoding import Encoded
 from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
-from byway.matching.table_index import TableIndex, tidy
+from byway.matching.table_index import TableIndex, drop_scratch, tidy
 from byway.matching.vocabulary import Vocabulary
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Routes",
     "TableIndex",
     "Vocabulary",
+    "drop_scratch",
     "ensure_kernels",
     "tidy",
 ]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from byway.matching.layout import WORD, Array
-from byway.model.fitting import fitting
+from byway.model.fitting import fit
 
 UNUSED_MAX: Final = 256
 """Strings that may wait, unused, to be forgotten together."""
@@ -98,9 +98,9 @@ class Vocabulary:
             del self.names[name]
             self.text_names.discard(number)
             self._free_names.append(number)
-            self.names = fitting(self.names)
+            fit(self.names)
             if not self.names:
-                self._name_uses, self._free_names = array("i"), array("i")
+                del self._name_uses[:], self._free_names[:]
         return number
 
     def read_text_of(self, name: str) -> None:
@@ -167,15 +167,16 @@ class Vocabulary:
 
     def _shrink(self) -> None:
         """Give back room behind the last string, and in the tables."""
-        self.strings = fitting(self.strings)
+        fit(self.strings)
         texts = self._texts
         while texts and texts[-1] is None:
             texts.pop()
         if len(self._words) > 4 * len(texts) + _SPARE:
             self._resize(2 * len(texts) + 32)
         if len(self._free) > 2 * len(texts) + _SPARE:
-            free = np.frombuffer(self._free, np.int32)
-            self._free = array("i", free[free < len(texts)].tobytes())
+            free = np.array(self._free, np.int32)
+            del self._free[:]
+            self._free.frombytes(free[free < len(texts)].tobytes())
 
     def _resize(self, rows: int) -> None:
         self._words.resize(rows, refcheck=False)
