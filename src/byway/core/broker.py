@@ -143,6 +143,8 @@ class Broker(BrokerQueries):
         )  # fmt: skip
         self.cycles = self._neighbours.cycles
         self._discards = Discards(context, self._neighbours, clients, publications)
+        self._idle = context.out
+        """Takes the place of what a call collected, which is not kept until the next one."""
         self._inputs = self._input_handlers()
         self._messages = self._message_handlers()
         self._requests = self._request_handlers()
@@ -223,7 +225,9 @@ class Broker(BrokerQueries):
         out = context.out = Outgoing()
         for event in events:
             self._inputs[type(event)](event)
-        return self._flush(out)
+        actions = self._flush(out)
+        context.out = self._idle
+        return actions
 
     def reads_data_from(self, link: str | None) -> bool:
         """Whether publications of a neighbour, or of clients (None), may be handed in: there is

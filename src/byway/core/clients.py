@@ -21,7 +21,7 @@ from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Entry, Origin
 from byway.model import Filter
-from byway.model.fitting import fitting
+from byway.model.fitting import fit
 from byway.model.messages import (
     SESSION,
     AdvertiseRequest,
@@ -199,7 +199,7 @@ class Clients:
         self._deliveries.drop_undelivered(client)
         self._deliveries.clear(client)
         del self.sessions[client.name]
-        self.sessions = fitting(self.sessions)
+        fit(self.sessions)
         self.durable -= client.ttl_us > 0
         self.entries -= client.entries
         self.filter_bytes -= client.filter_bytes
@@ -263,7 +263,7 @@ class Clients:
     def on_unadvertise(self, client: ClientSession, request: UnadvertiseRequest) -> None:
         """A client withdraws an advertisement."""
         id = client.adverts.pop(request.name, None)
-        client.adverts = fitting(client.adverts)
+        fit(client.adverts)
         entry = None if id is None else self._context.adverts.get(id)
         if id is not None:
             self._release(client, entry)
@@ -301,7 +301,7 @@ class Clients:
                 self._context.out.tell(client.name, Refused(name, reason))
             else:
                 entries.append(entry)
-        client.subscriptions = fitting(client.subscriptions)
+        fit(client.subscriptions)
         self._subscriptions.unsubscribe(entries)
 
     # --- acknowledgements ----------------------------------------------------------------------

@@ -309,5 +309,5 @@ class LinkEnd:
         if confirmed == window.told and self.told[CONTROL] == arrived[CONTROL]:
             return None  # that data has arrived lets nobody forget anything: it is told in passing
         window.told = confirmed
-        self.told = arrived.copy()
+        self.told[:] = arrived
         return Acknowledge(arrived[0], arrived[1], confirmed)

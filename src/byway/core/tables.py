@@ -20,7 +20,7 @@ import numpy.typing as npt
 from byway.core.alternates import AlternateOrigins
 from byway.matching import TableIndex
 from byway.model import Filter
-from byway.model.fitting import fitting
+from byway.model.fitting import fit
 from byway.model.messages import EntryId, Hint
 
 SPARE_KEYS: Final = 1_024
@@ -209,7 +209,7 @@ class Table:
         while key >= len(self._by_key):
             self._by_key.append(None)
         if key >= len(self._links):
-            self._links = np.resize(self._links, max(key + 1, 2 * len(self._links)))
+            self._links.resize(max(key + 1, 2 * len(self._links)), refcheck=False)
         numbers = self._numbers
         link = None if origin.link is None or numbers is None else numbers.number(origin.link)
         self.index.add(key, filter, link)
@@ -233,12 +233,12 @@ class Table:
             del own[entry.id]
             if not own:
                 del self._clients[entry.id.client]
-        self._entries = fitting(self._entries)
+        fit(self._entries)
         self._by_key[entry.key] = None
         self.free.append(entry.key)
         if _has_spare_keys(self.free, len(self._entries)):
-            self.free = _cut_spare_keys(self.free, self._by_key)
-            self._links = self._links[: max(len(self._by_key), 16)].copy()
+            _cut_spare_keys(self.free, self._by_key)
+            self._links.resize(max(len(self._by_key), 16), refcheck=False)
 
     def get(self, id: EntryId) -> Entry | None:
         """The entry with this id, if the table holds one."""
@@ -328,11 +328,11 @@ class Sent:
         elif not entry.forwarded and key is not None:
             del self._keys[entry.id]
             self._entries[key] = None
-            self._keys = fitting(self._keys)
+            fit(self._keys)
             self._free.append(key)
             self.index.remove(key)
             if _has_spare_keys(self._free, len(self._keys)):
-                self._free = _cut_spare_keys(self._free, self._entries)
+                _cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -356,12 +356,13 @@ def _has_spare_keys(free: array[int], entries: int) -> bool:
     return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
 
 
-def _cut_spare_keys(free: array[int], by_key: list[Entry | None]) -> array[int]:
-    """Cut off free keys behind the last one in use; those that are left, in the same order."""
+def _cut_spare_keys(free: array[int], by_key: list[Entry | None]) -> None:
+    """Cut off free keys behind the last one in use; those that are left keep their order."""
     while by_key and by_key[-1] is None:
         by_key.pop()
-    keys = np.frombuffer(free, np.int64)
-    return array("q", keys[keys < len(by_key)].tobytes())
+    keys = np.array(free, np.int64)
+    del free[:]
+    free.frombytes(keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:

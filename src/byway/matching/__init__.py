@@ -8,7 +8,7 @@ from byway.matching.answers import IndexStatistics, Links, Matches, Routes
 from byway.matching.building import CompilingError, ensure_kernels
 from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
-from byway.matching.table_index import TableIndex, tidy
+from byway.matching.table_index import TableIndex, drop_scratch, tidy
 from byway.matching.vocabulary import Vocabulary
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Routes",
     "TableIndex",
     "Vocabulary",
+    "drop_scratch",
     "ensure_kernels",
     "tidy",
 ]

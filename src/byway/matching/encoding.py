@@ -68,19 +68,23 @@ class Atoms:
         if conjunction is self._filled and self._forgotten == vocabulary.forgotten:
             return
         vocabulary.forget_unused()
+        self.clear()
         self._forgotten = vocabulary.forgotten
         self._filled = conjunction
-        self._lists = None
-        self.codes = []
-        self.nums = []
-        self.set_nums = []
-        self.set_res = []
-        self.extended = []
         for name, constraint in conjunction.terms:
             attribute = attribute_of(name)
             if attribute < 0:
                 self._filled = None  # it may get a number later
             _ENCODERS[type(constraint)](self, attribute, constraint)
+
+    def clear(self) -> None:
+        """Hold no atoms, nor the memory for them."""
+        self._filled = self._lists = None
+        self.codes.clear()
+        self.nums.clear()
+        self.set_nums.clear()
+        self.set_res.clear()
+        self.extended.clear()
 
     def forget(self) -> None:
         """Encode the next conjunction whichever it is: numbers of attributes have changed."""
@@ -250,7 +254,7 @@ class Codes:
         if self.texts:
             self.texts = bytearray()
         self.marks.clear()
-        self.starts = [0]
+        self.starts[1:] = ()
 
     def put(self, attributes: Attributes, vocabulary: Vocabulary) -> None:
         """Encode one more publication; names that no filter uses are left out."""

@@ -59,6 +59,8 @@ class MatchIndex:
         self._open: set[int] = set()  # keys whose filter is ANY
         self._answer = array("q", bytes(8 * 12))  # where mask, keys and buffers of a match are
         self._set_mask(1)
+        self._out: Keys = np.zeros(0, np.int64)
+        self._found = self._out.data
         self._set_out(16)
         self._marks = np.zeros(_BUFFER + 1, np.int64)
         self._single = Codes()
@@ -83,7 +85,8 @@ class MatchIndex:
 
     def _set_out(self, rows: int) -> None:
         """Make room for so many keys in one answer."""
-        self._out: Keys = np.zeros(rows, np.int64)
+        self._found.release()
+        self._out.resize(rows, refcheck=False)
         self._found = self._out.data
         self._answer[2], self._answer[3] = self._out.ctypes.data, rows
 
@@ -164,6 +167,11 @@ class MatchIndex:
         self._empty.discard(key)
         self._open.discard(key)
 
+    def drop_scratch(self) -> None:
+        """Free what the last calls left to be used by the next ones."""
+        self._atoms.clear()
+        self._single.clear()
+
     def take_over(self, other: MatchIndex) -> None:
         """Go on with the content of another index of the same vocabulary, which is not used any
         more; this one is empty."""
@@ -172,7 +180,9 @@ class MatchIndex:
         self._atoms.forget()
         self._atoms_most = other._atoms_most
         self._filters[:] = other._filters
-        self._empty, self._open = other._empty, other._open
+        for own, others in ((self._empty, other._empty), (self._open, other._open)):
+            own.clear()
+            own.update(others)
         self._set_out(len(other._out))
         if len(other._mask) > len(self._mask):
             self._set_mask(len(other._mask))

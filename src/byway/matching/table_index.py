@@ -99,8 +99,10 @@ class TableIndex:
     intersecting_advertisements: Callable[[Filter], Keys]
 
     def __init__(self) -> None:
-        self._stopped: dict[str, Callable[..., Any]] = {}
-        """The methods of the `MatchIndex`, while a `MovingIndex` is in use."""
+        self._own: tuple[Callable[..., Any], ...] = ()
+        """The methods of the `MatchIndex`, also while a `MovingIndex` is in use: objects that are
+        made among many others, and stay, would hold their memory when those have gone."""
+        _ALL.add(self)
         if KERNELS.are_awaited:
             self._use(SimpleIndex())
             _WAITING.add(self)
@@ -109,8 +111,14 @@ class TableIndex:
 
     def _use(self, index: MatchIndex | SimpleIndex | MovingIndex) -> None:
         self.in_use = index
-        for name in _METHODS:
-            setattr(self, name, getattr(index, name))
+        methods = tuple(getattr(index, name) for name in _METHODS)
+        self._set(methods)
+        if isinstance(index, MatchIndex):
+            self._own = methods
+
+    def _set(self, methods: tuple[Callable[..., Any], ...]) -> None:
+        for name, method in zip(_METHODS, methods, strict=True):
+            setattr(self, name, method)
 
     def remove(self, key: int) -> None:
         """Forget a key. Raises `UnknownKeyError` when it is not there."""
@@ -125,7 +133,6 @@ class TableIndex:
         """Begin to move to a smaller index."""
         if isinstance(self.in_use, MatchIndex):
             moving = MovingIndex(self.in_use)
-            self._stopped = {name: getattr(self, name) for name in _METHODS}
             self._use(moving)
             _MOVING.add(self)
             self._end_move(moving)
@@ -139,8 +146,13 @@ class TableIndex:
     def _end_move(self, index: MovingIndex) -> None:
         if index.is_done:
             self.in_use = index.end()
-            self.__dict__.update(self._stopped)
+            self._set(self._own)
             _MOVING.discard(self)
+
+    def drop_scratch(self) -> None:
+        """Free what the last calls left to be used by the next ones."""
+        if isinstance(self.in_use, MatchIndex):
+            self.in_use.drop_scratch()
 
     def exchange(self) -> None:
         """Go over to the kernels."""
@@ -160,6 +172,7 @@ class TableIndex:
 _METHODS: Final = tuple(TableIndex.__annotations__)
 _WAITING: Final[WeakSet[TableIndex]] = WeakSet()
 _MOVING: Final[WeakSet[TableIndex]] = WeakSet()
+_ALL: Final[WeakSet[TableIndex]] = WeakSet()
 
 
 def tidy(filters: int = 64) -> bool:
@@ -169,6 +182,12 @@ def tidy(filters: int = 64) -> bool:
     for index in list(_MOVING):
         index.move(filters)
     return SHARED.forget_unused(kept=0) or bool(_MOVING)
+
+
+def drop_scratch() -> None:
+    """Free what indexes of this process keep between two calls, after many filters have gone."""
+    for index in list(_ALL):
+        index.drop_scratch()
 
 
 def use_kernels() -> int:

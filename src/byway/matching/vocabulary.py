@@ -20,7 +20,7 @@ import numpy.typing as npt
 from byway.matching.building import ensure_kernels
 from byway.matching.layout import NAME, WORD, Array
 from byway.matching.native import KERNELS
-from byway.model.fitting import fitting
+from byway.model.fitting import fit
 
 UNUSED_MAX: Final = 256
 """Strings that may wait, unused, to be forgotten together."""
@@ -122,10 +122,9 @@ class Vocabulary:
             self._name_texts[number] = None
             self.text_names.discard(number)
             self._free_names.append(number)
-            self.names = fitting(self.names)
+            fit(self.names)
             if not self.names:
-                self._name_uses, self._free_names = array("i"), array("i")
-                self._name_texts = []
+                del self._name_uses[:], self._free_names[:], self._name_texts[:]
                 self._names.resize(_ROWS, refcheck=False)
                 self._name_table = np.zeros(2 * _ROWS, np.int64)
                 self._enter()
@@ -200,7 +199,7 @@ class Vocabulary:
 
     def _shrink(self) -> None:
         """Give back room behind the last string, and in the tables."""
-        self.strings = fitting(self.strings)
+        fit(self.strings)
         texts = self._texts
         while texts and texts[-1] is None:
             texts.pop()
@@ -209,8 +208,9 @@ class Vocabulary:
         if len(self._string_table) > 16 * len(self.strings) + _SPARE:
             self._resize_string_table()
         if len(self._free) > 2 * len(texts) + _SPARE:
-            free = np.frombuffer(self._free, np.int32)
-            self._free = array("i", free[free < len(texts)].tobytes())
+            free = np.array(self._free, np.int32)
+            del self._free[:]
+            self._free.frombytes(free[free < len(texts)].tobytes())
 
     def _resize(self, rows: int) -> None:
         self._words.resize(rows, refcheck=False)

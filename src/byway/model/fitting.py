@@ -1,12 +1,13 @@
-"""Tables that shrink: Python never makes a dict smaller when keys are deleted."""
+"""Tables that shrink: Python never makes a dict smaller when keys are deleted.
+
+They stay the same objects: a new one, made while there are many others around it, would hold the
+memory of all of them when they have gone.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import Final, TypeVar
-
-K = TypeVar("K")
-V = TypeVar("V")
+from typing import Any, Final
 
 _SPARE_BYTES: Final = 4_096
 _ENTRY_BYTES: Final = 512
@@ -14,8 +15,9 @@ _ENTRY_BYTES: Final = 512
 to 60 bytes. So what is copied is small beside what was deleted before."""
 
 
-def fitting(table: dict[K, V]) -> dict[K, V]:
-    """The same dict, or a smaller one of the same keys in the same order if it is mostly empty."""
+def fit(table: dict[Any, Any]) -> None:
+    """Give a dict that is mostly empty the size that its keys need; they keep their order."""
     if sys.getsizeof(table) > _SPARE_BYTES + _ENTRY_BYTES * len(table):
-        return dict(table)
-    return table
+        kept = dict(table)
+        table.clear()
+        table.update(kept)

@@ -61,7 +61,8 @@ class StatusReplies:
         self._status_waiters[connection] = None
 
     def _reply(self) -> None:
-        waiters, self._status_waiters = self._status_waiters, {}
+        waiters = list(self._status_waiters)
+        self._status_waiters.clear()
         loop = asyncio.get_running_loop()
         began = loop.time()
         status = Status(encode_status(status_of(self._server)))

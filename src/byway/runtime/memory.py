@@ -19,7 +19,7 @@ import sys
 from functools import cache
 from typing import Any, Final
 
-from byway.matching import tidy
+from byway.matching import drop_scratch, tidy
 
 LOOK_S: Final = 1.0
 """How often there is a look whether something can be given back."""
@@ -89,6 +89,8 @@ class FreedMemory:
             self._looks = LOOKS_AFTER
         if self._looks:
             self._looks -= 1
+            self._given_back = 0
+            drop_scratch()
             _clear_attribute_cache()
             if objects - self._first_objects < FEW_OBJECTS:
                 gc.collect()  # it also frees what was kept for the next ones

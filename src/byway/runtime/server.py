@@ -239,14 +239,17 @@ class BrokerServer:
             if self.driver.broken is not None:
                 self._abort_all()  # nobody should wait for it
                 return
-            now = loop.time()
-            self._check_connections(now, every_s, now - due)
-            self.neighbour_links.forget_again()
-            self.waiting.look()
-            self._kind_hints.tell(self.broker)
-            up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
-            outputs = tuple((name, link.waiting_messages) for name, link in up)
-            self.driver.control(LoadSampled(self.driver.waiting, outputs))
+            self._look_after_connections(every_s, loop.time() - due)
+
+    def _look_after_connections(self, every_s: float, late_s: float) -> None:
+        """Do what is due at every keep-alive, of which this one is late."""
+        self._check_connections(asyncio.get_running_loop().time(), every_s, late_s)
+        self.neighbour_links.forget_again()
+        self.waiting.look()
+        self._kind_hints.tell(self.broker)
+        up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
+        outputs = tuple((name, link.waiting_messages) for name, link in up)
+        self.driver.control(LoadSampled(self.driver.waiting, outputs))
 
     def _check_connections(self, now: float, every_s: float, late_s: float) -> None:
         """Send keep-alives, and give up silent peers; `late_s`, in which this process did not read,

@@ -46,7 +46,8 @@ class Waiting:
     def look(self) -> None:
         """Observe whose tables are missing now."""
         missing, at_us = self._server.broker.missing, now_us()
-        self._since_us = {name: self._since_us.get(name, at_us) for name in missing}
+        if missing.keys() != self._since_us.keys():
+            self._since_us = {name: self._since_us.get(name, at_us) for name in missing}
 
     def missing(self) -> list[MissingTables]:
         """The neighbours whose tables are missing, by name."""

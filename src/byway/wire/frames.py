@@ -30,7 +30,7 @@ class FrameReader:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         """The longest payload that is accepted; it may change between two payloads."""
-        self._kept = bytearray()
+        self._kept: bytearray | bytes = b""
         self._view: memoryview | None = None
         self._at = 0
 
@@ -51,7 +51,7 @@ class FrameReader:
             self._kept += data
             if self._view is None and len(self._kept) < self._needed():
                 return  # a long frame arrives in many pieces; it is read when it is complete
-            self._view, self._kept = memoryview(bytes(self._kept)), bytearray()
+            self._view, self._kept = memoryview(bytes(self._kept)), b""
         else:
             self._view = memoryview(data)
         self._at = 0
@@ -86,7 +86,7 @@ class FrameReader:
 
     def clear(self) -> None:
         """Drop all bytes that were not returned."""
-        self._kept, self._view = bytearray(), None
+        self._kept, self._view = b"", None
 
     @property
     def has_more(self) -> bool:
