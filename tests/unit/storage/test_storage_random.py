@@ -8,7 +8,7 @@ import pytest
 from byway.core.broker import Broker
 from byway.core.inputs import LinkDown, Started
 from byway.model.addresses import Address, Neighbour
-from byway.model.messages import Attached, Delivery
+from byway.model.messages import Delivery
 from byway.storage import storage
 from byway.storage.storage import Storage
 from tests.core_net import Net

@@ -18,6 +18,7 @@ from byway.sim.scenario.broker_spec import BrokerSpec
 from byway.sim.scenario.value_types import (
     SEED_MAX,
     ByteRate,
+    ClientLatency,
     Count,
     Expected,
     Factor,
@@ -91,6 +92,13 @@ class Network(ScenarioTable, frozen=True, kw_only=True):
     reattach_ms: Annotated[
         Milliseconds, option("The time from a broker's restart to the return of its clients.")
     ] = 100.0
+    client_latency_ms: Annotated[
+        ClientLatency,
+        option(
+            "The latency between clients and brokers, in each direction. Delays of deliveries "
+            "include the way to the subscriber."
+        ),
+    ] = 0.0
 
 
 class Brokers(BrokerSpec, frozen=True, kw_only=True):
