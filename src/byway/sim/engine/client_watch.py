@@ -182,7 +182,7 @@ class ClientWatch:
         subscription = WatchedSubscription(request.name, request.filter)
         in_force[request.name] = subscription
         self._observed.subscribed(subscription)
-        if request.name in self._unwanted:
+        if request.name in self._unwanted or self._client.has_left:
             self._observed.withdrawn(subscription)
         return []
 

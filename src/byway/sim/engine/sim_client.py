@@ -317,8 +317,9 @@ class SimClient:
             self._wire.break_off("the network is gone", noticed_us)
 
     def come_back(self) -> None:
-        """The network is back."""
-        self._check_not_left()
+        """The network is back, also for a client that could not leave before."""
+        if self.core.state == "closed":
+            self._check_not_left()
         self.online = True
         self.try_dialled()
 
@@ -427,6 +428,8 @@ class SimClient:
         if type(frame) is Replies:
             wire.watch.replies_arrived(frame.replies)
         self._handle(FrameArrived(wire.number, frame))
+        if self.has_left:
+            self._leave_if_done()
 
     def lost(self, wire: ClientWire, reason: str) -> None:
         """The connection is gone."""

@@ -29,6 +29,7 @@ from byway.sim.scenario.broker_spec import BrokerSpec
 from byway.sim.scenario.value_types import (
     SEED_MAX,
     ByteRate,
+    ClientLatency,
     Count,
     Expected,
     Factor,
@@ -110,6 +111,13 @@ class Network(ScenarioTable, frozen=True, kw_only=True):
             "between processes; sizes are then those of the bytes."
         ),
     ] = False
+    client_latency_ms: Annotated[
+        ClientLatency,
+        option(
+            "The latency between clients and brokers, in each direction. Delays of deliveries "
+            "include the way to the subscriber."
+        ),
+    ] = 0.0
 
 
 class Brokers(BrokerSpec, frozen=True, kw_only=True):
