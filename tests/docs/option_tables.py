@@ -21,6 +21,7 @@ from byway.runtime.settings import SETTINGS
 from byway.session.client_options import ClientOptions
 from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.scenario import schema as s
+from byway.sim.scenario.fault_spec import RandomFaults
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"
@@ -128,7 +129,7 @@ SCENARIO_TABLES = {
     "monitor": s.Monitor,
     "probe": s.Probe,
     "measure": s.MeasureSpec,
-    "faults_random": s.RandomFaults,
+    "faults_random": RandomFaults,
     "client": s.ClientSpec,
     "step": s.Step,
     "expect": s.Expect,
