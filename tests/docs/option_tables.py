@@ -24,6 +24,7 @@ from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.scenario import schema as s
 from byway.sim.topology import topology_spec as t
 from byway.sim.topology.transit_stub import UnderlayOptions
+from byway.sim.scenario.fault_spec import RandomFaults
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"
@@ -132,7 +133,7 @@ SCENARIO_TABLES = {
     "monitor": s.Monitor,
     "probe": s.Probe,
     "measure": s.MeasureSpec,
-    "faults_random": s.RandomFaults,
+    "faults_random": RandomFaults,
     "client": s.ClientSpec,
     "step": s.Step,
     "expect": s.Expect,

@@ -29,6 +29,7 @@ from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model.errors import StorageError
 from byway.model.trace_schema import Queue, TableKind
 from byway.session.client_options import ClientOptions
+from byway.sim.broker_starts import BrokerStarts
 from byway.sim.engine.client_watch import ClientWatch, Holders
 from byway.sim.engine.connections import Connections
 from byway.sim.engine.encoded_frames import EncodedClientWire
@@ -85,13 +86,12 @@ class World:
         a crash leaves there.
         """
         self.topology = topology
-        self._unlisted = frozenset(unlisted)
         self._storage = storage or {}
         self._disk_seed = disk_seed
-        self._remembering = frozenset(remembering)
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
         self._jitter = partial(Random(0).uniform, 0.5, 1.0)
+        self._starts = BrokerStarts(topology, unlisted, remembering)
         self._account = Account(self._clock)
         self._network = network or NetworkOptions()
         self._trace = trace
@@ -114,7 +114,7 @@ class World:
         """Brokers that are down because their disk does not work."""
         self._uplink_us: dict[str, int] = {}
         for name in topology.brokers:
-            self._start_first(name)
+            self._start(name, self._starts.first(self.nodes[name]))
             self.nodes[name].answers = True
         self._connections.make_all()
         self._clock.background_at(sample_us, self._sample)
@@ -135,22 +135,18 @@ class World:
         )
         options = self._storage.get(name)
         if options is not None and options.has_disk:
-            node: Node = self._stored_node(arguments, name, options)
+            expired = partial(self._on_session_timer, name)
+            node: Node = StoredNode(
+                *arguments,
+                options=options,
+                rng=Random(f"{self._disk_seed} {name}"),
+                died=self._on_died,
+                expired=expired,
+            )
         else:
             node = Node(*arguments)
         node.closed = partial(self._close, name)
         node.drain = None if self._trace is None else self._drain
-        return node
-
-    def _stored_node(
-        self, arguments: tuple[Any, ...], name: str, options: StorageOptions
-    ) -> StoredNode:
-        rng = Random(f"{self._disk_seed} {name}")
-        disk = NodeStorage(
-            name, rng, options, lambda write: node.write_later(options.snapshot_us, write)
-        )
-        node = StoredNode(*arguments, disk=disk, died=self._on_died)
-        node.expired = partial(self._on_session_timer, name)
         return node
 
     def _on_session_timer(self, broker: str, client: str) -> None:
@@ -163,38 +159,6 @@ class World:
             "protocol", f"{broker} closed its connection to {neighbour}, which {reason}"
         )
         self._connections.close(broker, neighbour)
-
-    def _listed(self, name: str) -> list[str]:
-        """The neighbours that a broker lists when it starts."""
-        neighbours = self.topology.neighbours(name)
-        return [other for other in neighbours if (name, other) not in self._unlisted]
-
-    def _new_broker(
-        self, name: str, neighbours: Iterable[str], incarnation: int, restarting: bool = False
-    ) -> Broker:
-        node = self.nodes[name]
-        return Broker(
-            name,
-            neighbours,
-            node.config,
-            incarnation,
-            trace=node.trace,
-            restarting=restarting,
-            expects_unlisted=not restarting and any(own == name for own, _ in self._unlisted),
-        )
-
-    def _start_first(self, name: str) -> None:
-        """Start a broker that never ran before."""
-        node = self.nodes[name]
-        if isinstance(node, StoredNode):
-            expects = any(own == name for own, _ in self._unlisted)
-            broker = node.disk.start(
-                1, node.config, self._listed(name), node.trace, expects_unlisted=expects
-            )
-            node.disk.started(broker)
-        else:
-            broker = self._new_broker(name, self._listed(name), incarnation=1)
-        self._start(name, broker)
 
     def _start(self, name: str, broker: Broker) -> None:
         self.nodes[name].start(broker)
@@ -357,13 +321,7 @@ class World:
         if before is None:
             return
         self._totals.add(before.counters)
-        if stored:
-            after = Broker.restore(before.snapshot(), node.config, trace=node.trace)
-        else:
-            remembers = broker in self._remembering
-            neighbours = list(before.neighbours) if remembers else self._listed(broker)
-            incarnation = before.incarnation + 1
-            after = self._new_broker(broker, neighbours, incarnation, restarting=remembers)
+        after = self._starts.again(node, before, stored=stored)
         self._come_up(broker, after, stored=stored)
 
     def _restart_from_disk(self, node: StoredNode, stored: bool, stale: bool) -> None:
@@ -375,12 +333,8 @@ class World:
             disk.damage()
         self._waiting_for_disk.discard(name)
         incarnation = max(self.now_us, before.incarnation + 1)
-        expects = any(own == name for own, _ in self._unlisted)
         try:
-            after = disk.start(
-                incarnation, node.config, self._listed(name), node.trace,
-                may_be_stale=stale or disk.is_damaged, expects_unlisted=expects,
-            )  # fmt: skip
+            after = self._starts.from_disk(node, incarnation, stale=stale or disk.is_damaged)
             found = disk.kept
             disk.started(after)
         except StorageError as error:

@@ -10,10 +10,11 @@ from byway.sim.engine.network import NetworkOptions
 from byway.sim.scenario import Scenario, ScenarioError, scenario_of
 from byway.sim.scenario.build import build, configs_of, network_of, plan_of, topology_of
 from byway.sim.scenario.check_faults import overlaps
+from byway.sim.scenario.fault_spec import Crash, Cut, Delay, Partition, Slow
 from byway.sim.scenario.faults import faults_of
 from byway.sim.scenario.random_streams import Purpose, stream
 from byway.sim.scenario.resolve import brokers_of, homes_of
-from byway.sim.scenario.schema import Crash, Cut, Delay, Network, Partition, Slow
+from byway.sim.scenario.schema import Network
 from byway.sim.scenario.workload_source import advertisements, generator_of
 from byway.sim.world import World
 from byway.workload import CoveringDegree, StockQuotes

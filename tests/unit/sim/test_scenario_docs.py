@@ -13,10 +13,10 @@ from byway.model.messages import Message
 from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.oracle.violations import Violations
 from byway.sim.run import run_scenario
-from byway.sim.scenario import Scenario, scenario_of
-from byway.sim.scenario import schema as s
+from byway.sim.scenario import Scenario, fault_spec, scenario_of
 from byway.sim.scenario.broker_spec import BrokerSpec
 from byway.sim.scenario.build import configs_of, storage_of, topology_of
+from byway.sim.scenario.schema import Expect
 from tests.docs.option_tables import own_default
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/scenarios.md").read_text()
@@ -36,11 +36,11 @@ def test_kinds_of_faults_have_their_keys() -> None:
     documented = {words(kind)[0]: words(keys) for kind, keys, _ in rows("faults")}
     assert documented == {
         fault.__struct_config__.tag: [field.name for field in msgspec.structs.fields(fault)]
-        for fault in get_args(s.Fault)
+        for fault in get_args(fault_spec.Fault)
     }
     told = "\n".join(meaning for _, _, meaning in rows("faults"))
-    assert f"`extra_ms` (`{s.Delay.__struct_defaults__[0]:g}`)" in told
-    assert f"`factor` (`{s.Slow.__struct_defaults__[0]:g}`)" in told
+    assert f"`extra_ms` (`{fault_spec.Delay.__struct_defaults__[0]:g}`)" in told
+    assert f"`factor` (`{fault_spec.Slow.__struct_defaults__[0]:g}`)" in told
 
 
 def test_kinds_of_messages() -> None:
@@ -100,5 +100,5 @@ def test_the_example_runs(example: Scenario) -> None:
 def test_json_keys_are_documented(example: Scenario) -> None:
     printed = set(run_scenario(example).facts())
     listed = {key for row in rows("What `--json` prints") for key in words(row[0])}
-    expected = {field.encode_name for field in msgspec.structs.fields(s.Expect)} - {"received"}
+    expected = {field.encode_name for field in msgspec.structs.fields(Expect)} - {"received"}
     assert printed == {"scenario", "seed", "ok"} | expected | listed

@@ -7,8 +7,9 @@ import pytest
 
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario, scenario_of
 from byway.sim.scenario.broker_spec import BrokerSpec
+from byway.sim.scenario.fault_spec import Crash
 from byway.sim.scenario.read import FILE_BYTES_MAX, parse_setting
-from byway.sim.scenario.schema import Crash, Network
+from byway.sim.scenario.schema import Network
 from byway.sim.topology.topology_spec import ChainSpec
 
 UNNAMED = 'topology = {kind = "chain", brokers = 3}\n'

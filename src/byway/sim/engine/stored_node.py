@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from byway.core.actions import Action, SetTimer
 from byway.core.clients import SESSION_TIMER
 from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Input, TimerFired
 from byway.model.errors import StorageError
-from byway.sim.engine.node_storage import NodeStorage
+from byway.sim.engine.node_storage import NodeStorage, StorageOptions
 from byway.sim.engine.nodes import Node, Read
 from byway.sim.engine.simulated_files import SimulatedCrashError
 
@@ -32,18 +33,27 @@ class StoredNode(Node):
 
     keeps_inputs = True
 
-    def __init__(self, *node: Any, disk: NodeStorage, died: Death) -> None:
+    def __init__(
+        self,
+        *node: Any,
+        options: StorageOptions,
+        rng: Random,
+        died: Death,
+        expired: Callable[[str], None],
+    ) -> None:
+        """`rng` decides what a crash leaves on the disk. `expired` is called with a client when the
+        broker reads that the time of its session is over."""
         super().__init__(*node)
-        self.disk = disk
-        self.expired: Callable[[str], None] = _nobody
-        """Is called with a client when the broker reads that the time of its session is over."""
+        later = partial(self._write_later, options.snapshot_us)
+        self.disk = NodeStorage(self.name, rng, options, later)
         self.has_unanswered = False
         """Whether the last process kept inputs at its end that it had not handled."""
         self._died = died
+        self._expired = expired
 
     # --- life ----------------------------------------------------------------------------------
 
-    def write_later(self, delay_us: int, write: Callable[[], None]) -> None:
+    def _write_later(self, delay_us: int, write: Callable[[], None]) -> None:
         """Write a snapshot after a time, if this process lives then."""
         at_us = self._clock.now_us + delay_us
         self._clock.background_at(at_us, self._write_snapshot, (write, self.epoch))
@@ -60,7 +70,7 @@ class StoredNode(Node):
         """Let the broker handle an input that does not queue, once it is kept."""
         assert self.broker is not None, f"{self.name} is down"
         if type(event) is TimerFired and event.timer.owner == SESSION_TIMER.owner:
-            read = partial(self.expired, event.timer.detail)
+            read = partial(self._expired, event.timer.detail)
         if self._keep([event], read):
             super().handle_now(event, read)
 
@@ -146,7 +156,3 @@ def _report_read(event: ClientRequested | ClientDetached, wire: ClientWire) -> N
 
 def _reason(error: BaseException) -> str:
     return str(error) if isinstance(error, StorageError) else ""
-
-
-def _nobody(client: str) -> None:
-    raise AssertionError(f"nobody is told that the session of {client} is over")

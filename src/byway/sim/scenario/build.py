@@ -17,17 +17,13 @@ from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.engine.service import load_profile
 from byway.sim.engine.sim_client import SimClient
 from byway.sim.scenario.check import check_on
+from byway.sim.scenario.fault_spec import Fault
 from byway.sim.scenario.faults import faults_of, start_faults
 from byway.sim.scenario.listed_clients import start_monitors, start_probes, start_steps
 from byway.sim.scenario.publishers import start_publishers
 from byway.sim.scenario.random_streams import Purpose, derived_seed, stream
 from byway.sim.scenario.run_context import RunContext
-from byway.sim.scenario.schema import (
-    Fault,
-    Network,
-    Scenario,
-    ScenarioError,
-)
+from byway.sim.scenario.schema import Network, Scenario, ScenarioError
 from byway.sim.scenario.subscribers import Subscribers
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import generator_of

@@ -16,15 +16,9 @@ from byway.sim.engine.service import profile_names
 from byway.sim.scenario.check_faults import check_fault_on, check_fault_times
 from byway.sim.scenario.check_measure import check_measure, check_measure_on
 from byway.sim.scenario.check_steps import check_clients, check_steps, no_client
+from byway.sim.scenario.fault_spec import RandomFaults
 from byway.sim.scenario.resolve import brokers_of, check_before_end, check_broker, check_window
-from byway.sim.scenario.schema import (
-    Churn,
-    Expect,
-    RandomFaults,
-    Scenario,
-    ScenarioError,
-    Workload,
-)
+from byway.sim.scenario.schema import Churn, Expect, Scenario, ScenarioError, Workload
 from byway.sim.scenario.workload_source import generator_of
 from byway.sim.topology.topology_spec import spec_problems
 from byway.sim.topology.tree import Topology

@@ -7,18 +7,9 @@ from collections.abc import Iterable
 from byway.model.errors import TopologyError
 from byway.model.options import joined
 from byway.sim.engine.node_storage import StorageOptions
+from byway.sim.scenario.fault_spec import Crash, Cut, Delay, Disk, Fault, Partition, Slow
 from byway.sim.scenario.resolve import check_before_end, check_broker
-from byway.sim.scenario.schema import (
-    Crash,
-    Cut,
-    Delay,
-    Disk,
-    Fault,
-    Partition,
-    Scenario,
-    ScenarioError,
-    Slow,
-)
+from byway.sim.scenario.schema import Scenario, ScenarioError
 from byway.sim.topology.tree import Topology
 
 

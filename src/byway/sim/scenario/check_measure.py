@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from byway.model import BywayError, parse
+from byway.sim.scenario.fault_spec import Crash, Disk
 from byway.sim.scenario.resolve import brokers_of, check_before_end, group_of
-from byway.sim.scenario.schema import Crash, Disk, MeasureSpec, Scenario, ScenarioError
+from byway.sim.scenario.schema import MeasureSpec, Scenario, ScenarioError
 from byway.sim.topology.tree import Topology
 
 

@@ -11,10 +11,7 @@ from typing import Final
 import numpy as np
 
 from byway.sim.scenario.check_faults import disk_of, overlaps
-from byway.sim.scenario.random_streams import Purpose, stream
-from byway.sim.scenario.resolve import brokers_of, window_of
-from byway.sim.scenario.run_context import RunContext
-from byway.sim.scenario.schema import (
+from byway.sim.scenario.fault_spec import (
     Crash,
     Cut,
     Delay,
@@ -23,10 +20,12 @@ from byway.sim.scenario.schema import (
     HowOften,
     Partition,
     RandomFaults,
-    Scenario,
-    ScenarioError,
     Slow,
 )
+from byway.sim.scenario.random_streams import Purpose, stream
+from byway.sim.scenario.resolve import brokers_of, window_of
+from byway.sim.scenario.run_context import RunContext
+from byway.sim.scenario.schema import Scenario, ScenarioError
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.topology.tree import Topology
 from byway.sim.world import World

@@ -11,13 +11,8 @@ import numpy as np
 
 from byway.model.errors import TopologyError, shortened
 from byway.model.options import joined
-from byway.sim.scenario.schema import (
-    Churn,
-    RandomFaults,
-    Scenario,
-    ScenarioError,
-    SubscriptionMoves,
-)
+from byway.sim.scenario.fault_spec import RandomFaults
+from byway.sim.scenario.schema import Churn, Scenario, ScenarioError, SubscriptionMoves
 from byway.sim.scenario.value_types import Place
 from byway.sim.topology.tree import Topology
 

@@ -11,6 +11,8 @@ from byway.model.options import above, in_order, within
 TIME_S_MAX: Final = 10_000_000.0  # about 115 days
 SEED_MAX: Final = 2**32 - 1
 COUNT_MAX: Final = 10_000_000
+WARMUP_END: Final = "the end of the warm-up"
+RUN_END: Final = "the end of the run"
 
 Seconds = Annotated[float, within(0, TIME_S_MAX, unit="s")]
 Span = Annotated[float, above(0, TIME_S_MAX, unit="s")]
