@@ -515,7 +515,7 @@ class World:
             tally=self._account.tally,
             totals=totals,
             bytes_sent=self._connections.bytes_sent if self._network.counts_bytes else None,
-            peak_queue=max(node.peak_queue for node in self.nodes.values()),
+            peak_queue=max(node.peak_queue_of_run for node in self.nodes.values()),
             table_entries=self._table_entries(),
             table_entries_peak=self._entries_peak,
             redelivered=self._account.redelivered,

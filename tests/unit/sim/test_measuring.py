@@ -115,3 +115,19 @@ def test_a_monitor_goes_from_broker_to_broker() -> None:
     assert result.metrics.deliveries == without.deliveries + 3
     assert result.metrics.matched_brokers == without.matched_brokers + 2
     assert result.clients == 5
+
+
+def test_the_run_keeps_its_longest_queue() -> None:
+    """Six subscriptions wait at B3 at once, before measuring begins; later never as many."""
+    steps = [
+        *(
+            {"at_s": 2.5, "client": "bob", "subscribe": f"a > {n}", "name": f"n{n}"}
+            for n in range(6)
+        ),
+        *DATA["step"],
+    ]
+    result = run_scenario(scenario_of({**DATA, "step": sorted(steps, key=lambda s: s["at_s"])}))
+    assert result.ok, result.violations
+    assert result.measures is not None
+    assert result.measures.groups["all"].peak_queue < 6
+    assert result.metrics.peak_queue >= 6

@@ -90,6 +90,8 @@ class Node:
         self._observer = observer
         self._pickup_us = profile.pickup_us
         self._inbox = Inbox()
+        self._peak_before = 0
+        """The most messages that were in the inbox before measuring began."""
         self._busy = False
         self._serving: list[Input] | None = None
         self.epoch = 0
@@ -111,8 +113,13 @@ class Node:
 
     @property
     def peak_queue(self) -> int:
-        """The most messages that were in the inbox at one time."""
+        """The most messages that were in the inbox at one time since measuring began."""
         return self._inbox.peak
+
+    @property
+    def peak_queue_of_run(self) -> int:
+        """The most messages that were in the inbox at one time."""
+        return max(self._peak_before, self._inbox.peak)
 
     @property
     def waiting_bytes(self) -> int:
@@ -121,6 +128,7 @@ class Node:
 
     def reset_measures(self) -> None:
         """Measure the queue and the work of the broker from now on."""
+        self._peak_before = self.peak_queue_of_run
         self._inbox.peak = self._inbox.waiting
         self.times.work = Work()
 
