@@ -32,6 +32,7 @@ from byway.model.conformance import nonconformance
 from byway.model.errors import BywayError, RemoteProtocolError
 from byway.model.messages import (
     DATA,
+    Delivery,
     Message,
     PublicationRouted,
     Publish,
@@ -108,8 +109,8 @@ class Publications:
             return
         name, incarnation, window = client.name, client.incarnation, client.window
         now_us, largest = context.now_us, context.config.body_bytes_max
-        match_body, route = context.subscriptions.index.match_body, self._route
-        published = 0
+        match_body, hand_out = context.subscriptions.index.match_body, self._hand_out
+        is_watched, published, last = self._is_watched, 0, 0
         for request in requests:
             sequence, body = request.sequence, request.body
             if sequence != client.sequence + 1 or len(body) > largest:
@@ -119,19 +120,19 @@ class Publications:
             if routes is None:
                 self.on_request(client, request)
                 continue
-            client.sequence = sequence
+            client.sequence = last = sequence
             published += 1
             message = Publish(name, incarnation, sequence, now_us, 0, 0, 0, body)
-            pending = InFlight(window, sequence, None, name, 1)
-            route(message, routes, None, pending)
-            if pending.left == 1:
+            if not is_watched and hand_out(message, routes):
                 window.finish(sequence)
             else:
-                pending.left -= 1
+                pending = InFlight(window, sequence, None, name, 1)
+                self._route(message, routes, None, pending)
+                context.finish(pending)
         if published:
             context.out.confirming[name] = None
             context.counters.publications_published += published
-            self.seen.is_new(name, incarnation, client.sequence)
+            self.seen.is_new(name, incarnation, last)
 
     def _admits_all(self, client: ClientSession) -> bool:
         """Whether a client may publish whatever is a publication."""
@@ -211,6 +212,42 @@ class Publications:
         return nonconformance(attributes, (e.filter for e in entries if e is not None)), attributes
 
     # --- out ----------------------------------------------------------------------------------
+
+    @property
+    def _is_watched(self) -> bool:
+        """Whether more is to be done with publications than to route them."""
+        return bool(
+            self._context.trace.enabled
+            or self.received_hooks
+            or self.delivered_hooks
+            or self._recovery.missing
+            or self._observer is not None
+            or self._statistics is not None
+        )
+
+    def _hand_out(self, message: Publish, routes: Routes) -> bool:
+        """Do what `_route` does, if nothing remains to be confirmed: the publication, which nothing
+        watches, is for no neighbour, and for one local subscription at most, whose client is
+        connected and has no session that is kept. Whether that is so."""
+        context = self._context
+        mask, _, local = routes
+        if mask or len(local) > 1:
+            return False
+        if local:
+            (entry,) = context.subscriptions.matched(local)
+            client = self._clients.sessions[entry.origin.client]
+            if client.ttl_us or not client.attached:
+                return False
+            client.deliveries += 1
+            delivery = Delivery(client.deliveries, message, (entry.id.name,))
+            context.out.tell(client.name, delivery)
+            context.counters.matched += 1
+            context.counters.deliveries += 1
+        mismatches = context.kind_mismatches
+        mismatches.until -= 1
+        if not mismatches.until:
+            mismatches.sample(read(message.body))
+        return True
 
     def _route(self, message: Publish, routes: Routes, link: str | None, pending: InFlight) -> None:
         """Give a publication to the local clients and links that its routes name."""
