@@ -107,7 +107,7 @@ class Counting:
 
     def __init__(self, scene: Scene) -> None:
         self.calls = 0
-        self._long_way = scene.lone.broker.publications.on_request
+        self._long_way = scene.lone.broker._requests[PublishRequest]
 
     def __call__(self, client: ClientSession, request: PublishRequest) -> None:
         self.calls += 1
