@@ -8,7 +8,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 FRAMES ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow sim chaos fuzz pythons demo lint format bench bench-net bench-memory bench-pipeline reproduce docs clean
+.PHONY: help setup test slow sim chaos fuzz pythons demo lint format bench bench-net bench-steps bench-memory bench-pipeline reproduce docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -53,8 +53,11 @@ bench: $(VENV)/.ready ## measure matching, the broker and the simulator
 	$(BIN)/python -m benches.matching
 	$(BIN)/python -m benches.broker
 
-bench-net: $(VENV)/.ready ## measure live brokers over TCP, beside RabbitMQ if it is there
+bench-net: $(VENV)/.ready ## measure live brokers over TCP, beside NATS and RabbitMQ if they are there
 	$(BIN)/python -m benches.net
+
+bench-steps: $(VENV)/.ready ## measure where the time of a publication goes, live and simulated
+	$(BIN)/python -m benches.steps
 
 bench-memory: $(VENV)/.ready ## measure what brokers hold after clients and filters went: half an hour
 	$(BIN)/python -m benches.memory

@@ -1,5 +1,5 @@
-"""NATS, as a neighbour to compare with: a server of its own, started for the bench where the package
-is installed, on a loopback port, and two processes with nats-py. Nothing is filtered by content,
+"""NATS, as a neighbour to compare with: a server of its own, started for the bench where it is
+installed, on a loopback port, and two processes with nats-py. Nothing is filtered by content,
 confirmed or kept."""
 
 from __future__ import annotations

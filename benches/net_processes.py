@@ -58,9 +58,9 @@ class Process:
 
     @property
     def cpu_seconds(self) -> float:
-        """Processor time that it has used."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor time that its threads have used."""
+        threads = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
     def end(self) -> None:
         """Kill it if it still runs."""

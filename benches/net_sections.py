@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import subprocess
+from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 
 from benches.net_clients import DIFFERENT, workload
-from benches.net_processes import Process, chain
+from benches.net_flows import Flow, Traffic, in_turn
+from benches.net_nats import library_version, nats_traffic, server_version
+from benches.net_processes import Net, chain
 from benches.net_rabbitmq import WINDOW, headers_rate
 from benches.report import Figure, Section, at_least, at_most
 from benches.run import Run, index_of, work_of
@@ -16,6 +21,10 @@ SYMBOLS = 10_000
 FEW_SYMBOLS = 100
 PUBLICATIONS = 200_000
 ROUNDS = 3
+IN_TURN = 5
+"""Rounds of each network where several take turns."""
+EARLIER = "BENCH_EARLIER"
+"""Names a working tree of an earlier commit, whose code is measured beside this one's."""
 PACED_RATE = 2_000
 PACED_SECONDS = 10
 MANY_SUBSCRIPTIONS = 100_000
@@ -24,43 +33,31 @@ STATED = (
     "Every broker and client is a process of its own on this machine, over loopback TCP. One "
     "client owns all the subscriptions, another one subscribes to everything; one publishes."
 )
-
-
-@dataclass(frozen=True)
-class Flow:
-    """What a chain of brokers carried in its best round."""
-
-    rate: float
-    """From the first publication sent to the last one taken, by the clock."""
-    broker_us: float
-    """Processor time of the busiest broker for one publication."""
-    publisher_us: float
-    subscriber_us: float
+BEST = (
+    "Rates are by the clock, processor times by the count of the operating system; each is the "
+    "best of its rounds. Other work on the machine lowers rates, and raises processor times a bit."
+)
 
 
 def flow(run: Run, length: int, symbols: int, keeps: bool = False) -> Flow:
     """Publications through a chain: the publisher at its one end, subscribers at the other."""
-    count = run.scaled(PUBLICATIONS)
     with chain(length, keeps) as net:
-        net.client("own", -1, symbols, run.scaled(SUBSCRIPTIONS))
-        subscriber = net.client("listen", -1, symbols, count)
-        publisher = net.client("publish", 0, symbols, count)
-        best: Flow | None = None
-        for number in range(ROUNDS):
-            run.step(f"{_named(length, keeps)}, {symbols} symbols: round {number + 1} of {ROUNDS}")
-            processes: list[Process] = [publisher, subscriber, *net.brokers]
-            before = [process.cpu_seconds for process in processes]
-            subscriber.tell()
-            publisher.tell()
-            last_ns = subscriber.facts()["last_ns"]
-            first_ns = publisher.facts()["first_ns"]
-            used = [p.cpu_seconds - s for p, s in zip(processes, before, strict=True)]
-            rate = count / (last_ns - first_ns) * 1e9
-            if best is None or rate > best.rate:
-                us = [1e6 * seconds / count for seconds in used]
-                best = Flow(rate, max(us[2:]), us[0], us[1])
-    assert best is not None
-    return best
+        return in_turn(
+            [network_traffic(run, net, symbols)],
+            ROUNDS,
+            lambda number: run.step(
+                f"{_named(length, keeps)}, {symbols} symbols: round {number} of {ROUNDS}"
+            ),
+        )[0]
+
+
+def network_traffic(run: Run, net: Net, symbols: int) -> Traffic:
+    """The clients of a chain: at its one end a publisher, at the other subscribers."""
+    count = run.scaled(PUBLICATIONS)
+    owner = net.client("own", -1, symbols, run.scaled(SUBSCRIPTIONS))
+    subscriber = net.client("listen", -1, symbols, count)
+    publisher = net.client("publish", 0, symbols, count)
+    return Traffic(publisher, subscriber, net.brokers, [owner], count)
 
 
 def _named(length: int, keeps: bool) -> str:
@@ -205,8 +202,114 @@ def rabbitmq(run: Run) -> Section:
     )
 
 
+def earlier(run: Run) -> Section:
+    """The code of an earlier commit, in turn with this one's."""
+    title = "next to the code of an earlier commit, in turn"
+    sizes = {
+        "subscriptions": run.scaled(SUBSCRIPTIONS),
+        "symbols": SYMBOLS,
+        "publications a round": run.scaled(PUBLICATIONS),
+        "rounds of each": IN_TURN,
+    }
+    if EARLIER not in os.environ:
+        return Section("earlier", title, sizes, [], [
+            f"{EARLIER} names no working tree of an earlier commit, so there is no comparison."
+        ])  # fmt: skip
+    tree = Path(os.environ[EARLIER]).absolute()
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    figures = []
+    for length, least in ((1, 1.25), (3, 1.2)):
+        named = _named(length, False)
+        ours, theirs = _compared(run, length, tree)
+        figures += [
+            Figure(
+                named, ours.rate, "publications/s", baselines={commit: theirs.rate},
+                more_is_better=True,
+            ),
+            Figure(f"{named}: times the rate", ours.rate / theirs.rate, "", at_least(least)),
+            Figure(
+                f"{named}: processor time of all", ours.total_us, "µs/publication", None,
+                {commit: theirs.total_us},
+            ),
+            Figure(
+                f"{named}: of the busiest broker", ours.broker_us, "µs/publication", None,
+                {commit: theirs.broker_us},
+            ),
+            Figure(
+                f"{named}: of the publisher", ours.publisher_us, "µs/publication", None,
+                {commit: theirs.publisher_us},
+            ),
+            Figure(
+                f"{named}: of the subscriber", ours.subscriber_us, "µs/publication", None,
+                {commit: theirs.subscriber_us},
+            ),
+        ]  # fmt: skip
+    return Section("earlier", title, sizes, figures, [STATED, BEST])
+
+
+def _compared(run: Run, length: int, tree: Path) -> list[Flow]:
+    """What this code and another one carried."""
+    with ExitStack() as stack:
+        traffics = [
+            network_traffic(run, stack.enter_context(chain(length, False, at)), SYMBOLS)
+            for at in (None, tree)
+        ]
+        return in_turn(
+            traffics,
+            IN_TURN,
+            lambda number: run.step(f"{_named(length, False)}: round {number} of {IN_TURN}"),
+        )
+
+
+def nats(run: Run) -> Section:
+    """The same bodies through NATS, in turn with ours."""
+    title = "next to NATS, in turn"
+    count = run.scaled(PUBLICATIONS)
+    sizes = {
+        "subscriptions, byway": run.scaled(SUBSCRIPTIONS),
+        "subscriptions, NATS": 1,
+        "symbols": SYMBOLS,
+        "publications a round": count,
+        "rounds of each": IN_TURN,
+    }
+    with chain(1) as net, nats_traffic(SYMBOLS, count) as theirs:
+        if isinstance(theirs, str):
+            return Section("nats", title, sizes, [], [theirs])
+        ours, other = in_turn(
+            [network_traffic(run, net, SYMBOLS), theirs],
+            IN_TURN,
+            lambda number: run.step(f"round {number} of {IN_TURN}"),
+        )
+    unit = "µs/publication"
+    figures = [
+        Figure(
+            "one broker", ours.rate, "publications/s", at_least(other.rate),
+            {"NATS": other.rate}, more_is_better=True,
+        ),
+        Figure("processor time of all", ours.total_us, unit, None, {"NATS": other.total_us}),
+        Figure("of the broker", ours.broker_us, unit, None, {"NATS": other.broker_us}),
+        Figure("of the publisher", ours.publisher_us, unit, None, {"NATS": other.publisher_us}),
+        Figure("of the subscriber", ours.subscriber_us, unit, None, {"NATS": other.subscriber_us}),
+    ]  # fmt: skip
+    return Section("nats", title, sizes, figures, [
+        STATED,
+        f"nats-server {server_version()} and nats-py {library_version()}, with uvloop as here: the "
+        "same bodies, encoded beforehand, each under the subject of its symbol; one subscriber "
+        "takes all. It filters nothing by content, and confirms and numbers nothing.",
+        BEST,
+    ])  # fmt: skip
+
+
 SECTIONS = {
     "throughput": throughput,
+    "earlier": earlier,
+    "nats": nats,
     "latency": latency,
     "memory": memory,
     "rabbitmq": rabbitmq,

@@ -90,7 +90,13 @@ def _world(scenario: Scenario, trace: TraceWriter | None = None) -> World:
     return world
 
 
-def _copies(world: World) -> int:
+def publishing_world(run: Run, burst: int, trace: TraceWriter | None = None) -> World:
+    """A network with all subscriptions, in which publishers begin after ten seconds."""
+    return _world(_scenario(run.scaled(SUBSCRIPTIONS), 1_000, "none", burst), trace)
+
+
+def total_copies(world: World) -> int:
+    """Publications that brokers have sent to their neighbours."""
     return sum(n.broker.counters.copies for n in world.nodes.values() if n.broker is not None)
 
 
@@ -99,17 +105,17 @@ def _publications(run: Run, burst: int, directory: Path | None) -> tuple[float, 
     what = "publishing" if directory is None else "publishing with a trace"
     run.step(f"{what}: subscribing first")
     trace = None if directory is None else TraceWriter(directory, "bench")
-    world = _world(_scenario(run.scaled(SUBSCRIPTIONS), 1_000, "none", burst), trace)
+    world = publishing_world(run, burst, trace)
     world.run(10_000_000)
     best = 0.0
     for number in range(SLICES):
         run.step(f"{what}: slice {number + 1} of {SLICES}")
-        before, until = _copies(world), 11_000_000 + 1_000_000 * number
+        before, until = total_copies(world), 11_000_000 + 1_000_000 * number
         spent = seconds(lambda until=until: world.run(until))  # type: ignore[misc]
-        best = max(best, (_copies(world) - before) / spent)
+        best = max(best, (total_copies(world) - before) / spent)
     if trace is not None:
         trace.close()
-    return best, _copies(world)
+    return best, total_copies(world)
 
 
 def _subscriptions(run: Run) -> tuple[float, int]:

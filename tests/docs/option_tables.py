@@ -22,9 +22,9 @@ from byway.runtime.settings import SETTINGS
 from byway.session.client_options import ClientOptions
 from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.scenario import schema as s
+from byway.sim.scenario.fault_spec import RandomFaults
 from byway.sim.topology import topology_spec as t
 from byway.sim.topology.transit_stub import UnderlayOptions
-from byway.sim.scenario.fault_spec import RandomFaults
 
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"

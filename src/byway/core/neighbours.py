@@ -93,7 +93,7 @@ class Neighbours:
         self.add(link)
         self._recovery.expect(link)
         if link in self._recovery.missing:
-            self._publications.copy_to(link)
+            self._publications.waiting_copies.copy_to(link)
         for entry in self._context.adverts:
             self._advertisements.forward(entry, link)
         self._sync.send_names_to_all()
@@ -240,7 +240,7 @@ class Neighbours:
         """Copy what waits for missing neighbours to those that are missing again."""
         links, self._recovery.missing_again = self._recovery.missing_again, []
         for link in links:
-            self._publications.copy_to(link)
+            self._publications.waiting_copies.copy_to(link)
 
     def on_advertisements_synced(self, link: str, message: AdvertisementsSynced) -> None:
         """A neighbour has sent its advertisements: those that it names have ended."""
@@ -280,12 +280,13 @@ class Neighbours:
         """Neighbours are no longer missing: drop what was kept for them in vain, so many
         publications at a time. The recheck timer lets this go on when nothing else happens."""
         rechecking, out, room = self._recovery.rechecking, self._context.out, RECHECKED_MAX
+        copies = self._publications.waiting_copies
         for link in sorted(rechecking):
             lanes, end = out.messages.get(link), self._context.ends[link]
             if lanes is not None and not end.open:
                 end.post(DATA, lanes[DATA])  # of the same call of `handle`; not sent: not open
                 lanes[DATA].clear()
-            looked_at, rechecking[link] = self._publications.recheck(link, rechecking[link], room)
+            looked_at, rechecking[link] = copies.recheck(link, rechecking[link], room)
             room -= looked_at
             if rechecking[link] == len(self._context.unconfirmed[link]):
                 self._sync.on_rechecked(link)

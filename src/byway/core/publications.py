@@ -8,7 +8,6 @@ publisher's sequence; it is confirmed when the first one is.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -26,14 +25,14 @@ from byway.core.outgoing import Outgoing
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.tables import Entry
+from byway.core.waiting_copies import WaitingCopies
 from byway.matching import Routes
 from byway.model import conforms
 from byway.model.bounds import NEIGHBOURS_MAX
 from byway.model.conformance import nonconformance
 from byway.model.errors import BywayError, RemoteProtocolError
 from byway.model.messages import (
-    DATA,
-    Message,
+    Delivery,
     PublicationRouted,
     Publish,
     PublishRequest,
@@ -73,6 +72,7 @@ class Publications:
         self.received_hooks: list[Received] = []
         self.forwarded_hooks: list[Forwarded] = []
         self.delivered_hooks: list[Delivered] = []
+        self.waiting_copies = WaitingCopies(context, recovery, self.drop)
         self._under_way: dict[tuple[str, int, int], InFlight] = {}
         self._under_way_for: Outgoing | None = None
 
@@ -109,8 +109,8 @@ class Publications:
             return
         name, incarnation, window = client.name, client.incarnation, client.window
         now_us, largest = context.now_us, context.config.body_bytes_max
-        match_body, route = context.subscriptions.index.match_body, self._route
-        published = 0
+        match_body, hand_out = context.subscriptions.index.match_body, self._hand_out
+        is_watched, published, last = self._is_watched, 0, 0
         for request in requests:
             sequence, body = request.sequence, request.body
             if sequence != client.sequence + 1 or len(body) > largest:
@@ -120,19 +120,19 @@ class Publications:
             if routes is None:
                 self.on_request(client, request)
                 continue
-            client.sequence = sequence
+            client.sequence = last = sequence
             published += 1
             message = Publish(name, incarnation, sequence, now_us, 0, 0, 0, body)
-            pending = InFlight(window, sequence, None, name, 1)
-            route(message, routes, None, pending)
-            if pending.left == 1:
+            if not is_watched and hand_out(message, routes):
                 window.finish(sequence)
             else:
-                pending.left -= 1
+                pending = InFlight(window, sequence, None, name, 1)
+                self._route(message, routes, None, pending)
+                context.finish(pending)
         if published:
             context.out.confirming[name] = None
             context.counters.publications_published += published
-            self.seen.is_new(name, incarnation, client.sequence)
+            self.seen.is_new(name, incarnation, last)
 
     def _admits_all(self, client: ClientSession) -> bool:
         """Whether a client may publish whatever is a publication."""
@@ -217,6 +217,42 @@ class Publications:
         return nonconformance(attributes, (e.filter for e in entries if e is not None)), attributes
 
     # --- out ----------------------------------------------------------------------------------
+
+    @property
+    def _is_watched(self) -> bool:
+        """Whether more is to be done with publications than to route them."""
+        return bool(
+            self._context.trace.enabled
+            or self.received_hooks
+            or self.delivered_hooks
+            or self._recovery.missing
+            or self._observer is not None
+            or self._statistics is not None
+        )
+
+    def _hand_out(self, message: Publish, routes: Routes) -> bool:
+        """Do what `_route` does, if nothing remains to be confirmed: the publication, which nothing
+        watches, is for no neighbour, and for one local subscription at most, whose client is
+        connected and has no session that is kept. Whether that is so."""
+        context = self._context
+        mask, _, local = routes
+        if mask or len(local) > 1:
+            return False
+        if local:
+            (entry,) = context.subscriptions.matched(local)
+            client = self._clients.sessions[entry.origin.client]
+            if client.ttl_us or not client.attached:
+                return False
+            client.deliveries += 1
+            delivery = Delivery(client.deliveries, message, (entry.id.name,))
+            context.out.tell(client.name, delivery)
+            context.counters.matched += 1
+            context.counters.deliveries += 1
+        mismatches = context.kind_mismatches
+        mismatches.until -= 1
+        if not mismatches.until:
+            mismatches.sample(read(message.body))
+        return True
 
     def _route(self, message: Publish, routes: Routes, link: str | None, pending: InFlight) -> None:
         """Give a publication to the local clients and links that its routes name."""
@@ -356,91 +392,6 @@ class Publications:
         missing = self._recovery.missing
         return sorted({*links, *(name for name in missing if name != link)})
 
-    def copy_to(self, newcomer: str) -> None:
-        """Copy to a neighbour that turns out to be missing what waits for others that are.
-
-        All publications of one publisher came over one link, so each of these queues has all of
-        them, in order, or none; or the latest, if its neighbour was given up in between, and has
-        confirmed some.
-        """
-        context = self._context
-        has = {id(pending) for pending in context.unconfirmed[newcomer]}
-        found: dict[int, tuple[Publish, InFlight]] = {}
-        for link in sorted(self._recovery.missing):
-            if link != newcomer:
-                waiting = context.out.messages.get(link, ((), ()))[1]
-                kept = (*context.ends[link].sent[1].kept, *waiting)
-                for message, pending in zip(kept, context.unconfirmed[link], strict=True):
-                    if not isinstance(message, Publish) or pending.link == newcomer:
-                        continue
-                    if id(pending) not in has:
-                        found.setdefault(id(pending), (message, pending))
-        for _, pending in found.values():
-            pending.left += 1
-        if found:
-            self._put_in_order(newcomer, list(found.values()))
-
-    def _put_in_order(self, link: str, more: list[tuple[Publish, InFlight]]) -> None:
-        """Add copies to what waits for a neighbour, so that each publisher's are in order; after
-        what it was sent already."""
-        context = self._context
-        end, lanes = context.ends[link], context.out.messages.get(link)
-        if end.open:
-            for late, pending in sorted(more, key=_by_publisher):
-                context.unconfirmed[link].append(pending)
-                context.out.send_publication(link, late)
-            return
-        if lanes is not None:
-            end.post(DATA, lanes[DATA])  # kept: the link is not open
-            lanes[DATA].clear()
-        publications = list(more)
-        others: list[tuple[Message, InFlight]] = []
-        for message, pending in zip(end.sent[DATA].kept, context.unconfirmed[link], strict=True):
-            if isinstance(message, Publish):
-                publications.append((message, pending))
-            else:  # an Unadvertise may come late, but not early
-                others.append((message, pending))
-        queue = [*sorted(publications, key=_by_publisher), *others]
-        end.sent[DATA].kept = deque(message for message, _ in queue)
-        end.sent[DATA].renumber()
-        context.unconfirmed[link] = deque(pending for _, pending in queue)
-
-    def recheck(self, link: str, position: int, room: int) -> tuple[int, int]:
-        """Drop and confirm what was kept for a neighbour that turns out not to want it.
-
-        The oldest `position` messages have been rechecked; at most `room` more are now. Returns how
-        many were, and the new position.
-        """
-        context = self._context
-        end, waiting = context.ends[link], context.unconfirmed[link]
-        if end.open:  # no longer missing, and missing again: it was sent
-            return 0, len(waiting)
-        box = end.sent[1]
-        messages, pendings = list(box.kept), list(waiting)
-        number = context.numbers.known(link)
-        wanted, unwanted = position, []
-        last = min(position + room, len(messages))
-        for at in range(position, last):
-            message, pending = messages[at], pendings[at]
-            if isinstance(message, Publish) and not self._is_wanted(message, number):
-                unwanted.append(pending)
-                self.drop(message, DropReason.UNWANTED, link)
-            else:
-                messages[wanted], pendings[wanted] = message, pending
-                wanted += 1
-        del messages[wanted:last], pendings[wanted:last]
-        box.kept, context.unconfirmed[link] = deque(messages), deque(pendings)
-        box.renumber()
-        for pending in unwanted:
-            context.finish(pending)
-        return last - position, wanted
-
-    def _is_wanted(self, message: Publish, number: int | None) -> bool:
-        if number is None:
-            return False  # nothing ever came from there
-        mask, _, _ = routes_of(message.body, self._context.subscriptions.index, None)
-        return bool(mask >> number & 1)
-
     # --- duplicates and confirmations ----------------------------------------------------------
 
     def _on_duplicate(self, message: Publish, link: str, pending: InFlight) -> None:
@@ -497,9 +448,3 @@ class Publications:
         if self._context.trace.enabled:
             columns = columns_of(message)
             self._context.trace.dropped(self._context.now_us, reason, *columns, link=link)
-
-
-def _by_publisher(item: tuple[Publish, InFlight]) -> tuple[str, int, int]:
-    """In order of their sequences, publisher by publisher."""
-    message, _ = item
-    return message.publisher, message.incarnation, message.sequence

@@ -1,0 +1,121 @@
+"""Copies that wait for neighbours whose tables are missing, which count as wanting everything.
+
+A neighbour that turns out to be missing gets what waits for others that are, in order. What was
+kept for one that turns out not to want it is dropped and confirmed. Which neighbours are missing is
+for `recovery` to say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from byway.core.bodies import routes_of
+from byway.core.context import Context
+from byway.core.in_flight import InFlight
+from byway.core.recovery import Recovery
+from byway.model.messages import DATA, Message, Publish
+from byway.model.trace_schema import DropReason
+
+Drop = Callable[[Publish, DropReason, str | None], None]
+"""Traces that a publication is dropped."""
+
+
+class WaitingCopies:
+    """What waits for the missing neighbours of one broker."""
+
+    def __init__(self, context: Context, recovery: Recovery, drop: Drop) -> None:
+        self._context = context
+        self._recovery = recovery
+        self._drop = drop
+
+    def copy_to(self, newcomer: str) -> None:
+        """Copy to a neighbour that turns out to be missing what waits for others that are.
+
+        All publications of one publisher came over one link, so each of these queues has all of
+        them, in order, or none; or the latest, if its neighbour was given up in between, and has
+        confirmed some.
+        """
+        context = self._context
+        has = {id(pending) for pending in context.unconfirmed[newcomer]}
+        found: dict[int, tuple[Publish, InFlight]] = {}
+        for link in sorted(self._recovery.missing):
+            if link != newcomer:
+                waiting = context.out.messages.get(link, ((), ()))[1]
+                kept = (*context.ends[link].sent[1].kept, *waiting)
+                for message, pending in zip(kept, context.unconfirmed[link], strict=True):
+                    if not isinstance(message, Publish) or pending.link == newcomer:
+                        continue
+                    if id(pending) not in has:
+                        found.setdefault(id(pending), (message, pending))
+        for _, pending in found.values():
+            pending.left += 1
+        if found:
+            self._put_in_order(newcomer, list(found.values()))
+
+    def _put_in_order(self, link: str, more: list[tuple[Publish, InFlight]]) -> None:
+        """Add copies to what waits for a neighbour, so that each publisher's are in order; after
+        what it was sent already."""
+        context = self._context
+        end, lanes = context.ends[link], context.out.messages.get(link)
+        if end.open:
+            for late, pending in sorted(more, key=_by_publisher):
+                context.unconfirmed[link].append(pending)
+                context.out.send_publication(link, late)
+            return
+        if lanes is not None:
+            end.post(DATA, lanes[DATA])  # kept: the link is not open
+            lanes[DATA].clear()
+        publications = list(more)
+        others: list[tuple[Message, InFlight]] = []
+        for message, pending in zip(end.sent[DATA].kept, context.unconfirmed[link], strict=True):
+            if isinstance(message, Publish):
+                publications.append((message, pending))
+            else:  # an Unadvertise may come late, but not early
+                others.append((message, pending))
+        queue = [*sorted(publications, key=_by_publisher), *others]
+        end.sent[DATA].kept = deque(message for message, _ in queue)
+        end.sent[DATA].renumber()
+        context.unconfirmed[link] = deque(pending for _, pending in queue)
+
+    def recheck(self, link: str, position: int, room: int) -> tuple[int, int]:
+        """Drop and confirm what was kept for a neighbour that turns out not to want it.
+
+        The oldest `position` messages have been rechecked; at most `room` more are now. Returns how
+        many were, and the new position.
+        """
+        context = self._context
+        end, waiting = context.ends[link], context.unconfirmed[link]
+        if end.open:  # no longer missing, and missing again: it was sent
+            return 0, len(waiting)
+        box = end.sent[1]
+        messages, pendings = list(box.kept), list(waiting)
+        number = context.numbers.known(link)
+        wanted, unwanted = position, []
+        last = min(position + room, len(messages))
+        for at in range(position, last):
+            message, pending = messages[at], pendings[at]
+            if isinstance(message, Publish) and not self._is_wanted(message, number):
+                unwanted.append(pending)
+                self._drop(message, DropReason.UNWANTED, link)
+            else:
+                messages[wanted], pendings[wanted] = message, pending
+                wanted += 1
+        del messages[wanted:last], pendings[wanted:last]
+        box.kept, context.unconfirmed[link] = deque(messages), deque(pendings)
+        box.renumber()
+        for pending in unwanted:
+            context.finish(pending)
+        return last - position, wanted
+
+    def _is_wanted(self, message: Publish, number: int | None) -> bool:
+        if number is None:
+            return False  # nothing ever came from there
+        mask, _, _ = routes_of(message.body, self._context.subscriptions.index, None)
+        return bool(mask >> number & 1)
+
+
+def _by_publisher(item: tuple[Publish, InFlight]) -> tuple[str, int, int]:
+    """In order of their sequences, publisher by publisher."""
+    message, _ = item
+    return message.publisher, message.incarnation, message.sequence
