@@ -9,7 +9,7 @@ from byway.matching.building import CompilingError, ensure_kernels
 from byway.matching.encoding import Encoded
 from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
-from byway.matching.table_index import TableIndex, drop_scratch, tidy
+from byway.matching.table_index import TableIndex, drop_scratch, renew_numbers, tidy
 from byway.matching.vocabulary import Vocabulary
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "Vocabulary",
     "drop_scratch",
     "ensure_kernels",
+    "renew_numbers",
     "tidy",
 ]
