@@ -8,7 +8,7 @@ BENCH = Bench(
     about="Measure what live brokers hold after subscriptions, advertisements and clients went.",
     preface=[
         "Two linked brokers are processes of their own; everything comes to the second one.",
-        "Memory is what the operating system counts (RSS), once it becomes no less for 8 s.",
+        "Memory is what the operating system counts (RSS), once it becomes no less for 15 s.",
     ],
     sections=SECTIONS,
 )

@@ -24,7 +24,7 @@ NAMES = 13  # in each alternative
 CHURN_S = 600.0
 SAMPLES = 20
 PUBLISHERS = 4
-QUIET_S = 8.0
+QUIET_S = 15.0
 """A broker whose memory has not become less for so long has given back what it will."""
 TIMEOUT_S = 600.0
 MEBIBYTE = 1_048_576

@@ -8,7 +8,7 @@ from byway.matching.answers import IndexStatistics, Links, Matches, Routes
 from byway.matching.building import CompilingError, ensure_kernels
 from byway.matching.index import MatchIndex
 from byway.matching.naive import NaiveIndex
-from byway.matching.table_index import TableIndex, drop_scratch, tidy
+from byway.matching.table_index import TableIndex, drop_scratch, renew_numbers, tidy
 from byway.matching.vocabulary import Vocabulary
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "Vocabulary",
     "drop_scratch",
     "ensure_kernels",
+    "renew_numbers",
     "tidy",
 ]

@@ -91,6 +91,12 @@ class GrowingArrays(Arrays):
         self._free[:] = other._free
         other.attributes.clear()
 
+    def renew_numbers(self) -> None:
+        """Make the objects anew that number attributes: they were made between many others, and may
+        hold the memory of those."""
+        numbers = machine_array("q", self.attributes.values()).tolist()
+        self.attributes.update(zip(list(self.attributes), numbers, strict=True))
+
     def release_words(self) -> None:
         """Give up all names and strings, once the index is no longer there."""
         KERNELS.release_words(self.address)

@@ -172,6 +172,10 @@ class MatchIndex:
         self._atoms.clear()
         self._single.clear()
 
+    def renew_numbers(self) -> None:
+        """Make objects anew that may hold the memory of many others which have gone."""
+        self._arrays.renew_numbers()
+
     def take_over(self, other: MatchIndex) -> None:
         """Go on with the content of another index of the same vocabulary, which is not used any
         more; this one is empty."""

@@ -154,6 +154,11 @@ class TableIndex:
         if isinstance(self.in_use, MatchIndex):
             self.in_use.drop_scratch()
 
+    def renew_numbers(self) -> None:
+        """Make objects anew that may hold the memory of many others which have gone."""
+        if isinstance(self.in_use, MatchIndex):
+            self.in_use.renew_numbers()
+
     def exchange(self) -> None:
         """Go over to the kernels."""
         if isinstance(self.in_use, SimpleIndex):
@@ -188,6 +193,13 @@ def drop_scratch() -> None:
     """Free what indexes of this process keep between two calls, after many filters have gone."""
     for index in list(_ALL):
         index.drop_scratch()
+
+
+def renew_numbers() -> None:
+    """Make objects of indexes of this process anew that may hold the memory of many others which
+    have gone. It takes time in proportion to the number of attributes."""
+    for index in list(_ALL):
+        index.renew_numbers()
 
 
 def use_kernels() -> int:

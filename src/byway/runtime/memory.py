@@ -6,7 +6,8 @@ them, a millisecond or two at a time. What was freed is then handed on.
 Python gives an arena of small objects back once the last object in it has gone. Its cache of
 attributes keeps up to 4,096 names that C code looked up by a string of its own (`array.ctypes` does
 so), and lists, dicts and tuples that were freed are kept for the next ones: one of them in an arena
-holds all of it, and together they held half of a broker's memory. The C library keeps freed blocks
+holds all of it, and together they held half of a broker's memory. What is left then, objects that
+are replaced now and then, moves elsewhere (see `arena_gaps`). The C library keeps freed blocks
 in its heap, until it is told to give the memory behind them back.
 """
 
@@ -19,7 +20,8 @@ import sys
 from functools import cache
 from typing import Any, Final
 
-from byway.matching import drop_scratch, tidy
+from byway.matching import drop_scratch, renew_numbers, tidy
+from byway.runtime.arena_gaps import SIZES, ArenaGaps
 
 LOOK_S: Final = 1.0
 """How often there is a look whether something can be given back."""
@@ -31,8 +33,8 @@ MANY_OBJECTS: Final = 50_000
 """Small objects that must have gone for it to be worth the time to look for arenas."""
 FEW_OBJECTS: Final = 100_000
 """So many objects more than at first can be visited in a few milliseconds."""
-LOOKS_AFTER: Final = 5
-"""Looks after that, as the last of them may still go."""
+FILLED_S: Final = 6.0
+"""How long gaps are filled: longer than timers of a broker run, as a rule (`limits.keepalive`)."""
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _BLOCK_BYTES: Final = 1024 * 1024
@@ -75,25 +77,50 @@ class FreedMemory:
     def __init__(self) -> None:
         self._most_objects = self._first_objects = sys.getallocatedblocks()
         """Most small objects there were since many of them went, and how many at first."""
-        self._looks = 0
-        """Looks for which many have gone only a while ago."""
+        self._has_arenas = False
+        """Whether many have gone, and there may be arenas with few of them left."""
         self._given_back = 0
         """Bytes of freed blocks in the heap whose memory was given back, or that were too few."""
 
-    def hand_on(self) -> None:
-        """Give back what was freed, if it is much. It takes about 0.3 ms for a mebibyte."""
+    async def hand_on(self) -> None:
+        """Give back what was freed, if it is much."""
         objects = sys.getallocatedblocks()
         self._most_objects = max(self._most_objects, objects)
         if self._most_objects - objects >= MANY_OBJECTS:
             self._most_objects = objects
-            self._looks = LOOKS_AFTER
-        if self._looks:
-            self._looks -= 1
-            self._given_back = 0
-            drop_scratch()
-            _clear_attribute_cache()
-            if objects - self._first_objects < FEW_OBJECTS:
-                gc.collect()  # it also frees what was kept for the next ones
+            self._has_arenas = True
+            self._empty_caches(objects)
+        elif self._has_arenas:
+            self._has_arenas = False
+            if self._empty_caches(objects):
+                await self._empty_arenas()
+        self._trim()
+
+    def _empty_caches(self, objects: int) -> bool:
+        """Free what is kept for the next ones. Whether there are few objects altogether."""
+        drop_scratch()
+        _clear_attribute_cache()
+        are_few = objects - self._first_objects < FEW_OBJECTS
+        if are_few:
+            gc.collect()  # it also frees lists, dicts and tuples that are kept for the next ones
+        self._given_back = 0
+        return are_few
+
+    async def _empty_arenas(self) -> None:
+        """Let objects that are replaced now and then move out of arenas with few of them."""
+        gaps = ArenaGaps()
+        for size in SIZES:
+            gaps.fill(size)
+            await asyncio.sleep(STEP_S)
+        renew_numbers()
+        for _ in range(round(FILLED_S / LOOK_S)):
+            await asyncio.sleep(LOOK_S)
+            self._most_objects = max(self._most_objects, sys.getallocatedblocks())
+        gaps.release()
+        self._empty_caches(sys.getallocatedblocks())
+
+    def _trim(self) -> None:
+        """Have the C library give freed blocks back. It takes about 0.3 ms for a mebibyte."""
         library = _libc()
         if library is None:
             return
@@ -117,4 +144,4 @@ async def give_back() -> None:
         await asyncio.sleep(LOOK_S)
         while tidy():
             await asyncio.sleep(STEP_S)
-        freed.hand_on()
+        await freed.hand_on()

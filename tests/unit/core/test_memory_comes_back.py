@@ -11,7 +11,7 @@ import pytest
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Started
-from byway.matching import tidy
+from byway.matching import drop_scratch, tidy
 from byway.matching.table_index import TableIndex
 from byway.matching.vocabulary import SHARED
 from byway.model import parse
@@ -106,6 +106,30 @@ def test_a_broker_holds_after_a_storm_what_it_held_before(one):
     grown = {kind: n for kind, n in (objects() - kinds).items() if n > 300}
     assert not grown
     assert len(one.broker.subscriptions) == 20
+
+
+def lasting(one: One) -> list[object]:
+    """Objects that a broker has for as long as it lives."""
+    drop_scratch()
+    context = one.broker.context
+    found: list[object] = [SHARED.names, SHARED.strings, SHARED._free, context.out]
+    found += [getattr(context.out, name) for name in type(context.out).__slots__]
+    for table in (context.subscriptions, context.adverts, context.placeholders):
+        found += [table._entries, table._by_key, table._links, table.free]
+    for index in one.indexes:
+        found += [index.in_use, index.match, index.in_use._out]
+        found += vars(index.in_use._atoms).values()
+    return found
+
+
+def test_what_stays_is_not_made_anew_in_a_storm(one):
+    """A new object among many others would hold their memory when they have gone."""
+    before = lasting(one)
+    one.come_and_go(1)
+    one.held()  # what shrinks has shrunk
+    after = lasting(one)
+    numbers = [n for n, each in enumerate(after) if type(each) is int]
+    assert [n for n in range(len(after)) if after[n] is not before[n] and n not in numbers] == []
 
 
 def test_large_advertisements_leave_nothing(one):
