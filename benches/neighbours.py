@@ -17,6 +17,7 @@ from byway.model.messages import (
     Hello,
     Lane,
     Message,
+    NeighbourNames,
     Publish,
     Subscribe,
     SubscriptionsSettled,
@@ -40,11 +41,12 @@ class Surrounded:
         self.broker.handle(0, Started())
         for link in LINKS:
             self.broker.handle(0, LinkUp(link, Hello(link, 1, 0, 0, 0, 0)))
-            self.control(link, SyncDigest((), ()))
+            self.control(link, SyncDigest((), ()), NeighbourNames(("B",)))
         for message in (AdvertisementsSynced(), SubscriptionsSynced()):
             for link in LINKS:
                 self.control(link, message)
         self.control(SOURCE, Advertise(EntryId("publisher", "a", 1), ANY))
+        assert all(link.open for link in self.broker.links.values()), "a neighbour takes no data"
 
     def control(self, link: str, *messages: Message) -> list[Action]:
         """A neighbour sends control messages."""

@@ -206,11 +206,11 @@ def _counters(world: World, notes: Notes) -> dict[str, list[Counters]]:
 
 def _kept(world: World) -> frozenset[Pair]:
     return frozenset(
-        _pair(delivery, session.name)
+        _pair(delivery, name)
         for node in world.nodes.values()
         if node.broker is not None
-        for session in node.broker.clients.sessions.values()
-        for delivery in session.kept
+        for name in node.broker.sessions
+        for delivery in node.broker.kept_deliveries(name)
     )
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = (
-    "core", "matching", "model", "session", "sim", "storage", "trace", "workload",
+    "core", "matching", "model", "session", "sim", "storage", "trace", "wire",
+    "workload",
 )  # fmt: skip
 """The packages whose code decides what brokers and clients do: all that the simulator imports."""
 _ENDINGS: Final = (".py", ".toml")
