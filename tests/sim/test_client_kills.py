@@ -223,8 +223,8 @@ def test_two_faults_soon_after_each_other(pair, every):
 @pytest.mark.parametrize("first", FAULTS)
 def test_two_faults_at_every_two_events(first, ttl_us):
     for second in FAULTS.values():
-        for distance in range(1, 30, 2):
-            run_everywhere([(FAULTS[first], 0), (second, distance)], every=3, ttl_us=ttl_us)
+        for distance in range(1, 30, 4):
+            run_everywhere([(FAULTS[first], 0), (second, distance)], every=6, ttl_us=ttl_us)
 
 
 # --- two clients of one name ----------------------------------------------------------------------

@@ -213,6 +213,18 @@ class SimClient:
         return tuple(self._advertisements)
 
     @property
+    def wanted(self) -> list[tuple[bool, Filter]]:
+        """The filters that the application wants to be in force and that were not refused; whether
+        each is of a subscription."""
+        registrations = (*self._advertisements.values(), *self._subscriptions.values())
+        return [
+            (one.is_subscription, filter)
+            for one in registrations
+            if one.error is None
+            for filter in one.filters
+        ]
+
+    @property
     def unconfirmed(self) -> int:
         """The number of publications that were made and are not confirmed."""
         return len(self.core.publications.kept)
