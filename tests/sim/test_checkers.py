@@ -21,6 +21,7 @@ from byway.model.messages import (
     Refused,
     Settled,
 )
+from byway.sim.engine.network import NetworkOptions
 from byway.sim.oracle.reference_network import ReferenceNetwork, plain_tables, tables_of
 from byway.sim.topology.shapes import chain
 from byway.sim.world import World
@@ -68,8 +69,9 @@ def on_replies(change):
 class Case:
     """A settled publisher at B1 and two subscribers at B3, whose broker is tampered with."""
 
-    def __init__(self, change=None, at="B3", ttl_us=0, **config):
-        self.world = World(chain(3), config=BrokerConfig(**config))
+    def __init__(self, change=None, at="B3", ttl_us=0, latency_us=0, **config):
+        network = NetworkOptions(client_latency_us=latency_us)
+        self.world = World(chain(3), config=BrokerConfig(**config), network=network)
         self.source = self.world.client("source", "B1", ttl_us)
         self.sink = self.world.client("sink", "B3", ttl_us)
         self.other = self.world.client("other", "B3")

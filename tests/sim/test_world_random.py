@@ -37,6 +37,16 @@ def test_several_brokers_away_at_once(part):
     assert run_seeds(range(3_000 + 40 * part, 3_040 + 40 * part), outages=True) > 500
 
 
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        (10_130, {"storm": True}),  # a client that is about to leave registers again before
+    ],
+)
+def test_seeds_that_failed_once(seed, options):
+    assert run_seeds([seed], **options)
+
+
 def test_calm_seeds():
     assert run_seeds(range(1_000, 1_050), faults=False) > 500
 

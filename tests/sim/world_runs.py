@@ -68,6 +68,8 @@ class RandomRun:
         self.rng = rng = random.Random(seed)
         self.stack_rng = random.Random(f"stack {seed}")
         self.stack = self.stack_rng.choice(STACKS) if stack is None else stack
+        self.connections = random.Random(f"connections {seed}")
+        """Draws what is between clients and brokers, apart from what they do."""
         tree = self.tree()
         remembered = outages and rng.random() < 0.5
         self.storage = self.storages(tree.brokers, remembered)
@@ -86,7 +88,7 @@ class RandomRun:
         self.brokers = self.world.topology.brokers
         for number in range(rng.randint(3, 7)):
             ttl_us = rng.choice((0, 0, 150_000, 20_000_000))
-            self.world.client(f"c{number}", rng.choice(self.brokers), ttl_us)
+            self.world.client(f"c{number}", rng.choice(self.brokers), ttl_us, **self.connection())
         for _ in range(rng.randint(20, 160) + 300 * storm):
             self.world.at(self.time_us(), self.operate)
         if outages:
@@ -160,6 +162,15 @@ class RandomRun:
             reattach_us=rng.choice((0, 1_000, 100_000)),
         )
 
+    def connection(self):
+        """Clients may be far from their broker, and know others."""
+        rng = self.connections
+        latency_us = rng.choice((0, 0, 50, 700, rng.randint(1, 8_000)))
+        if rng.random() < 0.8:
+            return {"latency_us": latency_us}
+        others = rng.sample(self.brokers, 1)
+        return {"latency_us": latency_us, "others": others, "connect_timeout": 0.05}
+
     # --- what clients do -----------------------------------------------------------------------
 
     def operate(self):
@@ -201,7 +212,7 @@ class RandomRun:
         if self.rng.random() < 0.15:
             client.leave()
             return
-        client.vanish()
+        client.vanish(self.connections.choice((None, None, None, 30_000)))
         if self.rng.random() < 0.9:
             away_us = self.rng.choice((0, 1_000, 100_000, 400_000))
             self.world.at(self.world.now_us + away_us, lambda: self.come_back(client))

@@ -11,9 +11,10 @@ from byway.core.in_flight import InFlight
 from byway.core.links import Window
 from byway.model.messages import Delivery, EntryId
 
-REFUSED_KEPT: Final = 1_024
-"""Refused publications that a client is told of again when it resumes its session; of earlier ones
-it is told that they are confirmed, unless the refusal itself has arrived."""
+REFUSED_KEPT: Final = 4_096
+"""Refused publications that a client is told of again when it resumes its session: as many as its
+window has room for, unless it asks for a larger one. Of earlier ones it is told that they are
+confirmed, unless the refusal itself has arrived."""
 
 
 class ClientSession(msgspec.Struct, eq=False):
@@ -49,11 +50,9 @@ class ClientSession(msgspec.Struct, eq=False):
     """Of what all sessions together keep beyond their shares, what this one does."""
     filter_bytes: int = 0
     """Bytes of the filters of its subscriptions and advertisements."""
-    refused: deque[tuple[int, str]] = msgspec.field(
-        default_factory=lambda: deque(maxlen=REFUSED_KEPT)
-    )
-    """Sequence and reason of the last publications that were refused. They count as finished, so a
-    client that did not get the refusal would take them for confirmed."""
+    refused: deque[int] = msgspec.field(default_factory=lambda: deque(maxlen=REFUSED_KEPT))
+    """Sequences of the last publications that were refused. They count as finished, so a client
+    that did not get the refusal would take them for confirmed."""
     reported: set[int] = msgspec.field(default_factory=set)
     """Sequences of publications to come whose routes the client wants to know. Not stored: a client
     that comes back asks again."""

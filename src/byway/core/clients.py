@@ -41,6 +41,9 @@ RESTORE_TIMER: Final = Timer("restore")
 SESSION_TIMER: Final = Timer("session")
 """With the client's name as its detail."""
 
+REFUSED_BEFORE: Final = "it was refused before the connection was lost"
+"""The reason of a refusal that is told once more."""
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -160,8 +163,8 @@ class Clients:
                 entry = table.get(id)
                 if entry is not None and entry.settled:
                     out.tell(client.name, Settled(name))
-        for sequence, reason in client.refused:
-            out.tell(client.name, Refused(str(sequence), reason))
+        for sequence in client.refused:
+            out.tell(client.name, Refused(str(sequence), REFUSED_BEFORE))
         if client.window.finished_up_to:
             out.tell(client.name, PublicationsConfirmed(client.window.finished_up_to))
         self._deliveries.acknowledge(client, received)

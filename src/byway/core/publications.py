@@ -45,8 +45,6 @@ from byway.model.values import Attributes, check_sizes
 COUNT_MAX: Final = 2**30
 REPORTED_MAX: Final = 4_096
 """Publications to come whose routes one client may ask for; beyond, it is not told."""
-REFUSAL_LENGTH_MAX: Final = 256
-"""Characters of a refusal's reason that are kept for when it is told once more."""
 Received = Callable[[Publish, str | None], None]
 Forwarded = Callable[[Publish, Sequence[str]], None]
 Delivered = Callable[[Publish, Sequence[str]], None]
@@ -149,7 +147,7 @@ class Publications:
 
     def _refuse(self, client: ClientSession, sequence: int, reason: str) -> None:
         """Tell a client that a publication is refused; once more, should it resume its session."""
-        client.refused.append((sequence, reason[:REFUSAL_LENGTH_MAX]))
+        client.refused.append(sequence)
         self._context.out.tell(client.name, Refused(str(sequence), reason))
 
     def _admissible(self, client: ClientSession, body: bytes) -> tuple[str | None, Attributes]:

@@ -190,6 +190,11 @@ class World:
                 if progress is not None:
                     progress(self.now_us)
 
+    def step(self) -> None:
+        """Run the next event alone: a frame arrives, a broker is done with a batch, a timer fires.
+        There always is one, if only a sample."""
+        self._clock.step()
+
     def quiet(self, limit_us: int) -> bool:
         """Run until nothing is under way, for this time at most. Returns whether nothing is."""
         deadline_us = self.now_us + limit_us
@@ -233,7 +238,7 @@ class World:
         """
         if (name in self.clients) != namesake:
             raise ValueError(f"there is {'no' if namesake else 'a'} client {name!r} already")
-        homes = (home, *others)
+        homes = list(dict.fromkeys((home, *others)))
         client = SimClient(
             ClientOptions(
                 urls=tuple(map(url_of, homes)),

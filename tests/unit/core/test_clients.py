@@ -6,6 +6,7 @@ import pytest
 from byway.core.actions import CancelTimer, OpenLink, SendReply, SetTimer, Timer
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
+from byway.core.client_session import REFUSED_KEPT
 from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Started, TimerFired
 from byway.model import ANY, TRUE, parse
 from byway.model.messages import (
@@ -155,6 +156,80 @@ def test_a_client_that_comes_back_is_told_what_it_may_have_missed():
             ),
         ),
     ]
+
+
+def test_a_client_that_comes_back_is_told_again_what_was_refused():
+    """The refusal may not have arrived, and the publication counts as finished. A restart in
+    between makes no difference."""
+    for restored in (False, True):
+        lone = Lone(restored=restored)
+        lone.attach("c", ttl_us=TTL)
+        lone.ask("c", AdvertiseRequest("a", parse("p > 0")))
+        lone.ask("c", publish(1, p=1), publish(2, p=0), publish(3, q=1), publish(4, p=2))
+        lone.ask("c", publish(9, p=1))  # out of sequence: not spent, so not told again
+        lone.handle(ClientDetached("c"))
+        *_, told = lone.attach("c", ttl_us=TTL)
+        again = "it was refused before the connection was lost"
+        assert told.replies == (
+            Attached(resumed=True, published=4),
+            Settled("a"),
+            Refused("2", again),
+            Refused("3", again),
+            PublicationsConfirmed(4),
+        )
+
+
+def test_of_refused_publications_the_last_are_told_again():
+    lone = Lone()
+    lone.attach("c", ttl_us=TTL)
+    lone.ask("c", *(publish(number, p=1) for number in range(1, REFUSED_KEPT + 3)))
+    (told,) = lone.attach("c", ttl_us=TTL)
+    subjects = [int(reply.subject) for reply in told.replies if isinstance(reply, Refused)]
+    assert subjects == list(range(3, REFUSED_KEPT + 3))
+
+
+def test_a_blank_session_is_not_resumed():
+    """The one that the client means may have been lost before this one began, and the answer that
+    said so too."""
+    lone = Lone("A")
+    begun = SendReply("c", (Attached(resumed=False, published=0),))
+    again = ClientAttached("c", 7, TTL, received=3, resumes=True)
+    assert lone.handle(again) == [begun]
+    assert lone.handle(again) == [begun]  # before the broker saw that the connection is gone
+    assert lone.handle(ClientDetached("c")) == [SetTimer(TIMER, TTL)]
+    assert lone.handle(again) == [CancelTimer(TIMER), begun]
+    lone.handle(ClientDetached("c"))
+    restored = Broker.restore(lone.broker.snapshot(), lone.broker.config)
+    restored.handle(0, Started())
+    assert begun in restored.handle(0, again)
+    assert lone.broker.clients.durable == 1
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        (AdvertiseRequest("a", ANY),),
+        (SubscribeRequest("s", TRUE),),
+        (PublishRequest(1, b"no advertisement"),),
+    ],
+)
+def test_a_session_that_anything_has_come_of_is_resumed(requests):
+    lone = Lone()
+    lone.attach("c", ttl_us=TTL)
+    lone.ask("c", *requests)
+    lone.handle(ClientDetached("c"))
+    *_, told = lone.attach("c", ttl_us=TTL)
+    assert told.replies[0].resumed
+
+
+def test_a_session_whose_client_holds_nothing_any_more_is_resumed():
+    """It counts deliveries."""
+    lone = with_subscriber()
+    receive(lone, 1)
+    lone.ask("c", UnsubscribeRequest(("s",)))
+    lone.handle(ClientDetached("c"))
+    *_, told = lone.attach("c", ttl_us=TTL, received=0)
+    assert told.replies == (Attached(resumed=True, published=0), delivery(1))
 
 
 def test_what_is_not_settled_yet_is_not_told_to_be():

@@ -74,9 +74,19 @@ def test_brokers_differ_where_they_are_told_to() -> None:
 
 
 def test_the_network_is_told_in_microseconds() -> None:
-    given = Network(latency_ms=0.5, bandwidth_bytes_per_s=10, reconnect_ms=3, reattach_ms=4)
+    given = Network(
+        latency_ms=0.5,
+        bandwidth_bytes_per_s=10,
+        reconnect_ms=3,
+        reattach_ms=4,
+        client_latency_ms=0.25,
+    )
     assert network_of(given) == NetworkOptions(
-        latency_us=500, bandwidth_bytes_per_s=10, reconnect_us=3_000, reattach_us=4_000
+        latency_us=500,
+        bandwidth_bytes_per_s=10,
+        reconnect_us=3_000,
+        reattach_us=4_000,
+        client_latency_us=250,
     )
     assert network_of(Network()) == NetworkOptions()
 

@@ -111,7 +111,7 @@ class ClientState(msgspec.Struct, array_like=True):
     kept: list[Delivery]
     held: list[int]
     """Numbers of what the latest deliveries, which are beyond the bounds, are copies of."""
-    refused: list[tuple[int, str]] = msgspec.field(default_factory=list)
+    refused: list[int] = msgspec.field(default_factory=list)
 
 
 class TableSyncState(msgspec.Struct, array_like=True):

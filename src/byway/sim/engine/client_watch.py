@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from byway.core.session_deliveries import DELIVERY_BYTES
 from byway.model import Filter, conforms
 from byway.model.messages import (
     AdvertiseRequest,
@@ -182,7 +183,7 @@ class ClientWatch:
         subscription = WatchedSubscription(request.name, request.filter)
         in_force[request.name] = subscription
         self._observed.subscribed(subscription)
-        if request.name in self._unwanted:
+        if request.name in self._unwanted or self._client.has_left:
             self._observed.withdrawn(subscription)
         return []
 
@@ -211,6 +212,8 @@ class ClientWatch:
 
     def replies_sent(self, replies: Sequence[Reply]) -> None:
         """The broker sends the client replies."""
+        if type(replies[0]) is Attached and replies[0].lost:
+            self._check_lost(replies[0].lost, replies[1:])
         handlers = self._sent_replies
         for reply in replies:
             handler = handlers.get(type(reply))
@@ -256,6 +259,19 @@ class ClientWatch:
         if self.has_session:
             self.lose_session()
         self._begin_session()
+
+    def _check_lost(self, lost: int, others: Sequence[Reply]) -> None:
+        """A session loses deliveries only while it keeps all that it has room for, and the client
+        is given that when it is back. One that ends with the connection has no room."""
+        config = self._node.config
+        kept = [len(reply.publication.body) for reply in others if type(reply) is Delivery]
+        share_bytes = config.sessions_bytes_max // 2 // max(config.sessions_max, 1)
+        has_room = len(kept) < config.session_messages_max and (
+            sum(kept) + DELIVERY_BYTES * (len(kept) + 1) + max(kept, default=0)
+            < min(share_bytes, config.session_bytes_max)
+        )
+        if has_room and self._hello.session_ttl_us:
+            self._violated("sessions", f"lost {lost} deliveries though its session had room")
 
     def _begin_session(self) -> None:
         self._session += 1

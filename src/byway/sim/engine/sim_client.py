@@ -213,6 +213,18 @@ class SimClient:
         return tuple(self._advertisements)
 
     @property
+    def wanted(self) -> list[tuple[bool, Filter]]:
+        """The filters that the application wants to be in force and that were not refused; whether
+        each is of a subscription."""
+        registrations = (*self._advertisements.values(), *self._subscriptions.values())
+        return [
+            (one.is_subscription, filter)
+            for one in registrations
+            if one.error is None
+            for filter in one.filters
+        ]
+
+    @property
     def unconfirmed(self) -> int:
         """The number of publications that were made and are not confirmed."""
         return len(self.core.publications.kept)
@@ -317,8 +329,9 @@ class SimClient:
             self._wire.break_off("the network is gone", noticed_us)
 
     def come_back(self) -> None:
-        """The network is back."""
-        self._check_not_left()
+        """The network is back, also for a client that could not leave before."""
+        if self.core.state == "closed":
+            self._check_not_left()
         self.online = True
         self.try_dialled()
 
@@ -427,6 +440,8 @@ class SimClient:
         if type(frame) is Replies:
             wire.watch.replies_arrived(frame.replies)
         self._handle(FrameArrived(wire.number, frame))
+        if self.has_left:
+            self._leave_if_done()
 
     def lost(self, wire: ClientWire, reason: str) -> None:
         """The connection is gone."""

@@ -51,6 +51,13 @@ class Clock:
         heads = [heap[0][0] for heap in (self.foreground, self.background) if heap]
         return min(heads, default=None)
 
+    def step(self) -> None:
+        """Run the next event, of which there must be one."""
+        foreground, background = self.foreground, self.background
+        is_next = foreground and (not background or foreground[0] < background[0])
+        self.now_us, _, function, argument = heappop(foreground if is_next else background)
+        function(argument)
+
     def run(self, until_us: int) -> None:
         """Run all events up to a time, that time included; then it is that time."""
         self._go(until_us, at_rest=False)

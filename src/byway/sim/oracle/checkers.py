@@ -6,6 +6,7 @@ clients got what they are owed is not checked here but as it happens, in `accoun
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from byway.core.broker import Broker
@@ -200,9 +201,22 @@ def unanswered(client: SimClient) -> Iterator[str]:
     for entry in client.watch.in_force.values():
         if not entry.is_settled:
             yield f"{client.name} was never told that {entry.name} is settled"
+    yield from _not_as_wanted(client)
     if client.deliveries != client.given:
         yield f"{client.name} was given {client.deliveries} of {client.given} publications"
     if client.unconfirmed:
         yield f"{client.name} has {client.unconfirmed} publications unconfirmed"
     if not client.is_idle:
         yield f"{client.name} has something to say and cannot"
+
+
+def _not_as_wanted(client: SimClient) -> Iterator[str]:
+    """Where the home broker holds other filters than the application wants, in sentences."""
+    watch = client.watch
+    held = Counter((False, entry.filter) for entry in watch.advertisements)
+    held.update((True, entry.filter) for entry in watch.subscriptions)
+    wanted = Counter(client.wanted)
+    for verb, found in (("holds", held - wanted), ("lacks", wanted - held)):
+        for (is_subscription, filter), _ in sorted(found.items(), key=str):
+            kind = "subscription" if is_subscription else "advertisement"
+            yield f"{watch.broker_name} {verb} {kind} {filter} of {client.name}, at rest"

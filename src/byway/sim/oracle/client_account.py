@@ -157,7 +157,7 @@ class ClientAccount:
         """The client must be sent what it is owed, except for what was lost in its session."""
         self._is_attached = True
         first = received + lost
-        known = [number for number in self.unreceived if number <= first]
+        known = [number for number in self.unreceived if received < number <= first]
         for number in known:
             del self.unreceived[number]
         if lost:

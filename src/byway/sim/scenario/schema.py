@@ -21,6 +21,7 @@ from byway.sim.scenario.value_types import (
     SEED_MAX,
     WARMUP_END,
     ByteRate,
+    ClientLatency,
     Count,
     Expected,
     MessageRate,
@@ -96,6 +97,13 @@ class Network(ScenarioTable, frozen=True, kw_only=True):
             "between processes; sizes are then those of the bytes."
         ),
     ] = False
+    client_latency_ms: Annotated[
+        ClientLatency,
+        option(
+            "The latency between clients and brokers, in each direction. Delays of deliveries "
+            "include the way to the subscriber."
+        ),
+    ] = 0.0
 
 
 class Brokers(BrokerSpec, frozen=True, kw_only=True):

@@ -17,6 +17,8 @@ RUN_END: Final = "the end of the run"
 Seconds = Annotated[float, within(0, TIME_S_MAX, unit="s")]
 Span = Annotated[float, above(0, TIME_S_MAX, unit="s")]
 Milliseconds = Annotated[float, within(0, 3_600_000, unit="ms")]
+ClientLatency = Annotated[float, within(0, 1_000, unit="ms")]
+"""A client gives up an attempt to connect after 5 s, and needs four of these for it."""
 Rate = Annotated[float, within(0, 1_000_000, unit="1/s")]
 ByteRate = Annotated[float, above(0, 1e15, unit="bytes/s")]
 MessageRate = Annotated[float, above(0, 1e15, unit="messages/s")]
