@@ -347,6 +347,7 @@ BOTH = ("codec", "storage")
         (1_353, {"storm": True, "stack": BOTH}),
         (1_360, {"outages": True, "stack": BOTH}),
         (1_485, {"storm": True, "outages": True, "stack": BOTH}),
+        (3_441, {"storm": True, "stack": ("storage",)}),
     ],
     ids=[
         "a client left after it had subscribed anew",
@@ -356,6 +357,7 @@ BOTH = ("codec", "storage")
         "a damaged journal on a full disk",
         "a session began, and nobody was told, once more",
         "a session began, and nobody was told, late",
+        "a broker that was rebuilt reported another load",
     ],
 )
 def test_runs_that_failed(seed, options):

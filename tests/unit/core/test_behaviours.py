@@ -20,6 +20,7 @@ from tests.lone_broker import (
     publication,
     publish,
     subscribe,
+    twin_of,
     without_acknowledgements,
 )
 
@@ -128,6 +129,33 @@ def test_the_age_of_a_report_is_when_it_came():
     lone.now_us = 500
     lone.receive("A", LoadReport((load("A", at_us=99 * SECOND),)))
     assert [known.at_us for known in loads(lone, "A")] == [500]
+
+
+def test_a_broker_that_is_rebuilt_reports_the_same():
+    """Its reports are numbered: one that was sent may be sent again."""
+    lone = Lone("A", "C", config=LOADED)
+    lone.receive("C", subscribe("s"))
+    lone.receive("A", LoadReport((load("A"), load("X", 2))))
+    lone.handle(LoadSampled(9, (("A", 4),), 0.5))
+    lone.receive("A", publication(1, p=1))
+    twin = twin_of(lone.broker)
+    lone.now_us = SECOND
+    expected = lone.handle(TimerFired(TIMER))
+    assert twin.handle(SECOND, TimerFired(TIMER)) == expected
+    assert twin.snapshot() == lone.broker.snapshot()
+    assert reports(expected)["C"][1] == load("A", 2, at_us=0)
+
+
+def test_a_broker_that_restarts_knows_nothing_of_others():
+    lone = Lone("A", config=LOADED)
+    lone.receive("A", LoadReport((load("A"),)))
+    lone.handle(LoadSampled(9))
+    again = Broker.restore(lone.broker.snapshot(), LOADED)
+    again.handle(5, Started())
+    assert again.loads_behind("A") == []
+    fresh = Broker("B", config=LOADED)
+    fresh.handle(5, Started())
+    assert again.behaviours["load"].snapshot() == fresh.behaviours["load"].snapshot()
 
 
 def test_a_report_is_bounded_and_the_nearest_come_first():

@@ -10,7 +10,7 @@ from byway.sim.engine.network import NetworkOptions
 from byway.sim.scenario import Scenario, ScenarioError, scenario_of
 from byway.sim.scenario.build import build, configs_of, network_of, plan_of, topology_of
 from byway.sim.scenario.check_faults import overlaps
-from byway.sim.scenario.fault_spec import Crash, Cut, Delay, Partition, Slow
+from byway.sim.scenario.fault_spec import Crash, Cut, Delay, Disk, Partition, Slow
 from byway.sim.scenario.faults import faults_of
 from byway.sim.scenario.random_streams import Purpose, stream
 from byway.sim.scenario.resolve import brokers_of, homes_of
@@ -424,6 +424,86 @@ def test_only_some_brokers_may_crash() -> None:
     assert {fault.stored for fault in faults} == {True, False}
     assert {fault.stored for fault in drawn(1, crashes=5, stored="always")} == {True}
     assert {fault.stored for fault in drawn(1, crashes=5, stored="never")} == {False}
+
+
+def test_faults_of_disks_are_drawn_for_brokers_that_have_one() -> None:
+    given = scenario(
+        duration_s=20,
+        brokers={"data": True, "at": {"B1": {"data": False}, "B2": {"data": False}}},
+        faults_random={
+            "crashes": 4, "disks": 2, "power": "random", "torn": "always", "stale": "random",
+            "for_s_max": 1,
+        },
+    )  # fmt: skip
+    faults = [f for seed in range(40) for f in faults_of(given, seed, topology_of(given, seed))]
+    crashes = [fault for fault in faults if isinstance(fault, Crash)]
+    disks = [fault for fault in faults if isinstance(fault, Disk)]
+    assert {fault.broker for fault in disks} == {"B3", "B4"}
+    assert {fault.room_bytes is None for fault in disks} == {True, False}
+    for fault in crashes:
+        has_data = fault.broker in ("B3", "B4")
+        assert fault.torn == has_data
+        assert has_data or not (fault.power or fault.stale)
+        assert fault.stored or not fault.stale
+    kept = [fault for fault in crashes if fault.torn and fault.stored]
+    assert {(fault.power, fault.stale) for fault in kept} == {
+        (power, stale) for power in (False, True) for stale in (False, True)
+    }
+
+
+def test_options_of_disks_leave_other_draws_as_they_are() -> None:
+    plain = drawn(3, crashes=3, cuts=2, slows=1)
+    given = scenario(
+        duration_s=20, warmup_s=2, brokers={"data": True},
+        faults_random={"crashes": 3, "cuts": 2, "slows": 1, "disks": 2},
+    )  # fmt: skip
+    assert faults_of(given, 3, topology_of(given, 3))[: len(plain)] == plain
+
+
+def test_a_broker_with_data_crashes_and_keeps_it() -> None:
+    """Unless the fault says otherwise."""
+    for stored, expected in ((None, 1), (True, 1), (False, 2)):
+        fault = {"kind": "crash", "at_s": 1, "for_s": 1, "broker": "B2"}
+        if stored is not None:
+            fault["stored"] = stored
+        world = world_of(brokers={"at": {"B2": {"data": True}}}, faults=[fault])
+        world.run(3_000_000)
+        broker = world.nodes["B2"].broker
+        assert broker is not None
+        assert min(broker.incarnation, 2) == expected
+
+
+def test_a_disk_that_is_full_ends_its_broker_for_a_while() -> None:
+    fault = {"kind": "disk", "at_s": 1, "for_s": 1, "broker": "B2", "room_bytes": 10}
+    world = world_of(brokers={"data": True, "load_interval_s": 0.1}, sample_s=0.1, faults=[fault])
+    up = []
+    for time_s in (0.9, 1.5, 2.5):
+        world.run(round(time_s * 1_000_000))
+        up.append(world.nodes["B2"].broker is not None)
+    assert up == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        ({"kind": "crash", "power": True}, "faults.0.power: B2 has no data"),
+        ({"kind": "crash", "torn": True}, "faults.0.torn: B2 has no data"),
+        ({"kind": "crash", "stale": True}, "faults.0.stale: B2 has no data"),
+        ({"kind": "disk"}, "faults.0.broker: B2 has neither data nor state_dir"),
+        (
+            {"kind": "crash", "broker": "B1", "stale": True, "stored": False},
+            "faults.0.stale: stored is false, so there is no journal",
+        ),
+    ],
+)
+def test_faults_of_a_disk_need_one(fault: dict[str, Any], complaint: str) -> None:
+    given = scenario(
+        brokers={"at": {"B1": {"data": True}}},
+        faults=[{"at_s": 1, "for_s": 1, "broker": "B2", **fault}],
+    )
+    with pytest.raises(ScenarioError) as raised:
+        plan_of(given, 1)
+    assert str(raised.value) == complaint
 
 
 def test_a_partition_is_one_side_of_a_link() -> None:

@@ -27,6 +27,18 @@ _SURELY_FEW: Final = 256  # with the longest of names
 _encode = msgspec.msgpack.Encoder().encode
 
 
+class LoadExchangeState(msgspec.Struct, array_like=True):
+    """What a snapshot holds of it: reports are numbered and kept like any message, so a broker that
+    is rebuilt from its inputs must report the same."""
+
+    since_us: int
+    received: int
+    forwarded: int
+    delivered: int
+    sample: LoadSampled
+    known: dict[str, list[Load]]
+
+
 class LoadExchange(Behaviour):
     """Counts publications, tells its neighbours, and remembers what it is told."""
 
@@ -43,13 +55,35 @@ class LoadExchange(Behaviour):
         self._received = self._forwarded = self._delivered = 0
         self._sample = LoadSampled(0)
 
+    def snapshot(self) -> LoadExchangeState:
+        """The counts since the last report, and what was reported."""
+        known = {link: list(loads.values()) for link, loads in self.known.items()}
+        counts = self._received, self._forwarded, self._delivered
+        return LoadExchangeState(self._since_us, *counts, self._sample, known)
+
+    def restore(self, state: Any) -> None:
+        """Go on from a snapshot; older ones hold nothing."""
+        if state is None:
+            return
+        found = msgspec.convert(state, LoadExchangeState)
+        self._since_us, self._sample = found.since_us, found.sample
+        self._received, self._forwarded = found.received, found.forwarded
+        self._delivered = found.delivered
+        self.known = {
+            link: {load.broker: load for load in loads} for link, loads in found.known.items()
+        }
+
     def behind(self, link: str) -> list[Load]:
         """The loads that are known of brokers behind a link, the nearest first."""
         loads = self.known.get(link, {}).values()
         return sorted(loads, key=lambda load: (load.hops, load.broker))
 
     def on_started(self) -> None:
-        """Count publications from now on, and report in an interval."""
+        """Count publications from now on, and report in an interval. Nothing is known of brokers
+        behind links, which are down."""
+        self.known.clear()
+        self._received = self._forwarded = self._delivered = 0
+        self._sample = LoadSampled(0)
         self._since_us = self.view.now_us
         self.view.set_timer(self._since_us + self.interval_us)
 
