@@ -143,6 +143,8 @@ class Notes:
     def __init__(self) -> None:
         self.received: dict[Pair, int] = {}
         """By pair, the hops of what a client was given, each once."""
+        self.refused: Counter[Pair] = Counter()
+        """What clients got and dropped, because they had it or a later one of its publisher."""
         self.messages: Counter[str] = Counter()
         """By kind, the messages in frames that brokers handed to channels."""
         self.message_bytes = 0
@@ -235,10 +237,12 @@ def _note_deliveries(patch: pytest.MonkeyPatch, notes: Notes) -> None:
 
     def noting(account: ClientAccount, delivery: Delivery) -> bool:
         is_given = delivered(account, delivery)
+        pair = _pair(delivery, account._client.name)
         if is_given:
-            pair = _pair(delivery, account._client.name)
             assert pair not in notes.received
             notes.received[pair] = delivery.publication.hop
+        else:
+            notes.refused[pair] += 1
         return is_given
 
     patch.setattr(ClientAccount, "delivered", noting)

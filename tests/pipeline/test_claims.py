@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from byway.pipeline.claims import CLAIMS, plan_runs
@@ -306,6 +307,14 @@ def test_the_report_says_how_far_the_numbers_are_from_the_papers() -> None:
 )
 def test_figures(value: float, text: str) -> None:
     assert number_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("runs", "traced", "words"),
+    [(3, 3, "traces"), (3, 0, "counters"), (3, 2, "traces of 2, counters of 1"), (0, 0, "–")],
+)
+def test_a_row_says_where_its_number_comes_from(runs: int, traced: int, words: str) -> None:
+    assert msgspec.structs.replace(row("a", 1.0), runs=runs, traced=traced).source == words
 
 
 def test_statements_in_words() -> None:

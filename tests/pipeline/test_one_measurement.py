@@ -259,6 +259,7 @@ def check_deliveries(everything: AllRuns, run: MeasuredRun) -> None:
     """What clients got is what was put into sessions, but for what was lost there or came twice."""
     received = run.notes.received
     assert len(received) == run.metrics.deliveries
+    assert run.notes.refused.total() == run.metrics.redelivered
     rows = everything.deliveries(run.name)
     put: dict[Pair, list[Row]] = defaultdict(list)
     dropped: set[Pair] = set()
@@ -281,6 +282,7 @@ def check_deliveries(everything: AllRuns, run: MeasuredRun) -> None:
         if pair not in received:
             assert (
                 pair in dropped
+                or pair in run.notes.refused
                 or pair in run.kept
                 or any(
                     r.broker == found[-1]["broker"] and r.t_us >= found[-1]["t_us"] for r in forgot

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 from pyspark.sql import SparkSession
 
 from byway.pipeline.claims import CLAIMS, Claim, reproduce
@@ -30,14 +31,21 @@ def test_a_run_that_is_not_exact_reproduces_nothing(spark: SparkSession, tmp_pat
     stated = (
         PaperStatement(statement=Order("core tables in the end", (("selective",), ("active",)))),
     )
-    found = reproduce(
-        spark, [changed(contenders=contenders, statements=stated)], tmp_path, full=False, seeds=1
+    wrong = Measure(
+        name="wrong", unit="", value="messages", traced="measured['groups.all.publications']"
     )
+    claim = changed(
+        contenders=contenders, statements=stated, measures=(*CLAIMS["U9"].measures, wrong)
+    )
+    found = reproduce(spark, [claim], tmp_path, full=False, seeds=1)
     (result,) = found.results
     assert not found.outcome.ok
     assert not result.verdict.reproduced
-    assert result.verdict.reason == "in 1 runs a check did not hold"
-    assert [row.runs for row in result.rows] == [1, 1, 1, 1]
+    assert result.verdict.reason == (
+        "in 1 runs a check did not hold; wrong: traces and counters differ in 2 runs"
+    )
+    assert [row.runs for row in result.rows] == [1, 1, 1, 1, 1, 1]
+    assert {row.source for row in result.rows} == {"traces"}
     shown = facts(found)
     assert shown["reproduced"] == 0
     assert shown["claims"][0]["reproduced"] is False
@@ -46,21 +54,23 @@ def test_a_run_that_is_not_exact_reproduces_nothing(spark: SparkSession, tmp_pat
     assert "Not reproduced" in page
     assert "byway reproduces none of 1 claim (U9)." in page
     assert "Why a claim can be reproduced though the numbers differ" in page
+    assert page.count('<td class="text">traces</td>') == 6
+    assert "at most 10,000,000 rows" in page
     assert page.count("<dt>") == 2, "the two policies, each in a line"
     lines = (tmp_path / "results.csv").read_text().splitlines()
     assert lines[0].startswith("claim,measure,unit,at,contender,printed")
-    assert len(lines) == 5
+    assert len(lines) == 7
 
-    again = reproduce(
-        spark, [changed(contenders=contenders, statements=stated)], tmp_path, full=False, seeds=1
-    )
+    again = reproduce(spark, [claim], tmp_path, full=False, seeds=1)
     assert (again.outcome.found, again.outcome.made) == (2, 0)
     assert again.results == found.results
 
 
 def test_a_measure_that_some_runs_do_not_tell_reproduces_nothing(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """These runs have more rows than a trace may have, so that their counters are measured."""
+    monkeypatch.setattr("byway.pipeline.claims.reproduction.TRACE_ROWS_MAX", 1_000)
     measures = (
         *CLAIMS["U9"].measures,
         Measure(name="odd", unit="", value="CASE WHEN seed = 2 THEN messages END"),
@@ -69,3 +79,5 @@ def test_a_measure_that_some_runs_do_not_tell_reproduces_nothing(
     (result,) = told.results
     assert not result.verdict.reproduced
     assert "odd of active: only 1 of 2 runs have it" in result.verdict.reason
+    assert {row.source for row in result.rows} == {"counters"}
+    assert not any((tmp_path / "traces").iterdir())

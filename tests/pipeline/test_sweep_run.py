@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -145,6 +146,21 @@ def test_points_of_a_grid_are_runs_of_their_own(spark: SparkSession, tmp_path: P
     assert {row["settings"]["network.latency_ms"]: row["delay_ms_max"] for row in joined.select(
         metrics.settings, summary.delay_ms_max
     ).collect()} == {"1": 2.0, "5": 10.0}  # fmt: skip
+
+
+def test_a_run_with_too_many_rows_keeps_no_trace(spark: SparkSession, tmp_path: Path) -> None:
+    """It is done all the same, unless it may have more rows."""
+    sweep, out = sweep_of(tmp_path, "traces = true"), tmp_path / "out"
+    short = msgspec.structs.replace(sweep, trace_rows_max=50)
+    assert run_sweep(spark, short, out).made == 1
+    (row,) = read_table(spark, METRICS, out / "metrics").collect()
+    assert row["trace_rows"] > 50
+    assert files_in(out / "traces") == set()
+    assert (run_sweep(spark, short, out).found, run_sweep(spark, short, out).made) == (1, 0)
+    long = msgspec.structs.replace(sweep, trace_rows_max=row["trace_rows"])
+    assert run_sweep(spark, long, out).made == 1
+    assert files_in(out / "traces") == {f"{sweep.runs[0].id}/trace-00000.parquet"}
+    assert run_sweep(spark, short, out).found == 1
 
 
 def test_a_trace_under_another_name_is_made_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -169,3 +169,14 @@ def test_subscriptions_of_a_pack_are_counted_one_by_one() -> None:
     counting.lone.receive("A", subscribe("s", "p = 1"), subscribe("t", "p = 2"))
     assert counting.check()["subs"] == 1
     assert counting.lone.broker.counters.subscriptions_sent == {"C": 2}
+
+
+def test_without_a_trace_the_same_is_counted() -> None:
+    """Publications and the end of an advertisement go out in one frame."""
+    counting, silent = agreed("A", "C"), Lone("A", "C")
+    for lone in (counting.lone, silent):
+        lone.receive("C", subscribe("s"))
+        lone.receive("A", advertise("a"))
+        lone.receive("A", publication(1, p=1), unadvertise("a"), publication(2, p=1))
+    assert counting.check()["unadv"] == 1
+    assert list(silent.broker.counters.sent()) == list(counting.lone.broker.counters.sent())

@@ -110,6 +110,23 @@ def test_an_empty_trace_is_a_trace(tmp_path):
     assert table.schema == ARROW_SCHEMA
 
 
+def test_a_trace_with_too_many_rows_is_given_up(tmp_path):
+    with TraceWriter(tmp_path, "r", rows_per_group=2, rows_per_file=4, rows_max=10) as writer:
+        writer.write(batch(10))
+        assert not writer.is_given_up
+        assert len(names(tmp_path)) == 3  # two are complete
+        writer.write(batch(1, start=10))
+        assert writer.is_given_up
+        assert names(tmp_path) == []
+        writer.write(batch(5, start=11))
+        writer.flush()
+    assert writer.rows == 16
+    assert names(tmp_path) == []
+    with TraceWriter(tmp_path, "r", rows_max=10) as writer:
+        writer.write(batch(10))
+    assert read_trace(tmp_path).num_rows == 10
+
+
 def test_the_same_rows_give_the_same_bytes(tmp_path):
     written = []
     for place, parts in (("one", [20]), ("many", [1, 7, 0, 12])):
