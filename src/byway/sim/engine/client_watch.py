@@ -15,7 +15,6 @@ from byway.model import Filter, conforms
 from byway.model.messages import (
     AdvertiseRequest,
     Attached,
-    ClientHello,
     DeliveriesReceived,
     Delivery,
     PublicationsAccepted,
@@ -220,15 +219,15 @@ class ClientWatch:
 
     # --- sessions --------------------------------------------------------------------------------
 
-    def on_attaching(self, incarnation: int, hello: ClientHello) -> None:
-        """The client attaches, and says what it has."""
+    def on_attaching(self, incarnation: int, received: int) -> None:
+        """The client attaches, and says how many deliveries it has received."""
         self._may_resume = self.has_session and incarnation == self.incarnation
         if self.has_session and not self._may_resume:
             self.lose_session()  # the broker ends the session of an earlier incarnation
         if not self._may_resume:
             self._read = 0
         self.incarnation = incarnation
-        self._received = hello.received
+        self._received = received
         self._absences += 1
 
     def _on_attached(self, reply: Attached) -> None:

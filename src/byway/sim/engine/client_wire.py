@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from byway.core.inputs import ClientAttached, ClientDetached
+from byway.core.inputs import ClientAttached
 from byway.model.messages import (
     AnyFrame,
     ClientHello,
@@ -99,12 +99,11 @@ class ClientWire:
             return
         old = node.clients.pop(name, None)
         if old is not None:
-            node.drop_requests(name)
+            node.drop_connection(name)
             old.close("another client of this name connected", for_good=True)
         node.clients[name] = self
         self._tell(Welcome(node.config.body_bytes_max))
-        self.watch.on_attaching(self.incarnation, hello)
-        node.handle_now(
+        node.attach(
             ClientAttached(
                 name, self.incarnation, hello.session_ttl_us, hello.received, hello.resumes
             )
@@ -118,15 +117,7 @@ class ClientWire:
         if goodbye.for_good:
             self.node.goodbye(self.client.name)
         else:
-            self._detach()
-
-    def _detach(self) -> None:
-        """The broker notices that the client is gone; requests that it has not read are dropped."""
-        name, node = self.client.name, self.node
-        del node.clients[name]
-        node.drop_requests(name)
-        self.watch.on_detached(self.client.session_ttl_us)
-        node.handle_now(ClientDetached(name))
+            self.node.detach(self.client.name)
 
     # --- to the client ---------------------------------------------------------------------------
 
@@ -175,7 +166,7 @@ class ClientWire:
         if self.open:
             self.open = False
             if self.node.clients.get(self.client.name) is self:
-                self._detach()
+                self.node.detach(self.client.name)
             self.client.lost(self, reason)
 
     def crash(self) -> None:
