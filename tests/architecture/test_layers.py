@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 PACKAGES = (
-    "model matching trace workload core session wire transport client storage runtime sim story "
-    "local pipeline web cli"
+    "model matching trace workload core session wire inbox transport client storage runtime sim "
+    "story local pipeline web cli"
 ).split()
 LAYERS = "Each package imports only from the layers below it"
 PURE = "Time, chance and I/O come in through the drivers"
@@ -62,6 +62,8 @@ def test_drivers_may_read_clocks_and_look_down(house: Path) -> None:
         ("trace", "from byway.core import broker", LAYERS),
         ("core", "def f():\n    import byway.wire", LAYERS),
         ("session", "import byway.client", LAYERS),
+        ("core", "import byway.inbox", LAYERS),
+        ("inbox", "import byway.runtime", LAYERS),
         ("sim", "from byway import runtime", LAYERS),
         ("web", "import byway.cli", LAYERS),
         ("attic", "", LAYERS),
@@ -70,6 +72,7 @@ def test_drivers_may_read_clocks_and_look_down(house: Path) -> None:
         ("wire", "import socket", PURE),
         ("core", "import asyncio.events", PURE),
         ("session", "import asyncio", PURE),
+        ("inbox", "import time", PURE),
         ("core.mesh", "import time", PURE),
     ],
 )

@@ -144,6 +144,11 @@ class Peer:
     async def is_told(self, reply: object) -> None:
         await until(lambda: reply in self.told)
 
+    def leave(self) -> None:
+        """Say goodbye for good, and close when everything is sent."""
+        self.send(Goodbye("it leaves", for_good=True))
+        self._writer.close()
+
     def close(self) -> None:
         self._reading.cancel()
         self._writer.transport.abort()
@@ -227,7 +232,7 @@ async def test_subscribing_counts_against_the_requests_that_may_wait() -> None:
         count = 20_000
 
         def look() -> None:
-            waiting.append(here.server.driver.waiting_from("hostile")[0])
+            waiting.append(here.server.driver.inbox.requests.waiting_from("hostile")[0])
             if not hostile.is_gone:
                 asyncio.get_running_loop().call_soon(look)
 

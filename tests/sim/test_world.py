@@ -2,7 +2,10 @@
 
 import pytest
 
+from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
+from byway.core.inputs import LoadSampled
+from byway.inbox import TURN
 from byway.sim.engine.network import ChannelOptions, NetworkOptions, UplinkOptions
 from byway.sim.engine.service import Cost, ServiceProfile
 from byway.sim.topology.seed_trees import seed_topology
@@ -104,17 +107,18 @@ def test_a_slow_broker_takes_longer_for_a_time():
 def test_messages_queue_for_a_busy_broker():
     world = make(profile=ServiceProfile(name="test", publication=Cost(1_000)))
     source, _ = pair(world)
-    for number in range(200):
+    count = 2 * TURN + 200
+    for number in range(count):
         source.publish({"p": number})
     world.run(world.now_us)
-    assert world.nodes["B1"].waiting == 200 - 64  # a batch is served
-    world.run(world.now_us + 64_000)
-    assert world.nodes["B1"].waiting == 200 - 128
+    assert world.nodes["B1"].waiting == count - TURN  # a turn is served
+    world.run(world.now_us + 1_000 * TURN)
+    assert world.nodes["B1"].waiting == count - 2 * TURN
     metrics = finish(world)
-    assert metrics.peak_queue == 200
-    assert metrics.deliveries == 200
-    # batch by batch: each is sent on when all of it is served, so B2 and B3 work on whole batches
-    assert metrics.delay_ms_max >= 2 + 2 * 64
+    assert metrics.peak_queue == count
+    assert metrics.deliveries == count
+    # turn by turn: each is sent on when all of it is served, so B2 and B3 work on whole turns
+    assert metrics.delay_ms_max >= 2 + 2 * TURN
 
 
 def test_a_broker_at_rest_looks_at_its_inbox_after_a_while():
@@ -423,10 +427,11 @@ def test_a_world_that_is_not_whole_is_not_compared():
 def test_samples_tell_queues_and_tables(tmp_path):
     with TraceWriter(tmp_path, "run") as writer:
         world = make(trace=writer, sample_us=1_000, profile=ServiceProfile(
-            name="test", publication=Cost(1_000)
+            name="test", publication=Cost(100)
         ))  # fmt: skip
         source, sink = pair(world)
-        for number in range(100):
+        count = TURN + 100
+        for number in range(count):
             source.publish({"p": number})
         world.quiet(SECOND)
         sink.unsubscribe("s1")
@@ -434,11 +439,30 @@ def test_samples_tell_queues_and_tables(tmp_path):
     assert (metrics.table_entries, metrics.table_entries_peak) == (0, 3)
     rows = read_trace(tmp_path).to_pylist()
     queued = [row["count"] for row in rows if row["event"] == 6 and row["kind"] == "input"]
-    assert 100 - 64 <= max(queued) <= metrics.peak_queue == 100
+    assert count - TURN <= max(queued) <= metrics.peak_queue == count
     tables = {
         (row["broker"], row["count"])
         for row in rows
         if row["event"] == 7 and row["kind"] == "subscriptions"
     }
     assert tables == {(broker, count) for broker in ("B1", "B2", "B3") for count in (0, 1)}
-    assert sum(row["event"] == 4 for row in rows) == 100
+    assert sum(row["event"] == 4 for row in rows) == count
+
+
+def test_loads_are_sampled_at_an_interval_of_their_own(monkeypatch):
+    told = []
+
+    class Told(Broker):
+        def handle_batch(self, now_us, events):
+            events = list(events)
+            told.extend((self.name, now_us) for e in events if isinstance(e, LoadSampled))
+            return super().handle_batch(now_us, events)
+
+    config = {
+        "B1": BrokerConfig(load_interval_us=SECOND, load_sample_us=300_000),
+        "B2": BrokerConfig(load_interval_us=SECOND, load_sample_us=0),
+        "B3": BrokerConfig(load_sample_us=100_000),  # it does not go by loads
+    }
+    monkeypatch.setattr("byway.sim.broker_starts.Broker", Told)
+    World(chain(3), config=config, sample_us=50_000).run(SECOND)
+    assert told == [("B1", 300_000), ("B1", 600_000), ("B1", 900_000)]

@@ -243,6 +243,13 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "client's session stays unconfirmed."
         ),
     ] = 30_000_000
+    load_sample_us: Annotated[
+        Microseconds,
+        option(
+            "How often the broker is told how many messages wait in its queues: `congestion_queue` "
+            "and the loads that brokers exchange go by the last sample. With 0 never."
+        ),
+    ] = 1_000_000
     load_interval_us: Annotated[
         Microseconds, option("How often brokers exchange their loads; with 0 never.")
     ] = 0

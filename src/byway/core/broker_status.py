@@ -296,6 +296,11 @@ class BrokerQueries:
         """Brokers that cannot be reached in the direction of a neighbour, itself included."""
         return self.reachability.behind(link)
 
+    @property
+    def uses_load(self) -> bool:
+        """Whether anything here goes by the driver's load samples."""
+        return bool(self.behaviours) or self.policy.statistics is not None
+
     # --- clients -------------------------------------------------------------------------------
 
     def session(self, client: str) -> SessionFacts | None:

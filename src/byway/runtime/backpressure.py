@@ -40,34 +40,42 @@ class Backpressure:
         self._driver = driver
         self._clients = clients
         self._slow = slow
+        self._busy: dict[str, Connection] = {}
+        """Clients from whom nothing is read because many of their requests wait."""
         self._not_reading: dict[str, float] = {}
         """Clients that do not read their answers, and since when each has had too many unread."""
         self._loop = asyncio.get_running_loop()
-        driver.deaf = self._not_reading
+        driver.inbox.deaf = self._not_reading
 
     # --- requests ---------------------------------------------------------------------------------
 
     def on_requests(self, client: str, connection: Connection) -> None:
         """A client sent requests: stop reading from it if too many wait."""
-        limits, waiting = self.limits, self._driver.requests
+        limits, waiting = self.limits, self._driver.inbox.requests
         size_max = min(limits.client_request_bytes, limits.request_bytes)
         if waiting.count <= limits.client_requests and waiting.bytes <= size_max:
             return  # those of all clients are within the bounds of one
-        count, size = waiting.waiting_from(client)
-        if (
-            count > limits.client_requests
-            or size > limits.client_request_bytes
-            or waiting.bytes > limits.request_bytes
-        ):
+        if self.is_full(client) or waiting.bytes > limits.request_bytes:
             connection.pause_reading(BUSY)
+            self._busy[client] = connection
 
-    def on_handled(self, client: str, connection: Connection) -> None:
-        """The broker has handled some requests of a client: read again if few wait."""
-        count, size = self._driver.waiting_from(client)
-        limits = self.limits
+    def is_full(self, client: str) -> bool:
+        """Whether as many requests of a client wait as may."""
+        count, size = self._driver.inbox.requests.waiting_from(client)
+        return count > self.limits.client_requests or size > self.limits.client_request_bytes
+
+    def on_taken(self) -> None:
+        """The broker is handed requests: read again from the clients of whom few wait."""
+        for client, connection in list(self._busy.items()):
+            self._resume(client, connection)
+
+    def _resume(self, client: str, connection: Connection) -> None:
+        limits, waiting = self.limits, self._driver.inbox.requests
+        count, size = waiting.waiting_from(client)
         if count > limits.client_requests // 2 or size > limits.client_request_bytes // 2:
             return
-        if not count or self._driver.requests.bytes <= limits.request_bytes:
+        if not count or waiting.bytes <= limits.request_bytes:
+            del self._busy[client]
             connection.resume_reading(BUSY)
 
     # --- replies ----------------------------------------------------------------------------------
@@ -140,6 +148,7 @@ class Backpressure:
 
     def forget(self, client: str, connection: Connection) -> None:
         """Drop the accounts of a client whose connection was lost."""
+        self._busy.pop(client, None)
         self._not_reading.pop(client, None)
         self._count(connection, 0)
 

@@ -126,7 +126,7 @@ def _limit(facts: Facts) -> int:
 def _client(server: BrokerServer, session: SessionFacts) -> ClientReport:
     name = session.client
     connection = server.clients.get(name)
-    requests, _ = server.driver.requests.waiting_from(name)
+    requests, _ = server.driver.inbox.requests.waiting_from(name)
     return ClientReport(
         client=name,
         connected=session.attached,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from byway.core.inputs import ClientAttached, ClientDetached
+from byway.core.inputs import ClientAttached
 from byway.model.messages import (
     AnyFrame,
     ClientHello,
@@ -106,17 +106,26 @@ class ClientConnections:
             return
         old = self.connections.pop(name, None)
         if old is not None:
-            old.close("another client of this name connected", for_good=True)
-            self._forget(name, old)
+            self._replace(name, old)
+        elif self.backpressure.is_full(name):
+            connection.close("many requests wait of a client of this name that said goodbye")
+            return
         self._unidentified.pop(connection, None)
         self.connections[name] = connection
         connection.trust()
         connection.send(Welcome(self.settings.core.body_bytes_max))
-        self._driver.now(
+        self._driver.attach(
             ClientAttached(
                 name, peer.incarnation, hello.session_ttl_us, hello.received, hello.resumes
             )
         )
+
+    def _replace(self, name: str, old: Connection) -> None:
+        """Close the connection of a client in whose place another one comes."""
+        old.close("another client of this name connected", for_good=True)
+        self.drained(name)
+        self.backpressure.forget(name, old)
+        self._driver.inbox.drop_connection(name)
 
     # --- frames out -----------------------------------------------------------------------------
 
@@ -141,12 +150,6 @@ class ClientConnections:
             self._on_slow(client, connection, limits.client_queue_bytes)
         self.backpressure.on_replies(client, connection)
 
-    def taken_from(self, client: str) -> None:
-        """The broker has handled some requests of a client: read more, if little waits."""
-        connection = self.connections.get(client)
-        if connection is not None and connection.is_silenced:
-            self.backpressure.on_handled(client, connection)
-
     def _on_slow(self, client: str, connection: Connection, bytes_max: int) -> None:
         """Treat a slow client as the limits say; at most `bytes_max` may wait for it afterwards."""
         limits = self.settings.limits
@@ -170,12 +173,13 @@ class ClientConnections:
             if not self._blocking:
                 log.warning("client %s is slow: publications wait for it", client)
             self._blocking[client] = None
-            self._driver.holding = True
+            self._driver.inbox.holding = True
 
     def drained(self, client: str) -> None:
         """A client has read everything that waited for it: publications need not wait for it."""
         if self._blocking.pop(client, "") is None and not self._blocking:
-            self._driver.resume()
+            self._driver.inbox.holding = False
+            self._driver.wake()
 
     # --- the end of a connection ----------------------------------------------------------------
 
@@ -183,9 +187,11 @@ class ClientConnections:
         """The connection of an attached client was lost."""
         del self.connections[name]
         self.drained(name)
-        self._forget(name, connection)
-        for_good = connection.goodbye is not None and connection.goodbye.for_good
-        self._driver.now(ClientDetached(name, for_good))
+        self.backpressure.forget(name, connection)
+        if connection.goodbye is not None and connection.goodbye.for_good:
+            self._driver.goodbye(name)
+        else:
+            self._driver.detach(name)
 
     def close(self, name: str, reason: str) -> None:
         """Close the connection of a client whose request cannot be handled; it may reconnect."""
@@ -193,8 +199,9 @@ class ClientConnections:
         if connection is not None:
             log.warning("client %s is closed: %s", name, reason)
             self.drained(name)
+            self.backpressure.forget(name, connection)
             connection.close(reason)
-        self._driver.now(ClientDetached(name))
+        self._driver.expel(name)
 
     def disconnect(self, name: str, reason: str, for_good: bool) -> None:
         """Close the connection of a client, if it has one. `for_good`: its session ends, and the
@@ -202,11 +209,6 @@ class ClientConnections:
         connection = self.connections.pop(name, None)
         if connection is not None:
             self.drained(name)
-            self._forget(name, connection)
+            self.backpressure.forget(name, connection)
             connection.close(reason, for_good=for_good)
-        self._driver.now(ClientDetached(name, for_good))
-
-    def _forget(self, name: str, connection: Connection) -> None:
-        """Drop the requests that came over a connection that was lost."""
-        self._driver.forget_client(name)
-        self.backpressure.forget(name, connection)
+        self._driver.detach(name, for_good)

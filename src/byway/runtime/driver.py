@@ -1,19 +1,17 @@
 """Drives one broker: collects inputs, keeps them in the journal if there is one, hands them to the
 broker in turns, and has its actions performed.
 
-This module decides when the broker works and on how much at a time: control before data, data only
-while the broker has room for the copies, a share for every neighbour and client. If the broker
-raises, it continues with one that was rebuilt (`recovery`). It opens no connection itself.
+This module decides when the broker works; `inbox` decides on what and on how much at a time. If the
+broker raises, it continues with one that was rebuilt (`recovery`). It opens no connection itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from time import monotonic_ns
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from byway.clock import now_us
 from byway.core.actions import (
@@ -27,18 +25,14 @@ from byway.core.actions import (
     Timer,
 )
 from byway.core.broker import Broker
-from byway.core.inputs import FrameReceived, Input, LinkDown, TimerFired
+from byway.core.inputs import ClientAttached, ClientDetached, Input, LinkDown, TimerFired
+from byway.inbox import Inbox
 from byway.model.errors import BrokenError, StorageError
 from byway.model.messages import Frame, Reply, Request
-from byway.runtime.requests import RequestQueues
 from byway.storage.input_recovery import InputJournal, recognise, recover
 from byway.storage.set_aside import SetAsideFiles, SetAsideInput
 
 log = logging.getLogger("byway.driver")
-
-TURN_MESSAGES: Final = 1_024
-"""Data messages handled in one turn, and the cost of the requests handled in it; then connections
-are served."""
 
 
 class ActionPerformer(Protocol):
@@ -56,8 +50,8 @@ class ActionPerformer(Protocol):
     def close_link(self, link: str, reason: str) -> None:
         """Close a neighbour's connection."""
 
-    def taken_from(self, client: str) -> None:
-        """Some requests of a client were handed to the broker."""
+    def requests_taken(self) -> None:
+        """Some requests of clients were handed to the broker."""
 
     def close_client(self, client: str, reason: str) -> None:
         """Close a client's connection; it may reconnect."""
@@ -73,10 +67,8 @@ class Driver:
         self.turns = 0
         self.busy_ns = 0
         """Time spent in the broker's handler."""
-        self.holding = False
-        """Whether publications wait because a client is slow and must lose nothing."""
-        self.draining = False
-        """Whether no publications are handled because the broker is about to stop."""
+        self.inbox = Inbox()
+        """The inputs that were not handed to the broker yet."""
         self.before_acting: Callable[[], None] | None = None
         """Called after the broker has handled inputs, before its actions are performed."""
         self._performer = performer
@@ -84,15 +76,6 @@ class Driver:
         self.set_aside = None if journal is None else journal.set_aside
         """Inputs that raised and were set aside; None without a journal."""
         self._loop = asyncio.get_running_loop()
-        self._control: list[Input] = []
-        self._data: dict[str, deque[FrameReceived]] = {}
-        """By neighbour, data frames that were not handed to the broker yet."""
-        self.requests = RequestQueues()
-        """Requests of clients that were not handed to the broker yet."""
-        self.deaf: Container[str] = ()
-        """Clients that do not read their answers; their requests wait."""
-        self._waiting = 0
-        """Number of messages in the data frames that wait."""
         self._scheduled = self._stopped = False
         self.broken: BrokenError | None = None
         """Why the broker has stopped working, if it has."""
@@ -106,118 +89,75 @@ class Driver:
             CloseLink: lambda action: performer.close_link(action.link, action.reason),
         }
 
-    @property
-    def waiting(self) -> int:
-        """Number of messages, requests and control inputs that wait for their turn."""
-        return self._waiting + self.requests.count + len(self._control)
-
-    @property
-    def has_control(self) -> bool:
-        """Whether an input waits that is handled even while the broker drains."""
-        return bool(self._control) or self.requests.has_overtaking
-
-    def waiting_from(self, client: str) -> tuple[int, int]:
-        """Number of requests of a client that wait, and the bytes of their frames."""
-        return self.requests.waiting_from(client)
-
     # --- inputs --------------------------------------------------------------------------------
 
     def control(self, event: Input) -> None:
         """Queue an input that never waits behind publications."""
-        self._control.append(event)
-        self._schedule()
+        self.inbox.put_control(event)
+        self.wake()
 
     def now(self, *events: Input) -> None:
         """Handle inputs before this returns, after the control inputs that wait."""
-        self._handle([*self._take_control(), *events])
+        self._handle([*self.inbox.take_control(), *events])
+        if self.inbox:
+            self.wake()  # the broker may have room for data now
 
-    def data(self, link: str, event: FrameReceived, messages: int) -> None:
-        """Queue a data frame of a neighbour."""
-        self._data.setdefault(link, deque()).append(event)
-        self._waiting += messages
-        self._schedule()
+    def frame(self, link: str, frame: Frame) -> None:
+        """Queue a frame of a neighbour."""
+        self.inbox.put_frame(link, frame)
+        self.wake()
 
     def request(self, client: str, requests: tuple[Request, ...], bytes: int = 0) -> None:
         """Queue the requests in a client's frame of so many bytes. They keep their order, except
         for those that may overtake publications."""
-        self.requests.put(client, requests, bytes)
-        self._schedule()
+        self.inbox.put_requests(client, requests, bytes)
+        self.wake()
 
-    def forget_link(self, link: str) -> None:
-        """Drop the frames of a neighbour's lost connection, which must not be handled after those
-        of a new one."""
-        for event in self._data.pop(link, ()):
-            self._waiting -= len(event.frame.messages)  # type: ignore[union-attr]
-        self._control = [
-            e for e in self._control if not (isinstance(e, FrameReceived) and e.link == link)
-        ]
+    def attach(self, event: ClientAttached) -> None:
+        """Attach a client, after all that waits of it since an earlier connection."""
+        self._attachment(event)
 
-    def forget_client(self, client: str) -> None:
-        """Drop the requests of a client whose connection was lost."""
-        self.requests.drop(client)
+    def goodbye(self, client: str) -> None:
+        """End the session of a client that said goodbye for good, after the requests that it sent
+        before."""
+        self._attachment(ClientDetached(client, for_good=True))
+
+    def _attachment(self, event: ClientAttached | ClientDetached) -> None:
+        if self.inbox.requests.has(event.client):
+            self.inbox.put_attachment(event)
+            self.wake()
+        else:
+            self.now(event)
+
+    def detach(self, client: str, for_good: bool = False) -> None:
+        """Detach a client now, and drop the requests that came over its connection. `for_good`: its
+        session ends."""
+        if self.inbox.drop_connection(client):
+            self.now(ClientDetached(client, for_good))
+
+    def expel(self, client: str) -> None:
+        """Detach a client now, and drop all its requests, even of an earlier connection."""
+        self.now(ClientDetached(client, for_good=self.inbox.drop_client(client)))
 
     # --- work ----------------------------------------------------------------------------------
 
-    def _schedule(self) -> None:
+    def wake(self) -> None:
+        """Have a turn soon: something waits, or may be handled now that could not before."""
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
-        events = [*self._take_control(), *self._take_data()]
+        requests = self.inbox.requests.count
+        events = self.inbox.take(self.broker)
         if events:
+            if self.inbox.requests.count < requests:
+                self._performer.requests_taken()
             self._handle(events)
             self.turns += 1
-            if self._waiting or self.requests:
-                self._schedule()
-
-    def resume(self) -> None:
-        """Handle publications again."""
-        self.holding = False
-        self._schedule()
-
-    def wake(self) -> None:
-        """Handle the requests of a client that reads its answers again."""
-        self._schedule()
-
-    def _take_control(self) -> list[Input]:
-        events, self._control = self._control, []
-        return events
-
-    def _take_data(self) -> list[Input]:
-        """The data that may be handled now, a share of every neighbour and client."""
-        if not self._waiting and not self.requests:
-            return []
-        if self.holding or self.draining:
-            return self._take_requests(False)
-        taken = self._take_requests(self.broker.reads_data_from(None))
-        room = TURN_MESSAGES
-        for link in list(self._data):
-            if self.broker.reads_data_from(link):
-                room -= self._take_frames(link, taken, room)
-        return taken
-
-    def _take_requests(self, reads: bool) -> list[Input]:
-        if not self.requests:
-            return []
-        taken, clients = self.requests.take(TURN_MESSAGES, reads, self.deaf)
-        for client in clients:
-            self._performer.taken_from(client)
-        return taken
-
-    def _take_frames(self, link: str, taken: list[Input], room: int) -> int:
-        queue, count = self._data[link], 0
-        while queue and count < room:
-            event = queue.popleft()
-            taken.append(event)
-            count += len(event.frame.messages)  # type: ignore[union-attr]
-        if not queue:
-            del self._data[link]
-        else:
-            self._data[link] = self._data.pop(link)
-        self._waiting -= count
-        return count
+            if self.inbox:
+                self.wake()
 
     def _handle(self, events: list[Input]) -> None:
         if not events or self._stopped:
@@ -269,11 +209,10 @@ class Driver:
         """Close the connection of the sender of an input that raised; it may reconnect."""
         words = f"{entry.what}: {reason} ({entry.digest})"
         if entry.role == "link":
-            self.forget_link(entry.name)
+            self.inbox.drop_link(entry.name)
             self._handle([LinkDown(entry.name)])
             self._performer.close_link(entry.name, words)
         elif entry.role == "client":
-            self.forget_client(entry.name)
             self._performer.close_client(entry.name, words)
 
     def bars(self, role: str, name: str) -> str:

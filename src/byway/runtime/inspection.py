@@ -89,7 +89,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         sessions_away=facts.sessions.away,
         advertisements=len(broker.advertisements),
         subscriptions=len(broker.subscriptions),
-        queued=server.driver.waiting,
+        queued=server.driver.inbox.waiting,
         links=_links(server, facts),
         covering=broker.policy.name,
         preserved=len(preserved),

@@ -77,9 +77,9 @@ class BrokerCollector(Collector):
         busy = "Time spent in the broker: matching, routing, tables."
         yield _counter("byway_busy_seconds", busy, driver.busy_ns / 1e9)
         waiting = "Messages that wait for the broker."
-        yield _gauge("byway_input_queue_messages", waiting, driver.waiting)
+        yield _gauge("byway_input_queue_messages", waiting, driver.inbox.waiting)
         held = "1 while publications wait because a client is slow."
-        yield _gauge("byway_publications_held", held, int(driver.holding))
+        yield _gauge("byway_publications_held", held, int(driver.inbox.holding))
 
     def _publications(self) -> Iterator[Metric]:
         counters = self._server.broker.counters

@@ -12,7 +12,6 @@ import logging
 
 from byway.core.broker import Broker
 from byway.core.inputs import (
-    FrameReceived,
     Input,
     LinkDown,
     LinkUp,
@@ -122,14 +121,8 @@ class NeighbourLinks:
             self._on_hello(connection, name, frame)
         elif not connection.was_up:
             connection.close(f"{type(frame).__name__} before its Hello")
-        elif isinstance(frame, Batch):
-            event = FrameReceived(name, frame)
-            if frame.lane is DATA:
-                self._driver.data(name, event, len(frame.messages))
-            else:
-                self._driver.control(event)
-        elif isinstance(frame, Acknowledgement):
-            self._driver.control(FrameReceived(name, frame))
+        elif isinstance(frame, Batch | Acknowledgement):
+            self._driver.frame(name, frame)
         else:
             connection.close(f"a broker does not send {type(frame).__name__}")
 
@@ -182,7 +175,7 @@ class NeighbourLinks:
         if not connection.was_up:
             connection.close(reason)  # the broker never heard of it
             return
-        self._driver.forget_link(name)
+        self._driver.inbox.drop_link(name)
         never_synced = self._never_synced(connection, name)
         self._driver.now(LinkDown(name))
         connection.close(reason)
@@ -196,7 +189,7 @@ class NeighbourLinks:
             self._unidentified[connection] = None
         elif connection is not None:
             log.warning("link to %s is closed: %s", name, reason)
-            self._driver.forget_link(name)
+            self._driver.inbox.drop_link(name)
             connection.was_cut = True
             connection.close(reason, for_good=True)
             if self._never_synced(connection, name):

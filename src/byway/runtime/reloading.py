@@ -34,8 +34,8 @@ def check_move(server: BrokerServer, settings: BrokerSettings, traffic_stopped: 
         ])  # fmt: skip
     counts = {link: server.broker.unconfirmed(link) for link in server.broker.links}
     busy = [f"{count:,} are not confirmed by {link}" for link, count in counts.items() if count]
-    if server.driver.waiting:
-        busy.append(f"{server.driver.waiting:,} messages wait at {here}")
+    if server.driver.inbox.waiting:
+        busy.append(f"{server.driver.inbox.waiting:,} messages wait at {here}")
     if busy:
         raise ReloadRefusedError([f"publications are still under way: {', '.join(busy)}"])
 

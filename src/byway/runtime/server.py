@@ -98,6 +98,7 @@ class BrokerServer:
         self.driver.now(Started())
         self._dial(self.settings.neighbours)
         self._tasks.append(asyncio.create_task(self._keep_alive()))
+        self._tasks.append(asyncio.create_task(self._sample_load()))
         self._tasks.append(asyncio.create_task(self.waiting.report()))
 
     def _dial(self, neighbours: tuple[Neighbour, ...]) -> None:
@@ -118,7 +119,7 @@ class BrokerServer:
 
     async def drain(self, seconds: float) -> bool:
         """Accept no more publications, and wait for confirmations; whether all came in time."""
-        self.driver.draining = True
+        self.driver.inbox.draining = True
         deadline = asyncio.get_running_loop().time() + seconds
         while self._has_work() and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.02)
@@ -126,9 +127,8 @@ class BrokerServer:
 
     def undrain(self) -> None:
         """Accept publications again."""
-        self.driver.draining = False
-        if not self.driver.holding:
-            self.driver.resume()
+        self.driver.inbox.draining = False
+        self.driver.wake()
 
     async def disconnect_for_good(self, neighbour: str, seconds: float) -> bool:
         """Tell a neighbour that this broker is not its neighbour any more; whether it confirmed in
@@ -192,7 +192,7 @@ class BrokerServer:
     def _has_work(self) -> bool:
         connections = [*self.links.values(), *self.clients.values()]
         return (
-            self.driver.has_control
+            self.driver.inbox.has_ready
             or any(connection.waiting for connection in connections)
             or any(self.broker.unconfirmed(link) for link in self.links)
         )
@@ -247,9 +247,6 @@ class BrokerServer:
         self.neighbour_links.forget_again()
         self.waiting.look()
         self._kind_hints.tell(self.broker)
-        up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
-        outputs = tuple((name, link.waiting_messages) for name, link in up)
-        self.driver.control(LoadSampled(self.driver.waiting, outputs))
 
     def _check_connections(self, now: float, every_s: float, late_s: float) -> None:
         """Send keep-alives, and give up silent peers; `late_s`, in which this process did not read,
@@ -266,6 +263,18 @@ class BrokerServer:
             if now - connection.began > patience_s:
                 self.unidentified_closed += 1
                 connection.close("it has not said who it is and what it wants")
+
+    # --- load samples --------------------------------------------------------------------------
+
+    async def _sample_load(self) -> None:
+        """Tell the broker at intervals how many messages wait, if it goes by that."""
+        every_us = self.settings.core.load_sample_us
+        while every_us:
+            await asyncio.sleep(every_us / 1e6)
+            if self.broker.uses_load:
+                up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
+                outputs = tuple((name, link.waiting_messages) for name, link in up)
+                self.driver.control(LoadSampled(self.driver.inbox.waiting, outputs))
 
     # --- called by connections -----------------------------------------------------------------
 
@@ -320,9 +329,9 @@ class BrokerServer:
         """Send replies to a client, if it is connected."""
         self.client_connections.tell(client, replies)
 
-    def taken_from(self, client: str) -> None:
-        """The broker has handled some requests of a client."""
-        self.client_connections.taken_from(client)
+    def requests_taken(self) -> None:
+        """Some requests of clients were handed to the broker."""
+        self.client_connections.backpressure.on_taken()
 
     def open_link(self, link: str) -> None:
         """Do nothing: neighbours in the settings are dialled anyway."""

@@ -64,7 +64,7 @@ class Tracer:
 
     def _sample(self, server: BrokerServer) -> None:
         at_us, buffer = now_us(), self.buffer
-        buffer.queue_sampled(at_us, Queue.INPUT, server.driver.waiting, 0)
+        buffer.queue_sampled(at_us, Queue.INPUT, server.driver.inbox.waiting, 0)
         for link, connection in sorted(server.links.items()):
             if not server.broker.is_neighbour(link):
                 continue  # it is not a neighbour yet

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = (
-    "core", "matching", "model", "session", "sim", "storage", "trace", "wire",
+    "core", "inbox", "matching", "model", "session", "sim", "storage", "trace", "wire",
     "workload",
 )  # fmt: skip
 """The packages whose code decides what brokers and clients do: all that the simulator imports."""

@@ -118,6 +118,9 @@ class World:
             self.nodes[name].answers = True
         self._connections.make_all()
         self._clock.background_at(sample_us, self._sample)
+        for every_us in sorted({node.config.load_sample_us for node in self.nodes.values()}):
+            if every_us:
+                self._clock.background_at(every_us, self._sample_loads, every_us)
 
     def _node(self, name: str, config: BrokerConfig, profile: ServiceProfile) -> Node:
         uplink = self._network.uplink(name)
@@ -135,17 +138,16 @@ class World:
         )
         options = self._storage.get(name)
         if options is not None and options.has_disk:
-            expired = partial(self._on_session_timer, name)
             node: Node = StoredNode(
                 *arguments,
                 options=options,
                 rng=Random(f"{self._disk_seed} {name}"),
                 died=self._on_died,
-                expired=expired,
             )
         else:
             node = Node(*arguments)
         node.closed = partial(self._close, name)
+        node.expired = partial(self._on_session_timer, name)
         node.drain = None if self._trace is None else self._drain
         return node
 
@@ -444,8 +446,6 @@ class World:
                 entries += len(node.broker.subscriptions)
                 if self._trace is not None:
                     self._trace_sample(node, node.broker)
-                if node.config.load_interval_us or node.broker.policy.statistics is not None:
-                    node.handle_now(self._load(node))
         self._entries_peak = max(self._entries_peak, entries)
         self._sampled_us = self.now_us
         self._account.sweep()
@@ -462,13 +462,24 @@ class World:
         trace.table_sampled(now_us, TableKind.ADVERTISEMENTS, len(broker.advertisements))
         sample_placeholders(broker, trace, now_us)
 
+    def _sample_loads(self, every_us: int) -> None:
+        """Tell the brokers that are told so often how many messages wait, if they go by that."""
+        for node in self.nodes.values():
+            if node.config.load_sample_us == every_us and node.broker is not None:
+                load = self._load(node)
+                if node.broker.uses_load:
+                    node.control(load)
+        self._clock.background_at(self.now_us + every_us, self._sample_loads, every_us)
+
     def _load(self, node: Node) -> LoadSampled:
         channels = sorted(node.channels.items())
         outputs = tuple((link, channel.waiting) for link, channel in channels)
         busy_us = 0 if node.uplink is None else node.uplink.busy_us
         before_us = self._uplink_us.get(node.name, 0)
         self._uplink_us[node.name] = busy_us
-        return LoadSampled(node.waiting, outputs, min((busy_us - before_us) / self._sample_us, 1.0))
+        return LoadSampled(
+            node.waiting, outputs, min((busy_us - before_us) / node.config.load_sample_us, 1.0)
+        )
 
     def _drain(self, buffer: TraceBuffer) -> None:
         assert self._trace is not None

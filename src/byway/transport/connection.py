@@ -29,7 +29,8 @@ from byway.model.messages import (
     PublishRequest,
     Requests,
 )
-from byway.transport.intake import FRAMES_A_SLICE, Intake, cost_of
+from byway.model.request_costs import cost_of
+from byway.transport.intake import FRAMES_A_SLICE, Intake
 from byway.wire import (
     FRAME_BYTES_LEAST,
     FRAME_BYTES_MAX,

@@ -11,41 +11,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
-import msgspec
-
-from byway.model.messages import (
-    AdvertiseRequest,
-    PublishRequest,
-    Request,
-    SubscribeRequest,
-    UnsubscribeRequest,
-)
-
 CHECKS_AN_ITERATION: Final = 1_024
 """Cost of the requests checked in one iteration of the event loop, as `cost_of` counts."""
 FRAMES_A_SLICE: Final = 1_024
 """Frames of one connection that are processed before others are served."""
 SMALL_BYTES: Final = 4_096
 """A connection that keeps less of an incomplete frame is never closed for it."""
-
-
-_FILTER_SHIFT: Final = 8
-_BODY_SHIFT: Final = 10
-
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def cost_of(request: Request) -> int:
-    """The estimated cost of a request; 1 is a small publication or subscription. Each alternative
-    of a filter is compared with each other one, so the cost grows with their number and length."""
-    if isinstance(request, SubscribeRequest | AdvertiseRequest):
-        alternatives = len(request.filter.conjunctions)
-        return 1 + (len(_encode(request.filter)) * alternatives >> _FILTER_SHIFT)
-    if isinstance(request, UnsubscribeRequest):
-        return 1 + len(request.names)
-    if isinstance(request, PublishRequest):
-        return 1 + (len(request.body) >> _BODY_SHIFT)
-    return 1
 
 
 class PartialFrameHolder(Protocol):

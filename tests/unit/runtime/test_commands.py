@@ -127,7 +127,7 @@ async def test_a_leaf_with_work_does_not_leave_and_goes_on():
         "1 publications are not confirmed by hub within 0.05 s (limits.drain): nothing has "
         "changed, try again"
     )
-    assert not leaf.driver.draining
+    assert not leaf.driver.inbox.draining
     del leaf.broker.unconfirmed
     assert await operator.tell(LEAVE) == (
         HTTPStatus.OK,

@@ -361,15 +361,22 @@ class ClientWatch:
         self._absences += 1
         if ttl_us:
             self._observed.connection_ended()
-            end_us = self._expires_us = self._clock.now_us + ttl_us
-            end_us += self._node.keeps_inputs  # it ends when the broker reads of it
-            self._clock.background_at(end_us, self._on_session_expired, self._absences)
+            self._expires_us = self._clock.now_us + ttl_us
+            self._expire_at(self._expires_us + 1)  # before, the broker reads of it
         else:
             self.lose_session()
 
+    def _expire_at(self, at_us: int) -> None:
+        self._clock.background_at(at_us, self._on_session_expired, self._absences)
+
     def _on_session_expired(self, absence: int) -> None:
-        if absence == self._absences and self._node.broker is not None:
+        """The time of the session is over, and the broker has read that, unless it is busy."""
+        if absence != self._absences or self._node.broker is None:
+            return
+        if self._node.is_idle:
             self.lose_session()
+        else:
+            self._expire_at(self._clock.now_us + 1_000)
 
     def on_session_timer(self) -> None:
         """The broker reads that the time of the session is over."""

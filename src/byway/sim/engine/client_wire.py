@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from byway.core.inputs import ClientAttached, ClientDetached
+from byway.core.inputs import ClientAttached
 from byway.model.bounds import REASON_LENGTH_MAX
 from byway.model.errors import shortened
 from byway.model.messages import (
@@ -136,15 +135,14 @@ class ClientWire:
             return
         old = node.clients.pop(name, None)
         if old is not None:
-            node.drop_requests(name)
+            node.drop_connection(name)
             old.close("another client of this name connected", for_good=True)
         node.clients[name] = self
         self._tell(Welcome(node.config.body_bytes_max))
-        node.handle_now(
+        node.attach(
             ClientAttached(
                 name, self.incarnation, hello.session_ttl_us, hello.received, hello.resumes
-            ),
-            partial(self.watch.on_attaching, self.incarnation, hello),
+            )
         )
 
     def _on_goodbye(self, goodbye: Goodbye) -> None:
@@ -155,15 +153,7 @@ class ClientWire:
         if goodbye.for_good:
             self.node.goodbye(self.client.name)
         else:
-            self._detach()
-
-    def _detach(self) -> None:
-        """The broker notices that the client is gone; requests that it has not read are dropped."""
-        name, node = self.client.name, self.node
-        del node.clients[name]
-        node.drop_requests(name)
-        ttl_us = self.client.session_ttl_us
-        node.handle_now(ClientDetached(name), partial(self.watch.on_detached, ttl_us))
+            self.node.detach(self.client.name)
 
     # --- to the client ---------------------------------------------------------------------------
 
@@ -228,4 +218,4 @@ class ClientWire:
         if self.open and self.node.epoch == self._epoch:
             self.open = False
             if self.node.clients.get(self.client.name) is self:
-                self._detach()
+                self.node.detach(self.client.name)

@@ -11,18 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from byway.core.actions import Action, SetTimer
-from byway.core.clients import SESSION_TIMER
-from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Input, TimerFired
+from byway.core.inputs import ClientAttached, Input
 from byway.model.errors import StorageError
 from byway.sim.engine.node_storage import NodeStorage, StorageOptions
-from byway.sim.engine.nodes import Node, Read
+from byway.sim.engine.nodes import Node, Read, Watched
 from byway.sim.engine.simulated_files import SimulatedCrashError
-
-if TYPE_CHECKING:
-    from byway.sim.engine.client_wire import ClientWire
 
 Death = Callable[[str, str], None]
 """Is called with a broker that has ended by itself, and the reason; empty if a crash was due."""
@@ -39,17 +35,14 @@ class StoredNode(Node):
         options: StorageOptions,
         rng: Random,
         died: Death,
-        expired: Callable[[str], None],
     ) -> None:
-        """`rng` decides what a crash leaves on the disk. `expired` is called with a client when the
-        broker reads that the time of its session is over."""
+        """`rng` decides what a crash leaves on the disk."""
         super().__init__(*node)
         later = partial(self._write_later, options.snapshot_us)
         self.disk = NodeStorage(self.name, rng, options, later)
         self.has_unanswered = False
         """Whether the last process kept inputs at its end that it had not handled."""
         self._died = died
-        self._expired = expired
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -66,71 +59,34 @@ class StoredNode(Node):
             except SimulatedCrashError:
                 self._die("")
 
-    def handle_now(self, event: Input, read: Read | None = None) -> None:
-        """Let the broker handle an input that does not queue, once it is kept."""
-        assert self.broker is not None, f"{self.name} is down"
-        if type(event) is TimerFired and event.timer.owner == SESSION_TIMER.owner:
-            read = partial(self._expired, event.timer.detail)
-        if self._keep([event], read):
-            super().handle_now(event, read)
+    # --- the server ----------------------------------------------------------------------------
 
-    def _keep(self, events: list[Input], read: Read | None) -> bool:
-        """Keep inputs; False if the process has ended instead."""
+    def _keep(self, events: list[Input], watched: Watched, read: Read | None) -> bool:
         try:
             self.disk.keep(self._clock.now_us, events)
         except (StorageError, SimulatedCrashError) as error:
-            self._die(_reason(error), events, read)
+            self._die(_reason(error), partial(self._end_within, events, watched, read))
             return False
         return True
 
-    def _die(
-        self, reason: str, events: list[Input] | None = None, read: Read | None = None
-    ) -> None:
-        """The process has ended, while it was about to keep these inputs."""
-        self.disk.crash()
-        if events is not None and self.disk.has(self._clock.now_us, list(events)):
-            self.has_unanswered = True
-            if read is not None:
-                read()
-            for event in events:
-                if type(event) is ClientAttached:
-                    self.clients[event.client].watch.on_attached_unheard()
-        self._died(self.name, reason)
-
-    # --- the server ----------------------------------------------------------------------------
-
-    def _work(self, events: list[Input]) -> None:
-        """Let the broker handle a batch once it is kept, and perform its actions."""
-        broker, epoch = self.broker, self.epoch
-        assert broker is not None
-        requested = [
-            (event, self.clients[event.client])
-            for event in events
-            if isinstance(event, ClientRequested | ClientDetached)
-        ]
-
-        def read() -> None:
-            for event, wire in requested:
-                _report_read(event, wire)
-            for event, wire in requested:
-                self._report_done(event, wire)
-
-        if not self._keep(events, read):
+    def _end_within(self, events: list[Input], watched: Watched, read: Read | None) -> None:
+        """The process has ended while it was about to keep these inputs. If they are on the disk
+        all the same, they count as read, because the next process handles them."""
+        if not self.disk.has(self._clock.now_us, events):
             return
-        for event, wire in requested:
-            _report_read(event, wire)
-        self._perform(broker.handle_batch(self._clock.now_us, events))
-        for event, wire in requested:
-            if self.epoch != epoch or self.clients.get(event.client) is wire:
-                self._report_done(event, wire)
+        self.has_unanswered = True
+        self._report_read(watched, read)
+        self._report_handled(watched)
+        for event, watch in watched:
+            if type(event) is ClientAttached and watch is not None:
+                watch.on_attached_unheard()
 
-    def _report_done(self, event: ClientRequested | ClientDetached, wire: ClientWire) -> None:
-        if type(event) is ClientRequested:
-            for request in event.requests:
-                wire.watch.request_handled(request)
-        else:
-            self.clients.pop(event.client, None)
-            wire.watch.lose_session()
+    def _die(self, reason: str, ended: Callable[[], None] | None = None) -> None:
+        """The process has ended; `ended` looks at what it left on the disk."""
+        self.disk.crash()
+        if ended is not None:
+            ended()
+        self._died(self.name, reason)
 
     # --- actions -------------------------------------------------------------------------------
 
@@ -146,12 +102,6 @@ class StoredNode(Node):
     def _set_timer(self, action: SetTimer) -> None:
         if self.broker is not None:  # it may have ended among the actions before
             super()._set_timer(action)
-
-
-def _report_read(event: ClientRequested | ClientDetached, wire: ClientWire) -> None:
-    if type(event) is ClientRequested:
-        for request in event.requests:
-            wire.watch.request_read(request)
 
 
 def _reason(error: BaseException) -> str:

@@ -477,10 +477,7 @@ class Scenario(ScenarioTable, frozen=True, kw_only=True):
     ] = 120.0
     sample_s: Annotated[
         Span,
-        option(
-            "The time between two samples of queues and tables, and between two measurements that "
-            "load exchange sends."
-        ),
+        option("The time between two samples of queues and tables."),
     ] = 1.0
     compare_tables: Annotated[
         bool,

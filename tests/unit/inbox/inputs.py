@@ -1,0 +1,64 @@
+"""Frames and requests that wait in an inbox, made by hand."""
+
+from byway.core.inputs import FrameReceived, Input
+from byway.inbox import Inbox
+from byway.model import TRUE
+from byway.model.messages import (
+    Acknowledge,
+    Batch,
+    Lane,
+    Publish,
+    PublishRequest,
+    SubscribeRequest,
+    SubscriptionsSettled,
+    UnsubscribeRequest,
+)
+
+ACK = Acknowledge(1, 0, 0)
+SUBSCRIBE = SubscribeRequest("s", TRUE)
+UNSUBSCRIBE = UnsubscribeRequest(("s",))
+
+
+class Room:
+    """A broker that has room for data of these neighbours only; None stands for clients."""
+
+    def __init__(self, *read: str | None) -> None:
+        self.read = read
+
+    def reads_data_from(self, link: str | None) -> bool:
+        return link in self.read
+
+
+class RoomForAll:
+    """A broker that has room for all data."""
+
+    def reads_data_from(self, link: str | None) -> bool:
+        del link
+        return True
+
+
+ALL = RoomForAll()
+
+
+def control(first: int = 1, count: int = 1) -> Batch:
+    return Batch(Lane.CONTROL, first, (SubscriptionsSettled(()),) * count)
+
+
+def data(first: int = 1, count: int = 1) -> Batch:
+    return Batch(Lane.DATA, first, (Publish("p", 1, 1, 0, 0, 0, 0, b"123"),) * count)
+
+
+def publications(count: int, size: int = 8, first: int = 1) -> tuple[PublishRequest, ...]:
+    return tuple(PublishRequest(n, bytes(size)) for n in range(first, first + count))
+
+
+def frames(*told: tuple[str, Batch | Acknowledge]) -> list[Input]:
+    return [FrameReceived(link, frame) for link, frame in told]
+
+
+def turns(inbox: Inbox, room: Room | RoomForAll = ALL) -> list[list[Input]]:
+    """What is taken, turn by turn, until nothing is."""
+    taken = []
+    while events := inbox.take(room):
+        taken.append(events)
+    return taken
