@@ -41,6 +41,7 @@ def test_several_brokers_away_at_once(part):
     ("seed", "options"),
     [
         (10_130, {"storm": True}),  # a client that is about to leave registers again before
+        (10_213, {}),  # one that wanted to leave while it was away never did
     ],
 )
 def test_seeds_that_failed_once(seed, options):

@@ -140,14 +140,11 @@ class SimClient:
             DropConnection: self._drop,
             StartTimer: self._start_timer,
             StopTimer: self._stop_timer,
-            TellAccepted: self._on_progress,
-            TellConfirmed: self._on_progress,
-            TellRefused: self._on_progress,
             TellEvents: self._on_events,
             TellClosed: self._on_closed,
             **dict.fromkeys(
-                (HoldReading, KeepConnection, TellOpened, TellOpenFailed, TellRegistration,
-                 TellStatus, Warn),
+                (HoldReading, KeepConnection, TellAccepted, TellConfirmed, TellOpened,
+                 TellOpenFailed, TellRefused, TellRegistration, TellStatus, Warn),
                 _ignore,
             ),
         }  # fmt: skip
@@ -343,14 +340,22 @@ class SimClient:
         self._withdraw_everywhere([entry.wire_name for one in wanted for entry in one.entries])
         self._subscriptions.clear()
         self._advertisements.clear()
-        self._leave_if_done()
+        if self._may_leave:
+            self._handle(self._goodbye())
 
-    def _leave_if_done(self) -> None:
+    def _goodbye(self) -> ClientClosed:
+        """The client leaves, and wants nothing of what it has asked for anew meanwhile."""
+        for watch in self.watches.values():
+            watch.withdraw(list(watch.in_force))
+        return ClientClosed("the application closed it")
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether the broker has accepted all publications."""
         publications = self.core.publications
-        if not self._unpublished and publications.accepted == publications.last and self.attached:
-            for watch in self.watches.values():
-                watch.withdraw(list(watch.in_force))  # some may have been asked for anew
-            self._handle(ClientClosed("the application closed it"))
+        return (
+            self.attached and not self._unpublished and publications.accepted == publications.last
+        )
 
     def _check_not_left(self) -> None:
         if self.has_left:
@@ -374,6 +379,8 @@ class SimClient:
                     inputs.append(ClientTimerFired(timer))
             if self._unpublished and len(inputs) == 1 and self.core.publications.has_room:
                 inputs.append(PublicationMade(self._unpublished.popleft()))
+            if self.has_left and len(inputs) == 1 and self._may_leave:
+                inputs.append(self._goodbye())
             inputs.popleft()
 
     def _start_timer(self, action: StartTimer) -> None:
@@ -440,8 +447,6 @@ class SimClient:
         if type(frame) is Replies:
             wire.watch.replies_arrived(frame.replies)
         self._handle(FrameArrived(wire.number, frame))
-        if self.has_left:
-            self._leave_if_done()
 
     def lost(self, wire: ClientWire, reason: str) -> None:
         """The connection is gone."""
@@ -453,10 +458,6 @@ class SimClient:
         self.online = False
 
     # --- publications and events -----------------------------------------------------------------
-
-    def _on_progress(self, _: TellAccepted | TellConfirmed | TellRefused) -> None:
-        if self.has_left:
-            self._leave_if_done()
 
     def attributes_of(self, request: PublishRequest) -> Mapping[str, Any]:
         """The attributes of a publication that was sent."""
