@@ -113,7 +113,6 @@ class ClientWatch:
         self._hello = ClientHello()
         """What the client said when it attached last."""
         self._sent_replies: dict[type, Callable[[Any], None]] = {
-            Delivery: self._observed.delivery_sent,
             Attached: self._on_attached_sent,
             Refused: self._on_refused_sent,
             PublicationsAccepted: self._on_accepted_sent,
@@ -214,11 +213,14 @@ class ClientWatch:
         """The broker sends the client replies."""
         if type(replies[0]) is Attached and replies[0].lost:
             self._check_lost(replies[0].lost, replies[1:])
-        handlers = self._sent_replies
+        delivery_sent, handlers = self._observed.delivery_sent, self._sent_replies
         for reply in replies:
-            handler = handlers.get(type(reply))
-            if handler is not None:
-                handler(reply)
+            if type(reply) is Delivery:
+                delivery_sent(reply)
+            else:
+                handler = handlers.get(type(reply))
+                if handler is not None:
+                    handler(reply)
 
     def _on_refused_sent(self, reply: Refused) -> None:
         self.refusals.append(reply)

@@ -162,13 +162,14 @@ class ClientWire:
         if not self.open or not replies:
             return
         self.watch.replies_sent(replies)
-        if all(type(reply) is not Delivery for reply in replies):
+        deliveries = [reply for reply in replies if type(reply) is Delivery]
+        if not deliveries:
             self._tell(Replies(replies))
             return
-        deliveries = tuple(reply for reply in replies if type(reply) is Delivery)
         if len(deliveries) < len(replies):
-            self._tell(Replies(tuple(r for r in replies if type(r) is not Delivery)))
-        frame = Replies(deliveries)
+            self._tell(Replies(tuple([r for r in replies if type(r) is not Delivery])))
+            replies = tuple(deliveries)
+        frame = Replies(replies)
         if self._is_held:
             self._held.append(frame)
         else:

@@ -6,7 +6,7 @@ They hold what the account needs to judge, and judge nothing themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from byway.model import Filter
 from byway.model.messages import Publish
@@ -67,14 +67,9 @@ class PublisherStream:
         self.records: dict[int, PublicationRecord] = {}
 
 
-class SentDelivery(NamedTuple):
-    """A delivery that a broker has sent and that has not arrived."""
-
-    identity: Identity
-    record: PublicationRecord | None
-    """None: the publication is confirmed, and nobody waited for it."""
-    state: bool | None
-    """Whether the client MUST or MAY get it; None: it was not expected."""
+SentDelivery = tuple[Identity, PublicationRecord | None, bool | None]
+"""A delivery that has not arrived. Its publication; the record of that, unless it is confirmed and
+nobody waited for it; whether the client MUST or MAY get it, None if it was not expected."""
 
 
 def identity_of(publication: Publish) -> Identity:

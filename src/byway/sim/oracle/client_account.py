@@ -11,7 +11,7 @@ Which publications a client is owed is decided in `account`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -31,6 +31,9 @@ from byway.sim.oracle.account_records import (
 if TYPE_CHECKING:
     from byway.sim.oracle.account import Account
 
+INCARNATIONS_KEPT: Final = 8
+"""Of each publisher; publications of earlier ones arrived long ago."""
+
 _decode = msgspec.msgpack.Decoder(Body).decode
 
 
@@ -40,13 +43,28 @@ class ClientHistory:
     __slots__ = ("latest", "moved_us", "place")
 
     def __init__(self) -> None:
-        self.latest: dict[str, int] = {}
-        """By publisher, incarnation and sequence of the latest delivery, in one number."""
+        self.latest: dict[str, dict[int, int]] = {}
+        """By publisher and incarnation, of which the last ones are kept, the latest sequence that
+        was delivered."""
         self.moved_us = -1
         """When the client last began a session at another broker than before: that one may deliver
         earlier publications again."""
         self.place: ClientAccount | None = None
         """Where the client was attached last."""
+
+    def is_later(self, publication: Publish) -> bool:
+        """Whether a publication is later than all that were delivered of its publisher in this
+        incarnation; it counts as delivered afterwards."""
+        publisher, incarnation = publication.publisher, publication.incarnation
+        latest = self.latest.get(publisher)
+        if latest is None:
+            latest = self.latest[publisher] = {}
+        if publication.sequence <= latest.get(incarnation, 0):
+            return False
+        latest[incarnation] = publication.sequence
+        if len(latest) > INCARNATIONS_KEPT:
+            del latest[min(latest)]
+        return True
 
 
 class ClientAccount:
@@ -200,18 +218,19 @@ class ClientAccount:
     def delivery_sent(self, delivery: Delivery) -> None:
         """Judge whether the client may be sent a delivery, and note that it is under way."""
         publication = delivery.publication
-        identity = identity_of(publication)
-        sent = self.unreceived.pop(delivery.number, None)
-        if sent is None or sent.identity != identity:
-            record = self._account.record_of(publication)
-            state = None if record is None else record.waiting.pop(self, None)
-            owed = self.owed.pop(identity, None)
-            if owed is not None:
-                record, state = owed, MUST
-            elif state is None:
-                self._judge_unexpected(publication, record)
-            sent = SentDelivery(identity, record, state)
-        self.under_way[delivery.number] = sent
+        if self.unreceived:
+            sent = self.unreceived.pop(delivery.number, None)
+            if sent is not None and sent[0] == identity_of(publication):
+                self.under_way[delivery.number] = sent
+                return
+        record = self._account.record_of(publication)
+        identity = identity_of(publication) if record is None else record.identity
+        state = None if record is None else record.waiting.pop(self, None)
+        if self.owed and identity in self.owed:
+            record, state = self.owed.pop(identity), MUST
+        elif state is None:
+            self._judge_unexpected(publication, record)
+        self.under_way[delivery.number] = identity, record, state
 
     def _judge_unexpected(self, publication: Publish, record: PublicationRecord | None) -> None:
         """Judge a delivery that nobody waited for: it was not expected when the publication was
@@ -233,29 +252,25 @@ class ClientAccount:
             kind = "missing" if number > self.received else "duplicates"
             self._violated(kind, f"got delivery {number} after {self.received}")
         self.received = number
-        sent = self.under_way.pop(number, None) or self.unreceived.pop(number, None)
-        latest = (publication.incarnation << 48) + publication.sequence
-        if latest > self.history.latest.get(publication.publisher, 0):
-            self.history.latest[publication.publisher] = latest
-        elif self._judge_repeated(publication, sent):
+        sent = self.under_way.pop(number, None)
+        if sent is None and self.unreceived:
+            sent = self.unreceived.pop(number, None)
+        if not self.history.is_later(publication):
+            self._judge_repeated(publication, sent)
             return False
         account = self._account
         account.tally.add(publication.hop, self._clock.now_us - publication.published_us)
         return True
 
-    def _judge_repeated(self, publication: Publish, sent: SentDelivery | None) -> bool:
-        """Judge a delivery not later than the latest of its publisher. Returns whether the client
-        drops it."""
-        if self.history.latest[publication.publisher] >> 48 != publication.incarnation:
-            return False  # late, of an earlier incarnation: those are counted apart
-        if not self._is_missed(sent) and self._may_be_repeated(publication):
+    def _judge_repeated(self, publication: Publish, sent: SentDelivery | None) -> None:
+        """Judge a delivery not later than the latest of its publisher, which the client drops."""
+        if self._missed(sent) is None and self._may_be_repeated(publication):
             self._account.redelivered += 1
-            return True
+            return
         kind, what = ("duplicates", "twice")
-        if sent is not None and sent.state is not None:
+        if sent is not None and sent[2] is not None:
             kind, what = ("out_of_order", "after a later one")
         self._violated(kind, f"got publication {described(identity_of(publication))} {what}")
-        return True
 
     def _may_be_repeated(self, publication: Publish) -> bool:
         """Whether a broker has lost its state since a publication was published, or the client has
@@ -263,14 +278,13 @@ class ClientAccount:
         moved_us = self.history.moved_us
         return moved_us >= publication.published_us or self._account.may_redeliver(publication)
 
-    def _is_missed(self, sent: SentDelivery | None) -> bool:
-        """Whether the client must get a delivery that was sent."""
-        return (
-            sent is not None
-            and sent.record is not None
-            and sent.state is MUST
-            and self.has_claim(sent.record)
-        )
+    def _missed(self, sent: SentDelivery | None) -> PublicationRecord | None:
+        """The publication of a delivery that was sent, if the client must get it."""
+        if sent is None:
+            return None
+        _, record, state = sent
+        is_owed = record is not None and state is MUST and self.has_claim(record)
+        return record if is_owed else None
 
     def _violated(self, kind: str, what: str) -> None:
         self._account.violated(
@@ -300,18 +314,18 @@ class ClientAccount:
             if self.has_claim(record) and not self._was_lost(record):
                 self._missing(record, "was not in the session of")
         for sent in self.unreceived.values():  # those that were lost are not among them
-            if self._is_missed(sent):
-                assert sent.record is not None
-                self._missing(sent.record, "was not in the session of")
+            missed = self._missed(sent)
+            if missed is not None:
+                self._missing(missed, "was not in the session of")
         self.owed.clear()
         self.unreceived.clear()
 
     def finish(self) -> None:
         """Nothing is under way: whatever was sent must have arrived."""
         for sent in self.under_way.values():
-            if self._is_missed(sent):
-                assert sent.record is not None
-                self._missing(sent.record, "was sent, and came to an end without")
+            missed = self._missed(sent)
+            if missed is not None:
+                self._missing(missed, "was sent, and came to an end without")
 
     def _missing(self, record: PublicationRecord, verdict: str) -> None:
         self._account.violated(

@@ -21,13 +21,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     spurious: int
     """Deliveries that no subscription of the client matches."""
     refusals: int
-    """Publications refused though they conform to an advertisement."""
+    """Publications refused though they conform to an advertisement, or refused without the client
+    learning it."""
     sessions: int
     """Sessions that a broker forgot, or mixed up."""
     protocol: int
     """Connections that a broker closed because its neighbour broke the rules."""
     unsettled: int
-    """Advertisements, subscriptions and publications that were never answered."""
+    """Advertisements, subscriptions and publications that were never answered, and filters in force
+    that are not those that the application wants."""
     storage: int
     """Brokers that did not find what their storage promises."""
     tables: int
