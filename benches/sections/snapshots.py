@@ -127,7 +127,7 @@ async def _drive(
             sequence += 1
             requests.append(PublishRequest(sequence, bodies[sequence % len(bodies)]))
         driver.request("publisher", tuple(requests))
-        while driver.waiting:
+        while driver.inbox:
             await asyncio.sleep(0)
         now = perf_counter()
         longest_s, before = max(longest_s, now - before), now

@@ -58,7 +58,7 @@ class Nobody:
     def close_link(self, link: str, reason: str) -> None:
         """Nothing."""
 
-    def taken_from(self, client: str) -> None:
+    def requests_taken(self) -> None:
         """Nothing."""
 
 
@@ -228,7 +228,7 @@ def _driven(
         for start in range(0, len(requests), TURN):
             for part in requests[start : start + TURN]:
                 driver.request("publisher", part)
-            while driver.waiting:
+            while driver.inbox:
                 await asyncio.sleep(0)
             now = perf_counter()
             longest, before = max(longest, now - before), now
