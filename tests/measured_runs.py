@@ -163,8 +163,8 @@ class MeasuredRun(NamedTuple):
     measures: Measures | None
     counters: dict[str, list[Counters]]
     """By broker, the counters of each of its lives."""
-    kept: frozenset[Pair]
-    """What is in sessions in the end, and may be received yet."""
+    away: frozenset[str]
+    """Clients that are away in the end, and may come back to their sessions."""
 
 
 def scenario(name: str, faults: str = "", more: Sequence[str] = ()) -> Scenario:
@@ -192,7 +192,7 @@ def run_measured(scenario: Scenario, run: str, directory: Path, seed: int = 1) -
         metrics = world.metrics()
     assert not report.violations, (run, report.violations)
     return MeasuredRun(
-        run, plan, notes, metrics, report, measures, _counters(world, notes), _kept(world)
+        run, plan, notes, metrics, report, measures, _counters(world, notes), _away(world)
     )
 
 
@@ -206,14 +206,9 @@ def _counters(world: World, notes: Notes) -> dict[str, list[Counters]]:
     return found
 
 
-def _kept(world: World) -> frozenset[Pair]:
-    return frozenset(
-        _pair(delivery, name)
-        for node in world.nodes.values()
-        if node.broker is not None
-        for name in node.broker.sessions
-        for delivery in node.broker.kept_deliveries(name)
-    )
+def _away(world: World) -> frozenset[str]:
+    clients = world.clients.values()
+    return frozenset(c.name for c in clients if c.has_session and not c.attached)
 
 
 def _pair(delivery: Delivery, client: str) -> Pair:

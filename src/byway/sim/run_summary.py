@@ -95,6 +95,7 @@ def _rows_of_run(metrics: RunMetrics, report: Report) -> list[Rows]:
             ("matched brokers", _count(metrics.matched_brokers)),
             ("pure forwarders", _count(metrics.pure_forwarders)),
             ("yield", _measure(metrics.yield_, 100, " %")),
+            *_if_any("false positives", metrics.false_positives),
             ("mean hops", _measure(metrics.mean_hops)),
             ("mean delay", _measure(metrics.mean_delay_ms, unit=" ms")),
             ("delay, 95th percentile", _measure(metrics.delay_ms_p95, unit=" ms")),
