@@ -208,7 +208,8 @@ def _counters(world: World, notes: Notes) -> dict[str, list[Counters]]:
 
 def _away(world: World) -> frozenset[str]:
     clients = world.clients.values()
-    return frozenset(c.name for c in clients if c.has_session and not c.attached)
+    watches = (w for c in clients if not c.attached for w in c.watches.values())
+    return frozenset(watch.client_name for watch in watches if watch.has_session)
 
 
 def _pair(delivery: Delivery, client: str) -> Pair:

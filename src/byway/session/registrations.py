@@ -97,7 +97,6 @@ class Registrations:
 
     def add(self, registration: Registration) -> list[RegistrationRequest]:
         """Add a registration; the requests to send for it."""
-        self.changes += 1
         self._keys += 1
         registration.key = self._keys
         self.all[registration.key] = registration
@@ -115,7 +114,6 @@ class Registrations:
         """Remove a registration; the requests to send, none if it was not registered."""
         if self.all.pop(registration.key, None) is None:
             return []
-        self.changes += 1
         self.awaited.pop(registration.key, None)
         entries, registration.entries = registration.entries, []
         return self._withdraw(registration, entries)

@@ -168,6 +168,40 @@ def test_a_refused_publication_is_told_and_gives_room_in_bytes() -> None:
     assert client.publish(b"x") == [soon(client)]
 
 
+def test_a_publication_that_joins_others_has_the_effect_of_its_input() -> None:
+    joined, handed_in = attached(window=4), attached(window=4)
+    assert not joined.core.join(OutgoingPublication(b"a"))  # none waits: it would start the timer
+    assert joined.core.publications.last == 0
+    for client in (joined, handed_in):
+        assert client.publish(b"a") == [soon(client)]
+    for body in (b"b", b"c"):
+        assert joined.core.join(OutgoingPublication(body))
+        assert handed_in.publish(body) == []
+    assert joined.core.join(RoutedPublication(b"d"))
+    assert handed_in.do(PublicationMade(RoutedPublication(b"d"))) == []
+    with pytest.raises(WindowFullError):
+        joined.core.join(OutgoingPublication(b"e"))
+    assert joined.fire(FLUSH) == handed_in.fire(FLUSH) != []
+    for client in (joined, handed_in):
+        client.reply(PublicationsConfirmed(2))
+    assert joined.core.publications.kept_bytes == handed_in.core.publications.kept_bytes == 2
+    assert not joined.core.join(OutgoingPublication(b"e"))  # all were sent
+
+
+def test_a_publication_that_joins_others_is_checked() -> None:
+    client = attached()
+    client.frame(Welcome(1_000))
+    client.publish(b"a")
+    before = snapshot(client.core)
+    with pytest.raises(InvalidValueError):
+        client.core.join(OutgoingPublication(b"x" * 1_001))
+    assert snapshot(client.core) == before
+    client.do(PublishingEnded("it is draining"))
+    with pytest.raises(ClosedError):
+        client.core.join(OutgoingPublication(b"b"))
+    assert client.fire(FLUSH) == [data(PublishRequest(1, b"a"))]
+
+
 def test_routes_are_asked_for_ahead_of_the_publications() -> None:
     client = attached()
     routed, mandatory = RoutedPublication(b"b"), MandatoryPublication(b"c")

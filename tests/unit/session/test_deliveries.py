@@ -114,6 +114,49 @@ def test_what_more_subscriptions_want_than_one_delivery_names_comes_to_each_once
     assert (taken(first), deliveries.duplicates) == ([], 1)
 
 
+def test_names_that_were_delivered_to_before_mean_what_is_registered_now() -> None:
+    receiver = Receiver()
+    deliveries, registrations = receiver.deliveries, receiver.registrations
+    first, second = receiver.subscribe("s", "x > 0"), receiver.subscribe("t", "x > 1")
+    deliveries.take(delivery(1, "s.1.1", "t.2.2"))
+    registrations.remove(first)
+    deliveries.take(delivery(2, "s.1.1", "t.2.2"))
+    registrations.replace(second, [parse("x > 2")])
+    deliveries.take(delivery(3, "t.2.2"))  # under way when the filter was replaced
+    deliveries.take(delivery(4, "t.2.3"))
+    deliveries.take(delivery(5, "u.3.4"))
+    third = receiver.subscribe("u", "x > 0")
+    deliveries.take(delivery(6, "u.3.4"))
+    assert (taken(first), taken(second), taken(third)) == ([1], [1, 2, 3, 4], [6])
+
+
+def test_deliveries_of_one_frame_are_taken_as_one_by_one() -> None:
+    together, alone = Receiver(), Receiver()
+    some = [
+        delivery(1, "s.1.1"), delivery(1, "s.1.1"), delivery(2, "s.1.1", "t.2.2"),
+        delivery(5, "t.2.2"), delivery(6, "s.1.1", sequence=2), delivery(7, "nobody.9.9"),
+        Delivery(8, delivery(7).publication, ("s.1.1", "t.2.2")), delivery(9, "t.2.2"),
+        Delivery(10, delivery(9).publication, ("s.1.1", "t.2.2")),
+        Delivery(11, delivery(9).publication, ("s.1.1",)),
+    ]  # fmt: skip
+    seen = []
+    for receiver in (together, alone):
+        wanted = receiver.subscribe("s", "x > 0", messages=2), receiver.subscribe("t", "x > 1")
+        if receiver is together:
+            receiver.deliveries.take_all(some)
+        else:
+            for one in some:
+                receiver.deliveries.take(one)
+        found = receiver.deliveries
+        fed = [one.name for one in found.take_fed()]
+        full = [one.name for one in found.full]
+        counts = (found.received, found.events, found.duplicates, found.lost)
+        labels = [[e.subscriptions for e in queue_of(one).events] for one in wanted]
+        seen.append((fed, full, counts, labels, [taken(one) for one in wanted]))
+    assert seen[0] == seen[1]
+    assert seen[0][4] == [[1, 2, 7, 9], [2, 5, 7, 9]]
+
+
 def test_missing_numbers_are_counted_once() -> None:
     receiver = Receiver()
     receiver.subscribe("s", "x > 0")
@@ -146,6 +189,17 @@ def test_a_full_subscription_is_known_and_its_bytes_make_it_overfull() -> None:
 
 
 # --- the queue ------------------------------------------------------------------------------------
+
+
+def test_events_are_taken_some_at_a_time() -> None:
+    queue = EventQueue(4, 1_000, "block")
+    for number in range(1, 4):
+        queue.put(event(number))
+    size = queue.bytes
+    assert [one.sequence for one in queue.take_some(2)] == [1, 2]
+    assert 0 < queue.bytes < size
+    assert [one.sequence for one in queue.take_some(5)] == [3]
+    assert (queue.bytes, queue.take_some(5)) == (0, [])
 
 
 def event(number: int, data: bytes = b"") -> Event:
