@@ -17,7 +17,7 @@ import msgspec
 from byway.core.client_session import ClientSession
 from byway.core.clients import Clients
 from byway.core.context import Context
-from byway.core.covering import Covering
+from byway.core.covering.statistics import Statistics
 from byway.core.in_flight import InFlight
 from byway.core.links import UNLISTED, Window
 from byway.core.outgoing import Outgoing
@@ -58,15 +58,12 @@ class Publications:
         context: Context,
         clients: Clients,
         deliveries: SessionDeliveries,
-        policy: Covering,
         recovery: Recovery,
     ) -> None:
         self._context = context
         self._clients = clients
         self._deliveries = deliveries
         self._recovery = recovery
-        self._statistics = policy.statistics
-        self._observer = policy.observer
         self.seen = SeenPublications(context.config.publishers_max)
         self.received_hooks: list[Received] = []
         self.forwarded_hooks: list[Forwarded] = []
@@ -158,10 +155,10 @@ class Publications:
         if not self._context.config.conformance:
             return None, attributes
         for id in client.adverts.values():
-            entry = self._context.adverts.get(id)
+            entry = self._context.routing.adverts.get(id)
             if entry is not None and conforms(attributes, entry.filter):
                 return None, attributes
-        entries = map(self._context.adverts.get, client.adverts.values())
+        entries = map(self._context.routing.adverts.get, client.adverts.values())
         return nonconformance(attributes, (e.filter for e in entries if e is not None)), attributes
 
     # --- out ----------------------------------------------------------------------------------
@@ -171,22 +168,23 @@ class Publications:
     ) -> None:
         context = self._context
         exclude = None if link is None else context.numbers.number(link)
-        index = context.subscriptions.index
-        mask, matched, local = index.match_routes(content, exclude)
+        routing = context.routing
+        mask, matched, local = routing.subscriptions.index.match_routes(content, exclude)
         links: Sequence[str] = context.numbers.links(mask) if mask else ()
         if self._recovery.missing:
             links = self._with_missing(links, link)
         clients: Sequence[str] = ()
         if len(local):
-            entries = context.subscriptions.by_keys(local)
+            entries = routing.subscriptions.by_keys(local)
             clients = self._deliver(message, entries, pending)
-            if self._statistics is not None and link is not None:
-                self._record(message, entries, matched)
+            if routing.statistics is not None and link is not None:
+                self._record(routing.statistics, message, entries, matched)
             context.counters.matched += 1
         elif link is not None:
             context.counters.pure_forwarders += 1
-        if self._observer is not None and link is not None and self._observer.observes():
-            self._observer.observe(context.bodies.attributes(message.body), link)
+        observer = routing.observer
+        if observer is not None and link is not None and observer.observes():
+            observer.observe(context.bodies.attributes(message.body), link)
         if context.trace.enabled:
             self._trace_arrival(message, link, len(clients), len(links))
         for hook in self.received_hooks:
@@ -228,7 +226,7 @@ class Publications:
     def _is_settled(self, client: ClientSession, attributes: Attributes) -> bool:
         """Whether a publication conforms to an advertisement that every broker has answered for:
         no subscription to it is under way to here."""
-        entries = map(self._context.adverts.get, client.adverts.values())
+        entries = map(self._context.routing.adverts.get, client.adverts.values())
         return any(
             entry.settled and not entry.awaiting and conforms(attributes, entry.filter)
             for entry in entries
@@ -264,15 +262,14 @@ class Publications:
         for hook in self.forwarded_hooks:
             hook(onward, links)
 
-    def _record(self, message: Publish, entries: Sequence[Entry], matched: int) -> None:
+    def _record(
+        self, statistics: Statistics, message: Publish, entries: Sequence[Entry], matched: int
+    ) -> None:
         """Record, for pruning, how far a publication came and who else wanted it."""
-        assert self._statistics is not None
         distance = 0 if matched > 1 else min(message.distance, message.hop)
         count = message.count + matched - 1
         for entry in entries:
-            self._statistics.record(
-                entry.key, message.publisher, distance, count, self._context.now_us
-            )
+            statistics.record(entry.key, message.publisher, distance, count, self._context.now_us)
 
     def _deliver(
         self, message: Publish, entries: Sequence[Entry], pending: InFlight
@@ -378,7 +375,7 @@ class Publications:
         if number is None:
             return False  # nothing ever came from there
         content = self._context.bodies.for_matching(message.body)
-        mask, _, _ = self._context.subscriptions.index.match_routes(content, None)
+        mask, _, _ = self._context.routing.subscriptions.index.match_routes(content, None)
         return bool(mask >> number & 1)
 
     # --- duplicates and confirmations ----------------------------------------------------------

@@ -270,6 +270,11 @@ class Table:
         numbers = np.unique(self._links[keys]).tolist()
         return sorted(self._numbers.names[number] for number in numbers if number >= 0)
 
+    def link_number(self, link: str) -> int:
+        """The number of a neighbour, a new one if need be."""
+        assert self._numbers is not None, "this table has no numbers of links"
+        return self._numbers.number(link)
+
     def links_of(self, client: str) -> set[str | None]:
         """The links that entries of a client came from; None: from here. Asked for the first time,
         it goes through all entries, and keeps count from then on."""
