@@ -39,6 +39,7 @@ class Advertisements:
             self.begin(message.id, message.filter, Origin(link))
         elif known.origin.link == link:
             known.announced += 1  # this one overtook the Unadvertise of the last
+            self._routing.adverts.changed(known)
             if known.settled:
                 self._routing.outlet.send(link, AdvertisementSettled(message.id))
         else:  # an operator moves a link, or the overlay has a cycle: the first one holds
@@ -58,6 +59,7 @@ class Advertisements:
         entry = self._routing.adverts.get(message.id)
         if entry is not None and entry.origin.link == link:
             entry.announced -= 1
+            self._routing.adverts.changed(entry)
             if not entry.announced:
                 self.end(entry, pending)
         else:
@@ -80,6 +82,7 @@ class Advertisements:
         """Announce an advertisement to a neighbour."""
         entry.forwarded = with_link(entry.forwarded, link)
         entry.awaiting[link] = 1
+        self._routing.adverts.changed(entry)
         self._routing.outlet.send(link, Advertise(entry.id, entry.filter))
 
     def end(self, entry: Entry, pending: InFlight, lost: bool = False) -> None:
@@ -110,19 +113,29 @@ class Advertisements:
         for entry in self._routing.adverts:
             if entry.origin.link == link:
                 entry.announced = 1
+                self._routing.adverts.changed(entry)
 
     # --- settlement ----------------------------------------------------------------------------
 
     def answered(self, entry: Entry, link: str) -> None:
         """A neighbour has collected the flood behind it."""
         entry.awaiting.pop(link, None)
+        self._routing.adverts.changed(entry)
         self.settle(entry)
+
+    def await_answer(self, id: EntryId, link: str) -> None:
+        """An answer is due for an announcement, whatever was answered before."""
+        entry = self._routing.adverts.get(id)
+        if entry is not None and link in entry.forwarded:
+            entry.awaiting[link] = 1
+            self._routing.adverts.changed(entry)
 
     def settle(self, entry: Entry) -> None:
         """Answer to the origin of an advertisement, once, when no answer is awaited any more."""
         if entry.settled or entry.awaiting:
             return
         entry.settled = True
+        self._routing.adverts.changed(entry)
         if entry.origin.link is not None:
             self._routing.outlet.send(entry.origin.link, AdvertisementSettled(entry.id))
         else:

@@ -15,9 +15,9 @@ publication to where it came from, and `_flush` says so.
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart), `takeover`,
 `clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`,
-and `behaviours`. They share a `Context`, and ask it for the `Routing` in force (tables, their rules
-in `advertisements` and `subscriptions`, and a policy of `covering`). Others look at a broker
-through `broker_status`.
+`drafts`, and `behaviours`. They share a `Context`, and ask it for the `Routing` in force (tables,
+their rules in `advertisements` and `subscriptions`, and a policy of `covering`). Others look at a
+broker through `broker_status`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from byway.core.clients import RESTORE_TIMER, SESSION_TIMER, Clients
 from byway.core.context import Context
 from byway.core.covering.packing import packed
 from byway.core.discards import Discards
+from byway.core.drafts import TIMER as DRAFT_TIMER
+from byway.core.drafts import Drafts
 from byway.core.in_flight import InFlight
 from byway.core.inputs import (
     ClientAttached,
@@ -127,7 +129,9 @@ class Broker(BrokerQueries):
         self.reachability = Reachability(context)
         self.recovery = recovery = Recovery(context)
         self.sync = sync = TableSync(context, recovery)
-        context.routing = Routing(config, context.numbers, InForceOutlet(context, sync, recovery))
+        outlet = InForceOutlet(context, sync, recovery)
+        context.routing = Routing.empty(config, context.numbers, outlet)
+        self.drafts = Drafts(context, outlet)
         self._takeover = Takeover(context)
         self.deliveries = deliveries = SessionDeliveries(context)
         self.clients = clients = Clients(context, deliveries)
@@ -292,6 +296,7 @@ class Broker(BrokerQueries):
             SYNC_TIMER.owner: lambda _: self.sync.on_timer(),
             TAKEOVER_TIMER.owner: lambda _: self._takeover.on_timer(),
             REACHABILITY_TIMER.owner: lambda _: self.reachability.on_timer(),
+            DRAFT_TIMER.owner: lambda _: self.drafts.on_timer(),
             COVERING_TIMER.owner: lambda _: self.context.routing.policy.on_timer(),
             RESTORE_TIMER.owner: lambda _: self.clients.on_grace_ended(),
             SESSION_TIMER.owner: self.clients.on_session_expired,

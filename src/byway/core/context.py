@@ -53,6 +53,8 @@ class Context:
         """By neighbour, this broker's end of the link, in the order of the names."""
         self.numbers = LinkNumbers()
         """Numbers of neighbours, the same in every routing."""
+        self.draft: Routing | None = None
+        """A draft beside the routing in force, once it is complete; `drafts` makes it."""
         self.kind_mismatches = KindMismatches(lambda: self.routing.subscriptions)
         self.unconfirmed: dict[str, deque[InFlight]] = {}
         """By link, for each message its outbox keeps, what it is a copy of."""

@@ -177,8 +177,9 @@ class Publications:
         if len(local):
             entries = routing.subscriptions.by_keys(local)
             clients = self._deliver(message, entries, pending)
-            if routing.statistics is not None and link is not None:
-                self._record(routing.statistics, message, entries, matched)
+            statistics = routing.policy.statistics
+            if statistics is not None and link is not None:
+                self._record(statistics, message, entries, matched)
             context.counters.matched += 1
         elif link is not None:
             context.counters.pure_forwarders += 1

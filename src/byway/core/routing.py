@@ -8,7 +8,7 @@ Whoever needs a table, a policy or a rule asks for the routing in force at the m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from byway.core.actions import Timer
@@ -16,9 +16,11 @@ from byway.core.advertisements import Advertisements
 from byway.core.broker_config import BrokerConfig
 from byway.core.covering import Covering, make_policy
 from byway.core.in_flight import unowned
+from byway.core.routing_copy import RoutingCopy
 from byway.core.routing_outlet import RoutingOutlet
 from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
+from byway.core.takeover import schedule_pending
 from byway.model.messages import (
     Advertise,
     AdvertisementSettled,
@@ -46,14 +48,22 @@ ROUTING_MESSAGES: Final = (
 class Routing:
     """The routing of one broker over one set of tree links."""
 
-    def __init__(self, config: BrokerConfig, numbers: LinkNumbers, outlet: RoutingOutlet) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        outlet: RoutingOutlet,
+        adverts: Table,
+        subscriptions: Table,
+        placeholders: Table,
+    ) -> None:
+        """The tables are empty."""
         self.config = config
         self.outlet = outlet
         self.links: dict[str, None] = {}
         """The links of the tree, in the order of their names."""
-        self.adverts = Table(numbers)
-        self.subscriptions = Table(numbers)
-        self.placeholders = Table()
+        self.adverts = adverts
+        self.subscriptions = subscriptions
+        self.placeholders = placeholders
         """Subscriptions that ended, and stand for others on links that do not know it."""
         self.sent: Sent | None = None if config.covering == "none" else Sent()
         """Subscriptions of both tables that are forwarded anywhere; None where no policy looks for
@@ -61,12 +71,14 @@ class Routing:
         self.advertisement_rules = Advertisements(self)
         self.subscription_rules = Subscriptions(self)
         self.policy: Covering = make_policy(self.subscription_rules, config)
-        self.statistics = self.policy.statistics
-        """What local subscriptions received, if the policy collects it."""
         self.observer = self.policy.observer
         """The object that observes publications for the policy, if there is one."""
-
         self._handlers = self._message_handlers()
+
+    @classmethod
+    def empty(cls, config: BrokerConfig, numbers: LinkNumbers, outlet: RoutingOutlet) -> Routing:
+        """A routing without links and entries."""
+        return cls(config, outlet, Table(numbers), Table(numbers), Table())
 
     def _message_handlers(self) -> dict[type, Callable[[str, Any], None]]:
         adverts, subscriptions = self.advertisement_rules, self.subscription_rules
@@ -89,6 +101,46 @@ class Routing:
             f"<Routing over {len(self.links)} links: {len(self.adverts)} advertisements, "
             f"{len(self.subscriptions)} subscriptions, {len(self.placeholders)} placeholders>"
         )
+
+    # --- drafts --------------------------------------------------------------------------------
+
+    def empty_draft(self, outlet: RoutingOutlet, links: Iterable[str]) -> Routing:
+        """A routing without entries over other links. An entry that it will have in common with
+        this one will have the same key."""
+        tables = (table.draft() for table in (self.adverts, self.subscriptions, self.placeholders))
+        draft = Routing(self.config, outlet, *tables)
+        draft.links = dict.fromkeys(sorted(links))
+        if self.sent is not None:
+            draft.sent = self.sent.draft()
+        return draft
+
+    def copy(
+        self,
+        outlet: RoutingOutlet,
+        links: Iterable[str] | None = None,
+        without: Iterable[str] = (),
+    ) -> Routing:
+        """A draft that is copied from this one in one go; `routing_copy` says what it keeps. What
+        was left out has been released."""
+        copy = RoutingCopy(self, outlet, links, without)
+        while not copy.step():
+            pass
+        while not copy.release():
+            pass
+        return copy.draft
+
+    def keep_keys(self) -> None:
+        """There is no draft beside this routing any more: keys that it does not use are free."""
+        for table in (self.adverts, self.subscriptions, self.placeholders):
+            table.keys.keep_only(table)
+
+    def put_in_force(self, outlet: RoutingOutlet) -> None:
+        """This draft takes the place of the routing in force, and sends what follows from its
+        rules where that one did."""
+        self.outlet = outlet
+        self.keep_keys()
+        self.policy.on_put_in_force()
+        schedule_pending(self)
 
     # --- links ---------------------------------------------------------------------------------
 
@@ -123,7 +175,7 @@ class Routing:
     def _withdraw_from(self, link: str) -> None:
         """Note that nothing is forwarded over a link any more, and that no answer will come."""
         for entry in self.adverts:
-            entry.forwarded = without_link(entry.forwarded, link)
+            entry.forwarded = without_link(entry.forwarded, link)  # `answered` tells of it
             self.advertisement_rules.answered(entry, link)
         for entry in [*self.subscriptions, *self.placeholders]:
             self.taken_from(entry, link)
@@ -141,14 +193,22 @@ class Routing:
     def sent_to(self, entry: Entry, link: str) -> None:
         """Note that a subscription is forwarded to a link."""
         entry.forwarded = with_link(entry.forwarded, link)
+        self.changed(entry)
         if self.sent is not None:
             self.sent.update(entry)
 
     def taken_from(self, entry: Entry, link: str) -> None:
         """Note that a subscription is no longer forwarded to a link."""
         entry.forwarded = without_link(entry.forwarded, link)
+        self.changed(entry)
         if self.sent is not None:
             self.sent.update(entry)
+
+    def changed(self, entry: Entry) -> None:
+        """Note that something of a subscription or placeholder has changed."""
+        table = self.subscriptions if entry.placeholder is None else self.placeholders
+        if table.watcher is not None:
+            table.watcher.changed(entry)
 
     # --- timers --------------------------------------------------------------------------------
 

@@ -108,10 +108,13 @@ class Subscriptions:
                 self._routing.subscriptions.alternates.withdraw(id, link)
         self.end(entries, withdrawals)
 
-    def unsubscribe(self, entries: Sequence[Entry]) -> None:
-        """A local client unsubscribes."""
+    def unsubscribe(self, entries: Sequence[Entry]) -> Withdrawals:
+        """A local client unsubscribes. Returns how: what was known of these is forgotten now, so a
+        draft has to `end` them like that."""
         policy = self._routing.policy
-        self.end(entries, {entry.id: policy.withdrawal_of(entry) for entry in entries})
+        withdrawals = {entry.id: policy.withdrawal_of(entry) for entry in entries}
+        self.end(entries, withdrawals)
+        return withdrawals
 
     # --- coming and going ----------------------------------------------------------------------
 
@@ -153,6 +156,17 @@ class Subscriptions:
             self._end_placeholder(id)
             self.begin(id, filter, Origin(alternate[0]))
 
+    def release(self, filter: Filter, link: str, followers: Sequence[EntryId]) -> None:
+        """Forward what a subscription with this filter, which is not in this routing, had quenched
+        on a link. Its `followers` there wait for it no longer."""
+        self._routing.policy.on_left_out(filter, link)
+        for id in followers:
+            follower = self._routing.subscriptions.get(id)
+            if follower is not None:
+                _count_down(follower.following, link)
+                self._routing.changed(follower)
+                self.settle(follower)
+
     def advertised(self, link: str, filter: Filter) -> None:
         """An advertisement came from `link`: subscriptions that it may feed go there."""
         table = self._routing.subscriptions
@@ -185,6 +199,7 @@ class Subscriptions:
         if not self._routing.outlet.knows_adverts_except(entry.origin.link):
             return
         entry.settled = True
+        self._routing.changed(entry)
         if entry.origin.link is not None:
             self._routing.outlet.answer(entry.origin.link, entry.id)
         else:
@@ -193,13 +208,19 @@ class Subscriptions:
     def answered(self, entry: Entry, link: str) -> None:
         """A link has one answer less to give; with the last, those that follow are settled too."""
         _count_down(entry.awaiting, link)
+        self._routing.changed(entry)
         self.settle(entry)
         if link not in entry.awaiting:
             self._release_followers(entry, link)
 
     def _release_followers(self, entry: Entry, link: str) -> None:
-        for follower in entry.followers.pop(link, ()):
+        followers = entry.followers.pop(link, None)
+        if followers is None:
+            return
+        self._routing.changed(entry)
+        for follower in followers:
             _count_down(follower.following, link)
+            self._routing.changed(follower)
             if self._routing.subscriptions.holds(follower):
                 self.settle(follower)
 
@@ -212,11 +233,19 @@ class Subscriptions:
         """Answers that were outstanding there are lost: one is due for what was forwarded."""
         for entry in [*self._routing.subscriptions, *self._routing.placeholders]:
             if link in entry.awaiting:
+                self._routing.changed(entry)
                 if link in entry.forwarded:
                     entry.awaiting[link] = 1
                 else:
                     del entry.awaiting[link]
                     self.settle(entry)
+
+    def await_answer(self, id: EntryId, link: str) -> None:
+        """An answer is due for an announcement, whatever was answered before."""
+        entry = self._routing.subscription(id)
+        if entry is not None and link in entry.forwarded:
+            entry.awaiting[link] = max(entry.awaiting.get(link, 0), 1)
+            self._routing.changed(entry)
 
     # --- the operations of a policy ------------------------------------------------------------
 
@@ -231,6 +260,8 @@ class Subscriptions:
         if not entry.settled and link in quencher.awaiting:
             entry.following[link] = entry.following.get(link, 0) + 1
             quencher.followers.setdefault(link, []).append(entry)
+            self._routing.changed(entry)
+            self._routing.changed(quencher)
 
     def withdraw(
         self, entries: Sequence[Entry], link: str, quencher: Entry | None, withdrawals: Withdrawals
@@ -289,8 +320,13 @@ class Subscriptions:
             entry.settled = True
             entry.following.clear()
             self._routing.placeholders.adopt(entry)
-        entry.placeholder = placeholder
+        self.restate(entry, placeholder)
         self._routing.outlet.counters.preserved += 1
+
+    def restate(self, entry: Entry, placeholder: Placeholder) -> None:
+        """Change what becomes of a placeholder."""
+        entry.placeholder = placeholder
+        self._routing.changed(entry)
 
     def entry(self, id: EntryId) -> Entry | None:
         """The entry with this id, a subscription or a placeholder."""

@@ -36,7 +36,6 @@ from byway.core.links import UNLISTED
 from byway.core.recovery import Recovery
 from byway.core.sync_state import Announcement, Change, Expected, Missing, SyncPhase, SyncState
 from byway.core.table_digests import BUCKETS, bucket_of, differing, digests
-from byway.core.tables import Entry
 from byway.model.bounds import NEIGHBOURS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -307,14 +306,10 @@ class TableSync:
 
     def _await_answer(self, announcement: Announcement, link: str) -> None:
         """An answer is due for an announcement, whatever was answered before."""
-        entry = self._entry(announcement)
-        if entry is not None and link in entry.forwarded:
-            entry.awaiting[link] = max(entry.awaiting.get(link, 0), 1)
-
-    def _entry(self, announcement: Announcement) -> Entry | None:
-        if isinstance(announcement, Advertise):
-            return self._context.routing.adverts.get(announcement.id)
-        return self._context.routing.subscription(announcement.id)
+        routing = self._context.routing
+        is_advert = isinstance(announcement, Advertise)
+        rules = routing.advertisement_rules if is_advert else routing.subscription_rules
+        rules.await_answer(announcement.id, link)
 
     # --- conclusion ----------------------------------------------------------------------------
 

@@ -11,20 +11,18 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from byway.core.alternates import AlternateOrigins
+from byway.core.table_keys import Keys, cut_spare_keys, has_spare_keys
 from byway.matching import TableIndex
 from byway.model import Filter
 from byway.model.fitting import fitting
 from byway.model.messages import EntryId, Hint
-
-SPARE_KEYS: Final = 1_024
-"""Free keys that a table keeps in any case."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -183,29 +181,57 @@ class LinkNumbers:
         return known
 
 
+class TableWatcher(Protocol):
+    """Is told of what happens to a table while a copy of it is made, step by step."""
+
+    def added(self, entry: Entry) -> None:
+        """An entry was added, behind all others."""
+
+    def changed(self, entry: Entry) -> None:
+        """An entry of the table, or one that was just removed, has changed."""
+
+    def removed(self, entry: Entry) -> None:
+        """An entry was removed."""
+
+
 class Table:
     """Entries by id, and by content in a matching index.
 
-    Keys of the index are given again when an entry has gone, so that nothing grows with churn.
     Without numbers of links it does not tell where matching entries came from: placeholders may
     be from neighbours that are none any more.
     """
 
-    def __init__(self, numbers: LinkNumbers | None = None) -> None:
+    def __init__(self, numbers: LinkNumbers | None = None, keys: Keys | None = None) -> None:
         self.index = TableIndex()
         self._clients: dict[str, dict[EntryId, None]] | None = None
         self._numbers = numbers
+        self.keys = Keys() if keys is None else keys
+        self.keys.join(self)
+        self.watcher: TableWatcher | None = None
         self._entries: dict[EntryId, Entry] = {}
         self._by_key: list[Entry | None] = []
         self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
-        self.free = array("q")
-        """Free keys, the one that is given next at the end."""
         self.alternates = AlternateOrigins()
 
+    def draft(self) -> Table:
+        """An empty table whose entries are to have the keys that they have in this one."""
+        table = Table(self._numbers, self.keys)
+        table.index = self.index.empty_copy()
+        if self._clients is not None:
+            table._clients = {}
+        return table
+
     def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
-        """Store a new entry; under a given key when it is stored again after a restart."""
+        """Store a new entry; under a given key when it is stored again after a restart, or in a
+        draft."""
+        entry = self._add(id, filter, origin, key)
+        if self.watcher is not None:
+            self.watcher.added(entry)
+        return entry
+
+    def _add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None) -> Entry:
         if key is None:
-            key = self.free.pop() if self.free else len(self._by_key)
+            key = self.keys.give(id)
         while key >= len(self._by_key):
             self._by_key.append(None)
         if key >= len(self._links):
@@ -221,8 +247,10 @@ class Table:
 
     def adopt(self, entry: Entry) -> None:
         """Store an entry that another table has removed; it gets another key."""
-        entry.key = self.add(entry.id, entry.filter, entry.origin).key
+        entry.key = self._add(entry.id, entry.filter, entry.origin, None).key
         self._entries[entry.id] = self._by_key[entry.key] = entry
+        if self.watcher is not None:
+            self.watcher.added(entry)
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry; its key is given again."""
@@ -235,10 +263,32 @@ class Table:
                 del self._clients[entry.id.client]
         self._entries = fitting(self._entries)
         self._by_key[entry.key] = None
-        self.free.append(entry.key)
-        if _has_spare_keys(self.free, len(self._entries)):
-            self.free = _cut_spare_keys(self.free, self._by_key)
+        keys = self.keys
+        keys.release(self, entry.key)
+        if not keys.is_shared and has_spare_keys(keys.free, len(self._entries)):
+            keys.free = cut_spare_keys(keys.free, self._by_key)
             self._links = self._links[: max(len(self._by_key), 16)].copy()
+        if self.watcher is not None:
+            self.watcher.removed(entry)
+
+    def changed(self, entry: Entry) -> None:
+        """Note that something of an entry has changed besides where it is stored."""
+        if self.watcher is not None:
+            self.watcher.changed(entry)
+
+    def align_with(self, other: Table) -> None:
+        """Make room for keys like the table that this one is a draft of."""
+        self._by_key += [None] * (other.keys_end - self.keys_end)
+        self._links = other._links.copy()
+
+    @property
+    def keys_end(self) -> int:
+        """The first key behind all that are in use."""
+        return len(self._by_key)
+
+    def uses_key(self, key: int) -> bool:
+        """Whether an entry of the table has a key."""
+        return key < len(self._by_key) and self._by_key[key] is not None
 
     def get(self, id: EntryId) -> Entry | None:
         """The entry with this id, if the table holds one."""
@@ -312,6 +362,12 @@ class Sent:
         self._entries: list[Entry | None] = []
         self._free = array("q")
 
+    def draft(self) -> Sent:
+        """An empty one of the same kind."""
+        sent = Sent()
+        sent.index = self.index.empty_copy()
+        return sent
+
     def update(self, entry: Entry) -> None:
         """Add or remove an entry, after the set of links it is forwarded to has changed."""
         key = self._keys.get(entry.id)
@@ -327,8 +383,8 @@ class Sent:
             self._keys = fitting(self._keys)
             self._free.append(key)
             self.index.remove(key)
-            if _has_spare_keys(self._free, len(self._keys)):
-                self._free = _cut_spare_keys(self._free, self._entries)
+            if has_spare_keys(self._free, len(self._keys)):
+                self._free = cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -344,20 +400,6 @@ class Sent:
 
     def __len__(self) -> int:
         return len(self._keys)
-
-
-def _has_spare_keys(free: array[int], entries: int) -> bool:
-    """Whether most keys are free. Now and then, so that cutting costs little for each entry that
-    was removed; what it depends on is in snapshots."""
-    return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
-
-
-def _cut_spare_keys(free: array[int], by_key: list[Entry | None]) -> array[int]:
-    """Cut off free keys behind the last one in use; those that are left, in the same order."""
-    while by_key and by_key[-1] is None:
-        by_key.pop()
-    keys = np.frombuffer(free, np.int64)
-    return array("q", keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:

@@ -27,6 +27,12 @@ def schedule_takeover(routing: Routing, table: Table, entry: Entry) -> None:
     routing.set_timer(TIMER, WAIT_US)
 
 
+def schedule_pending(routing: Routing) -> None:
+    """Let what is pending in a routing wait once more, if there is anything."""
+    if any(table.alternates.pending_takeover for table in (routing.adverts, routing.subscriptions)):
+        routing.set_timer(TIMER, WAIT_US)
+
+
 class Takeover:
     """Promotes alternate origins of the routing in force when their time has come."""
 
@@ -35,10 +41,7 @@ class Takeover:
 
     def on_started(self) -> None:
         """The broker begins; what was pending in its snapshot waits once more."""
-        routing = self._context.routing
-        tables = routing.adverts, routing.subscriptions
-        if any(table.alternates.pending_takeover for table in tables):
-            routing.set_timer(TIMER, WAIT_US)
+        schedule_pending(self._context.routing)
 
     def on_timer(self) -> None:
         """The wait is over: each pending entry begins again, if somebody still announces it."""

@@ -151,6 +151,13 @@ class MatchIndex:
         self._empty.discard(key)
         self._open.discard(key)
 
+    def resemble(self, other: MatchIndex) -> None:
+        """Serve the relations that another index serves, before any filter is added: to begin with
+        it later takes time for each filter."""
+        assert not len(self)
+        if other._control[lay.RELATIONS]:
+            self._switch_relations_on()
+
     def take_over(self, other: MatchIndex) -> None:
         """Go on with the content of another index of the same vocabulary, which is not used any
         more; this one is empty."""

@@ -105,6 +105,14 @@ class TableIndex:
         else:
             self._use(MatchIndex())
 
+    def empty_copy(self) -> TableIndex:
+        """An empty index, which is asked the same kinds of questions as this one."""
+        index = TableIndex()
+        mine = self.in_use.old if isinstance(self.in_use, MovingIndex) else self.in_use
+        if isinstance(index.in_use, MatchIndex) and isinstance(mine, MatchIndex):
+            index.in_use.resemble(mine)
+        return index
+
     def _use(self, index: MatchIndex | SimpleIndex | MovingIndex) -> None:
         self.in_use = index
         for name in _METHODS:

@@ -80,7 +80,7 @@ class One:
             sum(index.in_use.memory_bytes for index in self.indexes)  # type: ignore[union-attr]
             + SHARED.memory_bytes
             + sum(sys.getsizeof(t._entries) + sys.getsizeof(t._by_key) for t in tables)
-            + sum(t._links.nbytes + sys.getsizeof(t.free) for t in tables)
+            + sum(t._links.nbytes + sys.getsizeof(t.keys.free) for t in tables)
         )
 
 

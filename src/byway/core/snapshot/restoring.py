@@ -99,7 +99,7 @@ def _restore_table(
         entry.settled, entry.announced = stored.settled, stored.announced
         entry.placeholder = _restore_placeholder(stored.placeholder)
     _restore_followers(state, table, table if followers is None else followers)
-    table.free = array("q", state.free)
+    table.keys.free = array("q", state.free)
     table.alternates.links = dict(state.alternate_origins)
     table.alternates.pending_takeover = dict(state.pending_takeover)
     return table

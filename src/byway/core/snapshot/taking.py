@@ -129,7 +129,7 @@ def _table(table: Table, followers: Table) -> TableState:
     """The state of a table; those that follow its entries are in the table `followers`."""
     return TableState(
         [_entry(entry, followers) for entry in table],
-        table.free.tolist(),
+        table.keys.free_but_for(table),
         list(table.alternates.links.items()),
         list(table.alternates.pending_takeover.items()),
     )
