@@ -13,12 +13,12 @@ from typing import Final
 from byway.core.actions import SetTimer, Timer
 from byway.core.context import Context
 from byway.core.routing import Routing
-from byway.core.routing_copy import STEP, RoutingCopy
+from byway.core.routing_copy import RoutingCopy
 from byway.core.routing_outlet import RoutingOutlet
 
 TIMER: Final = Timer("draft")
-RELEASED: Final = 50
-"""Entries that were left out whose release is one step."""
+DISSOLVED: Final = 5_000
+"""Entries of a routing that was given up which are forgotten in one step."""
 
 
 class Drafts:
@@ -31,6 +31,8 @@ class Drafts:
         self._copy: RoutingCopy | None = None
         self._on_complete: Callable[[Routing], None] | None = None
         self._on_released: Callable[[], None] | None = None
+        self._given_up: list[Routing] = []
+        """Routings that nobody uses any more."""
 
     def begin(
         self,
@@ -54,15 +56,20 @@ class Drafts:
 
     def on_timer(self) -> None:
         """Do the next step, if there is one to do."""
+        if self._given_up:
+            if self._given_up[-1].dissolve(DISSOLVED):
+                self._given_up.pop()
+            self._go_on()
+            return
         copy = self._copy
         if copy is None:
             return  # it was dropped, or the broker has restarted
         if not copy.is_done:
-            if copy.step(STEP):
+            if copy.step():
                 self._context.draft = copy.draft
                 assert self._on_complete is not None
                 self._on_complete(copy.draft)
-        elif copy.release(RELEASED):
+        elif copy.release():
             assert self._on_released is not None
             self._on_released()
             return
@@ -76,16 +83,18 @@ class Drafts:
         """Give the draft up, complete or not; the routing in force is as if there had been none."""
         if self._copy is not None:
             self._copy.abandon()
-            self._forget()
+            self._forget(self._copy.draft)
 
     def put_in_force(self) -> None:
         """Let the draft, which is complete and released, take the place of the routing in force."""
-        draft = self._context.draft
+        draft, old = self._context.draft, self._context.routing
         assert draft is not None, "there is no draft"
-        self._forget()
+        self._forget(old)
         self._context.routing = draft
         draft.put_in_force(self._outlet)
 
-    def _forget(self) -> None:
+    def _forget(self, given_up: Routing) -> None:
         self._copy = self._context.draft = None
         self._on_complete = self._on_released = None
+        self._given_up.append(given_up)
+        self._go_on()

@@ -112,6 +112,7 @@ class Routing:
         draft.links = dict.fromkeys(sorted(links))
         if self.sent is not None:
             draft.sent = self.sent.draft()
+            draft.subscriptions.index.serve_relations()  # what it leaves out has to be released
         return draft
 
     def copy(
@@ -133,6 +134,17 @@ class Routing:
         """There is no draft beside this routing any more: keys that it does not use are free."""
         for table in (self.adverts, self.subscriptions, self.placeholders):
             table.keys.keep_only(table)
+
+    def dissolve(self, most: int) -> bool:
+        """Forget up to so many entries of this routing, which nobody uses any more; whether it has
+        none left. To forget all at once takes time for each."""
+        self.sent = None
+        for table in (self.adverts, self.subscriptions, self.placeholders):
+            most = table.dissolve(most)
+            if len(table):
+                return False
+        vars(self).clear()  # rules and policy refer to it: without this it waits for the collector
+        return True
 
     def put_in_force(self, outlet: RoutingOutlet) -> None:
         """This draft takes the place of the routing in force, and sends what follows from its

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from byway.core.tables import Entry, Table
+from byway.model import Filter
 from byway.model.messages import EntryId
 
 if TYPE_CHECKING:
@@ -41,19 +42,20 @@ if TYPE_CHECKING:
 
 STEP: Final = 500
 """Entries that are copied in one step of a draft: some 10 ms."""
+RELEASED: Final = 40
+"""Entries that were left out whose release is one step."""
 FOLLOWERS_A_UNIT: Final = 10
 """Followers of an entry that are copied in the time of one entry."""
 
 _Links = frozenset[str]
 
 
-class LeftOut(msgspec.Struct, frozen=True, eq=False):
-    """A subscription that is not in the draft, and was forwarded to a link that is kept."""
+class LeftOut(msgspec.Struct, frozen=True):
+    """A subscription that is not in the draft, and was forwarded to links that are kept."""
 
-    entry: Entry
-    link: str
-    followers: tuple[EntryId, ...]
-    """Those that wait for it to be settled there."""
+    filter: Filter
+    followers: dict[str, list[EntryId]]
+    """By link, those that wait for it to be settled there."""
 
 
 class RoutingCopy:
@@ -73,8 +75,10 @@ class RoutingCopy:
         self.draft = original.empty_draft(outlet, original.links if links is None else links)
         self.is_done = False
         """Whether the draft is complete, and no longer follows the original."""
-        self.left_out: deque[LeftOut] = deque()
-        """What `release` has to look at, once the draft is complete."""
+        self.left_out: dict[EntryId, LeftOut] = {}
+        """Subscriptions that may have quenched others on links that are kept."""
+        self._unreleased: deque[LeftOut] = deque()
+        """Those of them that `release` has not looked at yet."""
         self._kept_sets: dict[_Links, _Links] = {}
         self._copiers = (
             _TableCopier(self, original.adverts, self.draft.adverts),
@@ -113,26 +117,19 @@ class RoutingCopy:
             copier.draft.align_with(copier.original)
             copier.draft.alternates.copy_from(copier.original.alternates, self.without)
         self.draft.policy.copy_from(self.original.policy, self.without)
-        if self.without:
-            self.left_out.extend(self._find_left_out())
+        if self.draft.sent is not None:  # else there is no quenching
+            self._unreleased.extend(self.left_out.values())
         self.is_done = True
 
-    def _find_left_out(self) -> Iterable[LeftOut]:
-        table = self.original.subscriptions
-        for entry in table:
-            if entry.origin.link in self.without and entry.forwarded:
-                for link in sorted(self.kept(entry.forwarded)):
-                    followers = (f.id for f in entry.followers.get(link, ()) if table.holds(f))
-                    yield LeftOut(entry, link, tuple(followers))
-
-    def release(self, most: int = STEP) -> bool:
+    def release(self, most: int = RELEASED) -> bool:
         """Forward in the draft what entries that were left out had quenched, as if these had ended:
-        up to so many. Whether that was all."""
+        up to so many. Whether that was all. One of them takes as long as its end would."""
         assert self.is_done
-        for _ in range(min(most, len(self.left_out))):
-            gone = self.left_out.popleft()
-            self.draft.subscription_rules.release(gone.entry.filter, gone.link, gone.followers)
-        return not self.left_out
+        for _ in range(min(most, len(self._unreleased))):
+            gone = self._unreleased.popleft()
+            for link, followers in gone.followers.items():
+                self.draft.subscription_rules.release(gone.filter, link, followers)
+        return not self._unreleased
 
     # --- for the copiers -----------------------------------------------------------------------
 
@@ -227,6 +224,7 @@ class _SubscriptionsCopier(_TableCopier):
         cost = super()._copy_entry(entry)
         twin = self.draft.get(entry.id)
         if twin is None:
+            self._note_left_out(entry)
             return cost
         sent = self._copy.draft.sent
         if sent is not None:
@@ -237,6 +235,23 @@ class _SubscriptionsCopier(_TableCopier):
                 cost += len(followers) // FOLLOWERS_A_UNIT
                 twin.followers[link] = self._twins(followers, lambda: self.changed(entry))
         return cost
+
+    def _note_left_out(self, entry: Entry) -> None:
+        """Note what has to be known of an entry that is not kept."""
+        holds = self.original.holds
+        links = sorted(self._copy.kept(entry.forwarded))
+        followers = {
+            link: [f.id for f in entry.followers.get(link, ()) if holds(f)] for link in links
+        }
+        if followers:
+            self._copy.left_out[entry.id] = LeftOut(entry.filter, followers)
+        else:
+            self._copy.left_out.pop(entry.id, None)
+
+    def removed(self, entry: Entry) -> None:
+        """Remove it from the draft; it quenches nothing any more if it was left out."""
+        super().removed(entry)
+        self._copy.left_out.pop(entry.id, None)
 
     def _twins(self, followers: list[Entry], on_missing: Callable[[], None]) -> list[Entry]:
         """Those that follow in the draft. If some are not copied yet, there is another turn."""
@@ -264,3 +279,10 @@ class _PlaceholdersCopier(_SubscriptionsCopier):
 
     def _is_kept(self, entry: Entry) -> bool:
         return bool(self._copy.kept(entry.forwarded))
+
+    def _note_left_out(self, entry: Entry) -> None:
+        """Do nothing: those that are not kept are forwarded to no link that is kept."""
+
+    def removed(self, entry: Entry) -> None:
+        """Remove it from the draft."""
+        _TableCopier.removed(self, entry)

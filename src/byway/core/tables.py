@@ -281,6 +281,15 @@ class Table:
         self._by_key += [None] * (other.keys_end - self.keys_end)
         self._links = other._links.copy()
 
+    def dissolve(self, most: int) -> int:
+        """Forget up to so many entries of a table that nobody uses any more; how many more there
+        might have been."""
+        self._by_key = []
+        while self._entries and most:
+            self._entries.popitem()
+            most -= 1
+        return most
+
     @property
     def keys_end(self) -> int:
         """The first key behind all that are in use."""
