@@ -37,13 +37,15 @@ class Drafts:
     def begin(
         self,
         outlet: RoutingOutlet,
-        links: Iterable[str],
-        without: Iterable[str],
         on_complete: Callable[[Routing], None],
         on_released: Callable[[], None],
+        *,
+        without: Iterable[str] = (),
+        joining: Iterable[str] = (),
+        leaving: Iterable[str] = (),
     ) -> None:
-        """Begin to copy the routing in force: to a tree of `links`, but nothing that was learnt
-        over links `without`, or sent there.
+        """Begin to copy the routing in force: nothing that was learnt over links `without`, or sent
+        there, and to a tree with the links that are `joining` and without those `leaving`.
 
         `on_complete` is called when the draft is complete. From then on it is `Context.draft`, no
         longer follows the routing in force, and has to be told of changes. `on_released` is called
@@ -51,7 +53,9 @@ class Drafts:
         """
         assert self._copy is None, "there is a draft already"
         self._on_complete, self._on_released = on_complete, on_released
-        self._copy = RoutingCopy(self._context.routing, outlet, links, without)
+        self._copy = RoutingCopy(
+            self._context.routing, outlet, without=without, joining=joining, leaving=leaving
+        )
         self._go_on()
 
     def on_timer(self) -> None:
@@ -75,6 +79,11 @@ class Drafts:
             return
         if self._copy is copy:
             self._go_on()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is a draft, or one to be forgotten."""
+        return self._copy is not None or bool(self._given_up)
 
     def _go_on(self) -> None:
         self._context.out.do(SetTimer(TIMER, self._context.now_us))

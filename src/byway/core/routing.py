@@ -8,7 +8,7 @@ Whoever needs a table, a policy or a rule asks for the routing in force at the m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from byway.core.actions import Timer
@@ -104,29 +104,20 @@ class Routing:
 
     # --- drafts --------------------------------------------------------------------------------
 
-    def empty_draft(self, outlet: RoutingOutlet, links: Iterable[str]) -> Routing:
-        """A routing without entries over other links. An entry that it will have in common with
+    def empty_draft(self, outlet: RoutingOutlet) -> Routing:
+        """A routing without links and entries. An entry that it will have in common with
         this one will have the same key."""
         tables = (table.draft() for table in (self.adverts, self.subscriptions, self.placeholders))
         draft = Routing(self.config, outlet, *tables)
-        draft.links = dict.fromkeys(sorted(links))
         if self.sent is not None:
             draft.sent = self.sent.draft()
             draft.subscriptions.index.serve_relations()  # what it leaves out has to be released
         return draft
 
-    def copy(
-        self,
-        outlet: RoutingOutlet,
-        links: Iterable[str] | None = None,
-        without: Iterable[str] = (),
-    ) -> Routing:
-        """A draft that is copied from this one in one go; `routing_copy` says what it keeps. What
-        was left out has been released."""
-        copy = RoutingCopy(self, outlet, links, without)
+    def copy(self, outlet: RoutingOutlet) -> Routing:
+        """A draft of all of this routing, copied in one go; `RoutingCopy` makes others."""
+        copy = RoutingCopy(self, outlet)
         while not copy.step():
-            pass
-        while not copy.release():
             pass
         return copy.draft
 

@@ -65,14 +65,17 @@ class RoutingCopy:
         self,
         original: Routing,
         outlet: RoutingOutlet,
-        links: Iterable[str] | None = None,
+        *,
         without: Iterable[str] = (),
+        joining: Iterable[str] = (),
+        leaving: Iterable[str] = (),
     ) -> None:
-        """`links` is the draft's tree, if it is another one. What was learnt over links `without`,
-        or sent there, is not copied, though they may belong to that tree."""
+        """What was learnt over links `without`, or sent there, is not copied. They belong to the
+        draft's tree all the same, unless they are `leaving`; `joining` are new in it."""
         self.original = original
         self.without = frozenset(without)
-        self.draft = original.empty_draft(outlet, original.links if links is None else links)
+        self._joining, self._leaving = frozenset(joining), frozenset(leaving)
+        self.draft = original.empty_draft(outlet)
         self.is_done = False
         """Whether the draft is complete, and no longer follows the original."""
         self.left_out: dict[EntryId, LeftOut] = {}
@@ -113,6 +116,8 @@ class RoutingCopy:
     def _complete(self) -> None:
         """Copy what is not by entry."""
         self._stop_watching()
+        links = (self.original.links.keys() - self._leaving) | self._joining
+        self.draft.links = dict.fromkeys(sorted(links))
         for copier in self._copiers:
             copier.draft.align_with(copier.original)
             copier.draft.alternates.copy_from(copier.original.alternates, self.without)

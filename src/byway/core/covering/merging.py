@@ -402,19 +402,14 @@ class Merging(MergedLeftovers):
     # --- drafts --------------------------------------------------------------------------------
 
     def copy_from(self, other: Any, without: frozenset[str]) -> None:
-        """Go on like another one, as far as it is about placeholders and links that are here."""
-        entry = self._policy.ops.entry
+        """Go on like another one on all links but those `without`. What is known of placeholders
+        that are not here is forgotten in the next step, as of those that have gone."""
         self._made, self._observed = other._made, other._observed
         self._new.extend((id, link) for id, link in other._new if link not in without)
-        self._changed = {id: None for id in other._changed if entry(id) is not None}
+        self._changed = dict(other._changed)
         self._partners.copy_from(other._partners, without)
-        self._parts = {id: n for id, n in other._parts.items() if entry(id) is not None}
-        self._unwanted = {id: s for id, s in other._unwanted.items() if entry(id) is not None}
-        self._scores = {
-            id: Score(score.seen, score.unwanted)
-            for id, score in other._scores.items()
-            if entry(id) is not None
-        }
+        self._parts, self._unwanted = dict(other._parts), dict(other._unwanted)
+        self._scores = {id: Score(s.seen, s.unwanted) for id, s in other._scores.items()}
         self._refused = dict(other._refused)
         self._samples.copy_from(other._samples, without)
 
