@@ -63,7 +63,8 @@ class Drafts:
         if self._given_up:
             if self._given_up[-1].dissolve(DISSOLVED):
                 self._given_up.pop()
-            self._go_on()
+            if self.is_busy:
+                self._go_on()
             return
         copy = self._copy
         if copy is None:

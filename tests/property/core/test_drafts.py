@@ -226,6 +226,7 @@ class Drafted(RuleBasedStateMachine):
     def start_a_link_anew(self, at: int, number: int) -> None:
         link = self.link(at)
         sent = [e.id for e in self.routing.subscriptions.went_to(link)]
+        told = [e.id for e in self.routing.adverts.went_to(link)]
 
         def change(routing: Routing) -> None:
             routing.remove_alternates(link)
@@ -233,6 +234,8 @@ class Drafted(RuleBasedStateMachine):
             routing.subscription_rules.link_anew(link)
             if sent:
                 routing.subscription_rules.await_answer(sent[number % len(sent)], link)
+            if told:
+                routing.advertisement_rules.await_answer(told[number % len(told)], link)
 
         self.change(change)
 
