@@ -62,7 +62,7 @@ from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.reachability import Reachability
 from byway.core.recovery import TIMER as SYNC_TIMER
 from byway.core.recovery import UNLISTED_TIMER_OWNER, Recovery
-from byway.core.routing import ROUTING_MESSAGES, Routing
+from byway.core.routing import Routing
 from byway.core.routing_outlet import InForceOutlet
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import TIMER as COVERING_TIMER
@@ -267,7 +267,6 @@ class Broker(BrokerQueries):
         return {
             # a behaviour that is off here may be on at a neighbour
             **{kind: _ignore for behaviour in BEHAVIOURS for kind in behaviour.messages},
-            **dict.fromkeys(ROUTING_MESSAGES, self._on_routing_message),
             SyncDigest: self._neighbours.on_digest,
             SyncRequest: self.sync.on_request,
             SyncNames: self.sync.on_names,
@@ -388,14 +387,11 @@ class Broker(BrokerQueries):
                 return  # it has removed this broker
         self._neighbours.settle()
 
-    def _on_routing_message(self, link: str, message: Message) -> None:
-        self.context.routing.on_message(link, message)
-
     def _handler(self, link: str, message: Message) -> Callable[[str, Any], None]:
-        handler = self._messages.get(type(message))
+        kind = type(message)
+        handler = self._messages.get(kind) or self.context.routing.handlers.get(kind)
         if handler is None:
-            kind = type(message).__name__
-            raise RemoteProtocolError(link, f"sends {kind} on the control lane")
+            raise RemoteProtocolError(link, f"sends {kind.__name__} on the control lane")
         return handler
 
     def _take_data(self, link: str, end: LinkEnd, first: int, messages: Iterable[Message]) -> None:

@@ -9,7 +9,7 @@ Whoever needs a table, a policy or a rule asks for the routing in force at the m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from byway.core.actions import Timer
 from byway.core.advertisements import Advertisements
@@ -32,17 +32,6 @@ from byway.model.messages import (
     SubscriptionsSettled,
     Unsubscribe,
 )
-
-ROUTING_MESSAGES: Final = (
-    Advertise,
-    AdvertisementSettled,
-    Subscribe,
-    SubscribeMany,
-    SubscriptionsSettled,
-    Unsubscribe,
-    Retire,
-)
-"""Messages of neighbours that change a routing. An `Unadvertise` does too, on the data lane."""
 
 
 class Routing:
@@ -73,7 +62,11 @@ class Routing:
         self.policy: Covering = make_policy(self.subscription_rules, config)
         self.observer = self.policy.observer
         """The object that observes publications for the policy, if there is one."""
-        self._handlers = self._message_handlers()
+        self.handlers = self._message_handlers()
+        """By kind, what takes a message of a neighbour that changes a routing. (An `Unadvertise`
+        does too, on the data lane.)"""
+        self.is_watched = False
+        """Whether a draft is being copied from it, and `changed` has to be called."""
 
     @classmethod
     def empty(cls, config: BrokerConfig, numbers: LinkNumbers, outlet: RoutingOutlet) -> Routing:
@@ -93,8 +86,8 @@ class Routing:
         }
 
     def on_message(self, link: str, message: Message) -> None:
-        """Take one of `ROUTING_MESSAGES` from a neighbour."""
-        self._handlers[type(message)](link, message)
+        """Take a message of one of these kinds from a neighbour."""
+        self.handlers[type(message)](link, message)
 
     def __repr__(self) -> str:
         return (
@@ -196,14 +189,16 @@ class Routing:
     def sent_to(self, entry: Entry, link: str) -> None:
         """Note that a subscription is forwarded to a link."""
         entry.forwarded = with_link(entry.forwarded, link)
-        self.changed(entry)
+        if self.is_watched:
+            self.changed(entry)
         if self.sent is not None:
             self.sent.update(entry)
 
     def taken_from(self, entry: Entry, link: str) -> None:
         """Note that a subscription is no longer forwarded to a link."""
         entry.forwarded = without_link(entry.forwarded, link)
-        self.changed(entry)
+        if self.is_watched:
+            self.changed(entry)
         if self.sent is not None:
             self.sent.update(entry)
 

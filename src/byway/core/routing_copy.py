@@ -110,6 +110,7 @@ class RoutingCopy:
         self.original.keep_keys()
 
     def _stop_watching(self) -> None:
+        self.original.is_watched = False
         for copier in self._copiers:
             copier.original.watcher = None
 
@@ -162,6 +163,7 @@ class _TableCopier:
         """Entries to be copied, or copied again; entries that are not `_due` no more."""
         self._due = set(original)
         original.watcher = self
+        copy.original.is_watched = True
 
     def __len__(self) -> int:
         return len(self._due)

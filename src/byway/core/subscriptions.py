@@ -199,7 +199,8 @@ class Subscriptions:
         if not self._routing.outlet.knows_adverts_except(entry.origin.link):
             return
         entry.settled = True
-        self._routing.changed(entry)
+        if self._routing.is_watched:
+            self._routing.changed(entry)
         if entry.origin.link is not None:
             self._routing.outlet.answer(entry.origin.link, entry.id)
         else:
@@ -208,7 +209,8 @@ class Subscriptions:
     def answered(self, entry: Entry, link: str) -> None:
         """A link has one answer less to give; with the last, those that follow are settled too."""
         _count_down(entry.awaiting, link)
-        self._routing.changed(entry)
+        if self._routing.is_watched:
+            self._routing.changed(entry)
         self.settle(entry)
         if link not in entry.awaiting:
             self._release_followers(entry, link)

@@ -27,32 +27,35 @@ class Keys:
     def __init__(self) -> None:
         self.free = array("q")
         """Free keys, the one that is given next at the end."""
+        self.is_shared = False
+        """Whether more than one table takes its keys from here."""
         self._tables: list[Table] = []
 
     def join(self, table: Table) -> None:
         """A table, which is empty, takes its keys from here."""
+        self.is_shared = bool(self._tables)
         self._tables.append(table)
 
     def give(self, id: EntryId) -> int:
         """The key for a new entry of a table: the one that it has in another, or a free one."""
-        if len(self._tables) > 1:
+        if self.is_shared:
             for table in self._tables:
                 known = table.get(id)
                 if known is not None:
                     return known.key
         if self.free:
             return self.free.pop()
+        if not self.is_shared:
+            return self._tables[0].keys_end
         return max(table.keys_end for table in self._tables)  # all keys below are in use
 
     def release(self, table: Table, key: int) -> None:
         """A table no longer uses a key."""
-        if not any(other is not table and other.uses_key(key) for other in self._tables):
-            self.free.append(key)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether more than one table takes its keys from here."""
-        return len(self._tables) > 1
+        if self.is_shared:
+            for other in self._tables:
+                if other is not table and other.uses_key(key):
+                    return
+        self.free.append(key)
 
     def free_but_for(self, table: Table) -> list[int]:
         """The keys that are free as far as this table is concerned, the next one last."""
@@ -64,7 +67,7 @@ class Keys:
         """All other tables are given up: free what only they use."""
         if self.is_shared:
             self.free = array("q", self.free_but_for(table))
-            self._tables = [table]
+            self._tables, self.is_shared = [table], False
 
     def _used_by_others(self, table: Table) -> list[int]:
         """Keys that other tables use and this one does not, the largest first."""

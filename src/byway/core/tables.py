@@ -221,15 +221,16 @@ class Table:
             table._clients = {}
         return table
 
-    def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
+    def add(
+        self,
+        id: EntryId,
+        filter: Filter,
+        origin: Origin,
+        key: int | None = None,
+        entry: Entry | None = None,
+    ) -> Entry:
         """Store a new entry; under a given key when it is stored again after a restart, or in a
-        draft."""
-        entry = self._add(id, filter, origin, key)
-        if self.watcher is not None:
-            self.watcher.added(entry)
-        return entry
-
-    def _add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None) -> Entry:
+        draft. It is a given object if another table has just removed that."""
         if key is None:
             key = self.keys.give(id)
         while key >= len(self._by_key):
@@ -240,17 +241,20 @@ class Table:
         link = None if origin.link is None or numbers is None else numbers.number(origin.link)
         self.index.add(key, filter, link)
         self._links[key] = -1 if link is None else link
-        entry = self._entries[id] = self._by_key[key] = Entry(id, filter, origin, key)
+        if entry is None:
+            entry = Entry(id, filter, origin, key)
+        else:
+            entry.key = key
+        self._entries[id] = self._by_key[key] = entry
         if self._clients is not None:
             self._clients.setdefault(id.client, {})[id] = None
+        if self.watcher is not None:
+            self.watcher.added(entry)
         return entry
 
     def adopt(self, entry: Entry) -> None:
         """Store an entry that another table has removed; it gets another key."""
-        entry.key = self._add(entry.id, entry.filter, entry.origin, None).key
-        self._entries[entry.id] = self._by_key[entry.key] = entry
-        if self.watcher is not None:
-            self.watcher.added(entry)
+        self.add(entry.id, entry.filter, entry.origin, entry=entry)
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry; its key is given again."""
