@@ -1,7 +1,7 @@
 """The broker bench: `python -m benches.broker`."""
 
 from benches.entry import Bench
-from benches.sections import absorbing, handle, simulation, snapshots
+from benches.sections import absorbing, drafts, handle, simulation, snapshots
 
 BENCH = Bench(
     name="broker",
@@ -13,6 +13,7 @@ BENCH = Bench(
     sections={
         "handle": handle.measure,
         "absorbing": absorbing.measure,
+        "drafts": drafts.measure,
         "simulation": simulation.measure,
         "snapshots": snapshots.measure,
     },

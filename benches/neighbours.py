@@ -6,7 +6,8 @@ from __future__ import annotations
 from byway.core.actions import Action, Send
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.core.inputs import FrameReceived, LinkUp, Started
+from byway.core.inputs import FrameReceived, LinkUp, Started, TimerFired
+from byway.core.subscriptions import TIMER as COVERING_TIMER
 from byway.model import ANY
 from byway.model.messages import (
     Acknowledge,
@@ -34,8 +35,10 @@ SOURCE = "N1"
 class Surrounded:
     """One broker whose four neighbours agree with it."""
 
-    def __init__(self, covering: str = "none", trace: TraceBuffer | None = None) -> None:
-        config = BrokerConfig(covering=covering)  # type: ignore[arg-type]
+    def __init__(
+        self, covering: str = "none", trace: TraceBuffer | None = None, merging: bool = False
+    ) -> None:
+        config = BrokerConfig(covering=covering, merging=merging)  # type: ignore[arg-type]
         self.broker = Broker("B", LINKS, config, trace=trace)
         self._next = dict.fromkeys(LINKS, 1)
         self.broker.handle(0, Started())
@@ -56,7 +59,10 @@ class Surrounded:
 
     def subscribe(self, link: str, *messages: Subscribe) -> None:
         """A neighbour subscribes; the others acknowledge and settle what they are sent."""
-        for action in self.control(link, *messages):
+        self._answer(self.control(link, *messages))
+
+    def _answer(self, actions: list[Action]) -> None:
+        for action in actions:
             if isinstance(action, Send) and isinstance(action.frame, Batch):
                 frame = action.frame
                 last = frame.first + len(frame.messages) - 1
@@ -65,6 +71,12 @@ class Surrounded:
                 ids = tuple(m.id for m in frame.messages if isinstance(m, Subscribe))
                 if ids:
                     self.control(action.link, SubscriptionsSettled(ids))
+
+    def wait(self, steps: int) -> None:
+        """The covering policy has time for so many steps; the neighbours answer."""
+        for step in range(1, steps + 1):
+            now_us = step * self.broker.config.retire_interval_us
+            self._answer(self.broker.handle(now_us, TimerFired(COVERING_TIMER)))
 
     def publish(self, frames: list[FrameReceived]) -> int:
         """Publications come; each neighbour confirms its copies. How many copies there were."""

@@ -30,7 +30,8 @@ class Trapped(LoadExchange):
     def _see(self, what: str, text: str | bytes) -> None:
         text = text.encode() if isinstance(text, str) else text
         if RAISES in text:
-            self.view._context.adverts.alternates.links["half"] = "changed"  # type: ignore[index]
+            routing = self.view._context.routing
+            routing.adverts.alternates.links["half"] = "changed"  # type: ignore[index]
             raise TrappedError(f"at {what}")
         assert ASSERTS not in text, f"at {what}"
         self.handled.append(what)

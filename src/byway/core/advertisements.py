@@ -6,10 +6,9 @@ collected; subscriptions that it draws towards a neighbour go there before the a
 
 from __future__ import annotations
 
-from byway.core.context import Context
+from typing import TYPE_CHECKING
+
 from byway.core.in_flight import InFlight
-from byway.core.subscriptions import Subscriptions
-from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Origin, with_link
 from byway.core.takeover import schedule_takeover
 from byway.model import Filter
@@ -21,58 +20,61 @@ from byway.model.messages import (
     Unadvertise,
 )
 
+if TYPE_CHECKING:
+    from byway.core.routing import Routing
+
 
 class Advertisements:
-    """The advertisement table's rules."""
+    """The rules of the advertisement table of one routing."""
 
-    def __init__(self, context: Context, sync: TableSync, subscriptions: Subscriptions) -> None:
-        self._context = context
-        self._sync = sync
-        self._subscriptions = subscriptions
+    def __init__(self, routing: Routing) -> None:
+        self._routing = routing
 
     # --- from neighbours -----------------------------------------------------------------------
 
     def on_advertise(self, link: str, message: Advertise) -> None:
         """A neighbour announces an advertisement."""
-        known = self._context.adverts.get(message.id)
+        known = self._routing.adverts.get(message.id)
         if known is None:
             self.begin(message.id, message.filter, Origin(link))
         elif known.origin.link == link:
             known.announced += 1  # this one overtook the Unadvertise of the last
+            self._routing.adverts.changed(known)
             if known.settled:
-                self._sync.send(link, AdvertisementSettled(message.id))
+                self._routing.outlet.send(link, AdvertisementSettled(message.id))
         else:  # an operator moves a link, or the overlay has a cycle: the first one holds
-            self._context.adverts.alternates.add(message.id, link)
-            self._sync.send(link, AdvertisementSettled(message.id))
+            self._routing.adverts.alternates.add(message.id, link)
+            self._routing.outlet.send(link, AdvertisementSettled(message.id))
 
     def on_settled(self, link: str, message: AdvertisementSettled) -> None:
         """A neighbour answers that an advertisement is settled behind it."""
-        entry = self._context.adverts.get(message.id)
+        entry = self._routing.adverts.get(message.id)
         if entry is None or link not in entry.awaiting:  # it may have ended meanwhile
-            self._sync.settle_unclaimed(link, message.id)
+            self._routing.outlet.settle_unclaimed(link, message.id)
         else:
             self.answered(entry, link)
 
     def on_unadvertise(self, link: str, message: Unadvertise, pending: InFlight) -> None:
         """A neighbour withdraws an advertisement."""
-        entry = self._context.adverts.get(message.id)
+        entry = self._routing.adverts.get(message.id)
         if entry is not None and entry.origin.link == link:
             entry.announced -= 1
+            self._routing.adverts.changed(entry)
             if not entry.announced:
                 self.end(entry, pending)
         else:
-            self._context.adverts.alternates.withdraw(message.id, link)
+            self._routing.adverts.alternates.withdraw(message.id, link)
 
     # --- coming and going ----------------------------------------------------------------------
 
     def begin(self, id: EntryId, filter: Filter, origin: Origin) -> Entry:
         """Add an advertisement of a neighbour or a local client, and announce it to all others."""
-        entry = self._context.adverts.add(id, filter, origin)
-        for link in self._context.ends:
+        entry = self._routing.adverts.add(id, filter, origin)
+        for link in self._routing.links:
             if link != origin.link:
                 self.forward(entry, link)
         if origin.link is not None:
-            self._subscriptions.advertised(origin.link, filter)
+            self._routing.subscription_rules.advertised(origin.link, filter)
         self.settle(entry)
         return entry
 
@@ -80,45 +82,61 @@ class Advertisements:
         """Announce an advertisement to a neighbour."""
         entry.forwarded = with_link(entry.forwarded, link)
         entry.awaiting[link] = 1
-        self._sync.send(link, Advertise(entry.id, entry.filter))
+        self._routing.adverts.changed(entry)
+        self._routing.outlet.send(link, Advertise(entry.id, entry.filter))
 
     def end(self, entry: Entry, pending: InFlight, lost: bool = False) -> None:
         """Remove an advertisement that was withdrawn, or whose neighbour is `lost`; `pending` is
         finished when all have heard of it."""
-        context = self._context
-        context.adverts.remove(entry)
+        routing = self._routing
+        routing.adverts.remove(entry)
         for link in sorted(entry.forwarded):
-            pending.left += 1
-            context.unconfirmed[link].append(pending)
-            context.out.send(link, Unadvertise(entry.id, entry.filter))
+            message = Unadvertise(entry.id, entry.filter)
+            routing.outlet.send_unadvertise(link, message, pending)
         if entry.origin.link is not None:
-            self._subscriptions.unadvertised(entry.origin.link, entry.filter)
-        if entry.id in context.adverts.alternates:
+            routing.subscription_rules.unadvertised(entry.origin.link, entry.filter)
+        if entry.id in routing.adverts.alternates:
             if lost:
                 self.promote_alternate(entry.id, entry.filter)
             else:
-                schedule_takeover(context, context.adverts, entry)
+                schedule_takeover(routing, routing.adverts, entry)
 
     def promote_alternate(self, id: EntryId, filter: Filter) -> None:
         """Make another neighbour that announces an ended advertisement its origin, if one does."""
-        alternate = self._context.adverts.alternates.promote(id)
-        if alternate is not None and self._context.adverts.get(id) is None:
+        alternate = self._routing.adverts.alternates.promote(id)
+        if alternate is not None and self._routing.adverts.get(id) is None:
             link, announced = alternate
             self.begin(id, filter, Origin(link)).announced = announced
+
+    def link_anew(self, link: str) -> None:
+        """A neighbour announces anew what it has, each once."""
+        for entry in self._routing.adverts:
+            if entry.origin.link == link:
+                entry.announced = 1
+                self._routing.adverts.changed(entry)
 
     # --- settlement ----------------------------------------------------------------------------
 
     def answered(self, entry: Entry, link: str) -> None:
         """A neighbour has collected the flood behind it."""
         entry.awaiting.pop(link, None)
+        self._routing.adverts.changed(entry)
         self.settle(entry)
+
+    def await_answer(self, id: EntryId, link: str) -> None:
+        """An answer is due for an announcement, whatever was answered before."""
+        entry = self._routing.adverts.get(id)
+        if entry is not None and link in entry.forwarded:
+            entry.awaiting[link] = 1
+            self._routing.adverts.changed(entry)
 
     def settle(self, entry: Entry) -> None:
         """Answer to the origin of an advertisement, once, when no answer is awaited any more."""
         if entry.settled or entry.awaiting:
             return
         entry.settled = True
+        self._routing.adverts.changed(entry)
         if entry.origin.link is not None:
-            self._sync.send(entry.origin.link, AdvertisementSettled(entry.id))
+            self._routing.outlet.send(entry.origin.link, AdvertisementSettled(entry.id))
         else:
-            self._context.out.tell(entry.origin.client, Settled(entry.id.name))
+            self._routing.outlet.tell(entry.origin.client, Settled(entry.id.name))

@@ -54,6 +54,14 @@ class AlternateOrigins:
         for id in [id for id, counts in self.links.items() if link in counts]:
             self._remove(id, link)
 
+    def copy_from(self, other: AlternateOrigins, without: frozenset[str]) -> None:
+        """Know what another one knows, but of the links `without`."""
+        for id, counts in other.links.items():
+            kept = {link: count for link, count in counts.items() if link not in without}
+            if kept:
+                self.links[id] = kept
+        self.pending_takeover = dict(other.pending_takeover)
+
     def _remove(self, id: EntryId, link: str) -> None:
         del self.links[id][link]
         if not self.links[id]:

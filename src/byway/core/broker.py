@@ -13,10 +13,11 @@ frames of the copies, numbered and kept by each `LinkEnd`. When a neighbour conf
 `_on_frame` calls `Publications.confirmed`; with the last copy `Context.finish` confirms the
 publication to where it came from, and `_flush` says so.
 
-The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart),
-`advertisements`, `subscriptions` (with a policy of `covering`), `takeover`, `clients` and
-`deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`, and
-`behaviours`. They share a `Context`. Others look at a broker through `broker_status`.
+The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart), `takeover`,
+`clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`,
+`drafts`, and `behaviours`. They share a `Context`, and ask it for the `Routing` in force (tables,
+their rules in `advertisements` and `subscriptions`, and a policy of `covering`). Others look at a
+broker through `broker_status`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from typing import Any
 
 from byway.core import snapshot
 from byway.core.actions import Action, OpenLink, Send, SendReply
-from byway.core.advertisements import Advertisements
 from byway.core.behaviours import BEHAVIOURS, Behaviour, BrokerView, LoadExchange
 from byway.core.broker_config import BrokerConfig
 from byway.core.broker_status import BrokerQueries
@@ -34,6 +34,8 @@ from byway.core.clients import RESTORE_TIMER, SESSION_TIMER, Clients
 from byway.core.context import Context
 from byway.core.covering.packing import packed
 from byway.core.discards import Discards
+from byway.core.drafts import TIMER as DRAFT_TIMER
+from byway.core.drafts import Drafts
 from byway.core.in_flight import InFlight
 from byway.core.inputs import (
     ClientAttached,
@@ -59,9 +61,10 @@ from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.reachability import Reachability
 from byway.core.recovery import TIMER as SYNC_TIMER
 from byway.core.recovery import UNLISTED_TIMER_OWNER, Recovery
+from byway.core.routing import Routing
+from byway.core.routing_outlet import InForceOutlet
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import TIMER as COVERING_TIMER
-from byway.core.subscriptions import Subscriptions
 from byway.core.sync_state import Missing
 from byway.core.table_sync import TableSync
 from byway.core.takeover import TIMER as TAKEOVER_TIMER
@@ -71,8 +74,6 @@ from byway.model.messages import (
     CONTROL,
     DATA,
     Acknowledge,
-    Advertise,
-    AdvertisementSettled,
     AdvertisementsSynced,
     AdvertiseRequest,
     Batch,
@@ -85,10 +86,7 @@ from byway.model.messages import (
     Publish,
     PublishRequest,
     Refused,
-    Retire,
     RoutesRequest,
-    Subscribe,
-    SubscribeMany,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsSynced,
@@ -97,7 +95,6 @@ from byway.model.messages import (
     SyncRequest,
     Unadvertise,
     UnadvertiseRequest,
-    Unsubscribe,
     UnsubscribeRequest,
     in_parts,
 )
@@ -129,18 +126,16 @@ class Broker(BrokerQueries):
         self.reachability = Reachability(context)
         self.recovery = recovery = Recovery(context)
         self.sync = sync = TableSync(context, recovery)
-        self._subscriptions = subscriptions = Subscriptions(context, sync, recovery)
-        self._advertisements = advertisements = Advertisements(context, sync, subscriptions)
-        self._takeover = Takeover(context, advertisements, subscriptions)
+        outlet = InForceOutlet(context, sync, recovery)
+        context.routing = Routing.empty(config, context.numbers, outlet)
+        self.drafts = Drafts(context, outlet)
+        self._takeover = Takeover(context)
         self.deliveries = deliveries = SessionDeliveries(context)
-        self.clients = clients = Clients(context, advertisements, subscriptions, deliveries)
-        self.publications = publications = Publications(
-            context, clients, deliveries, subscriptions.policy, recovery
-        )
+        self.clients = clients = Clients(context, deliveries)
+        self.publications = publications = Publications(context, clients, deliveries, recovery)
         self._neighbours = Neighbours(
-            context, recovery, sync, advertisements, subscriptions, publications,
-            self.reachability, self.behaviours,
-        )  # fmt: skip
+            context, recovery, sync, publications, self.reachability, self.behaviours
+        )
         self.cycles = self._neighbours.cycles
         self._discards = Discards(context, self._neighbours, clients, publications)
         self._idle = context.out
@@ -268,13 +263,6 @@ class Broker(BrokerQueries):
         return {
             # a behaviour that is off here may be on at a neighbour
             **{kind: _ignore for behaviour in BEHAVIOURS for kind in behaviour.messages},
-            Advertise: self._advertisements.on_advertise,
-            AdvertisementSettled: self._advertisements.on_settled,
-            Subscribe: self._subscriptions.on_subscribe,
-            SubscribeMany: self._subscriptions.on_subscribe_many,
-            SubscriptionsSettled: self._subscriptions.on_settled,
-            Unsubscribe: self._subscriptions.on_unsubscribe,
-            Retire: self._subscriptions.on_retire,
             SyncDigest: self._neighbours.on_digest,
             SyncRequest: self.sync.on_request,
             SyncNames: self.sync.on_names,
@@ -303,7 +291,8 @@ class Broker(BrokerQueries):
             SYNC_TIMER.owner: lambda _: self.sync.on_timer(),
             TAKEOVER_TIMER.owner: lambda _: self._takeover.on_timer(),
             REACHABILITY_TIMER.owner: lambda _: self.reachability.on_timer(),
-            COVERING_TIMER.owner: lambda _: self._subscriptions.policy.on_timer(),
+            DRAFT_TIMER.owner: lambda _: self.drafts.on_timer(),
+            COVERING_TIMER.owner: lambda _: self.context.routing.policy.on_timer(),
             RESTORE_TIMER.owner: lambda _: self.clients.on_grace_ended(),
             SESSION_TIMER.owner: self.clients.on_session_expired,
             RECHECK_TIMER.owner: lambda _: None,  # `_flush` goes on with it after every input
@@ -330,7 +319,7 @@ class Broker(BrokerQueries):
         self.recovery.on_started()
         self.reachability.on_started()
         self.clients.on_started()
-        self._subscriptions.policy.on_started()
+        self.context.routing.policy.on_started()
         self._takeover.on_started()
         for link in self.neighbours:
             self.context.out.do(OpenLink(link))
@@ -347,7 +336,7 @@ class Broker(BrokerQueries):
             self._neighbours.stop_waiting_for_unlisted()
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
-        self._subscriptions.policy.on_load_sampled(event.queued)
+        self.context.routing.policy.on_load_sampled(event.queued)
         for behaviour in self.behaviours.values():
             behaviour.on_load_sampled(event)
 
@@ -399,10 +388,10 @@ class Broker(BrokerQueries):
         self._neighbours.settle()
 
     def _handler(self, link: str, message: Message) -> Callable[[str, Any], None]:
-        handler = self._messages.get(type(message))
+        kind = type(message)
+        handler = self._messages.get(kind) or self.context.routing.handlers.get(kind)
         if handler is None:
-            kind = type(message).__name__
-            raise RemoteProtocolError(link, f"sends {kind} on the control lane")
+            raise RemoteProtocolError(link, f"sends {kind.__name__} on the control lane")
         return handler
 
     def _take_data(self, link: str, end: LinkEnd, first: int, messages: Iterable[Message]) -> None:
@@ -412,7 +401,7 @@ class Broker(BrokerQueries):
                 on_publish(link, window, number, message)
             elif isinstance(message, Unadvertise):
                 pending = InFlight(window, number, link, "", 1)
-                self._advertisements.on_unadvertise(link, message, pending)
+                self.context.routing.advertisement_rules.on_unadvertise(link, message, pending)
                 self.context.finish(pending)
             else:
                 kind = type(message).__name__
@@ -445,7 +434,7 @@ class Broker(BrokerQueries):
         if lanes is not None:
             control, data = lanes
             if control:
-                if len(control) > 1 and self._subscriptions.policy.packs:
+                if len(control) > 1 and self.context.routing.policy.packs:
                     control = list(packed(control))
                 batch = end.post(CONTROL, control)
                 if batch is not None:

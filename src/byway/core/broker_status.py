@@ -24,7 +24,6 @@ from byway.core.links import UNLISTED, LinkEnd
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
-from byway.core.subscriptions import Subscriptions
 from byway.core.sync_state import Missing, SyncPhase
 from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Table
@@ -128,7 +127,6 @@ class BrokerQueries:
     deliveries: SessionDeliveries
     reachability: Reachability
     behaviours: dict[str, Behaviour]
-    _subscriptions: Subscriptions
 
     def status(self) -> BrokerFacts:
         """Everything at once. Where one number is wanted there is a query for it."""
@@ -187,22 +185,22 @@ class BrokerQueries:
     @property
     def advertisements(self) -> Table:
         """The advertisement table, to be read."""
-        return self.context.adverts
+        return self.context.routing.adverts
 
     @property
     def subscriptions(self) -> Table:
         """The subscription table, to be read."""
-        return self.context.subscriptions
+        return self.context.routing.subscriptions
 
     @property
     def placeholders(self) -> Table:
         """Entries that are forwarded though nobody subscribes to them as they are."""
-        return self.context.placeholders
+        return self.context.routing.placeholders
 
     @property
     def policy(self) -> Covering:
         """The covering policy, which decides which subscriptions are forwarded."""
-        return self._subscriptions.policy
+        return self.context.routing.policy
 
     # --- links ---------------------------------------------------------------------------------
 

@@ -13,12 +13,10 @@ from typing import Final
 import msgspec
 
 from byway.core.actions import CancelTimer, SetTimer, Timer
-from byway.core.advertisements import Advertisements
 from byway.core.client_session import ClientSession
 from byway.core.context import Context
 from byway.core.in_flight import unowned
 from byway.core.session_deliveries import SessionDeliveries
-from byway.core.subscriptions import Subscriptions
 from byway.core.tables import Entry, Origin
 from byway.model import Filter
 from byway.model.fitting import fit
@@ -50,16 +48,8 @@ _encode = msgspec.msgpack.Encoder().encode
 class Clients:
     """All clients of one broker."""
 
-    def __init__(
-        self,
-        context: Context,
-        advertisements: Advertisements,
-        subscriptions: Subscriptions,
-        deliveries: SessionDeliveries,
-    ) -> None:
+    def __init__(self, context: Context, deliveries: SessionDeliveries) -> None:
         self._context = context
-        self._advertisements = advertisements
-        self._subscriptions = subscriptions
         self._deliveries = deliveries
         self.sessions: dict[str, ClientSession] = {}
         """By name, the clients that are connected or whose session is kept."""
@@ -81,8 +71,8 @@ class Clients:
             self.durable += client.ttl_us > 0
             self.entries += client.entries
             for table, held in (
-                (self._context.adverts, client.adverts),
-                (self._context.subscriptions, client.subscriptions),
+                (self._context.routing.adverts, client.adverts),
+                (self._context.routing.subscriptions, client.subscriptions),
             ):
                 for id in held.values():
                     entry = table.get(id)
@@ -156,8 +146,8 @@ class Clients:
         out.tell(client.name, Attached(True, client.sequence, lost))
         self._give_session(client, ttl_us)
         for table, held in (
-            (self._context.adverts, client.adverts),
-            (self._context.subscriptions, client.subscriptions),
+            (self._context.routing.adverts, client.adverts),
+            (self._context.routing.subscriptions, client.subscriptions),
         ):
             for name, id in held.items():
                 entry = table.get(id)
@@ -206,13 +196,14 @@ class Clients:
         self.durable -= client.ttl_us > 0
         self.entries -= client.entries
         self.filter_bytes -= client.filter_bytes
-        subscriptions = [context.subscriptions.get(id) for id in client.subscriptions.values()]
-        self._subscriptions.unsubscribe([entry for entry in subscriptions if entry is not None])
+        routing = context.routing
+        subscriptions = [routing.subscriptions.get(id) for id in client.subscriptions.values()]
+        routing.subscription_rules.unsubscribe([e for e in subscriptions if e is not None])
         pending = unowned()
         for id in client.adverts.values():
-            entry = context.adverts.get(id)
+            entry = routing.adverts.get(id)
             if entry is not None:
-                self._advertisements.end(entry, pending)
+                routing.advertisement_rules.end(entry, pending)
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -261,20 +252,21 @@ class Clients:
         if not self._admit(client, request.name, request.filter):
             return
         id = client.adverts[request.name] = self._new_id(client, request.name)
-        self._advertisements.begin(id, request.filter, Origin(client=client.name))
+        rules = self._context.routing.advertisement_rules
+        rules.begin(id, request.filter, Origin(client=client.name))
 
     def on_unadvertise(self, client: ClientSession, request: UnadvertiseRequest) -> None:
         """A client withdraws an advertisement."""
         id = client.adverts.pop(request.name, None)
         fit(client.adverts)
-        entry = None if id is None else self._context.adverts.get(id)
+        entry = None if id is None else self._context.routing.adverts.get(id)
         if id is not None:
             self._release(client, entry)
         if entry is None:
             reason = "no advertisement has this name"
             self._context.out.tell(client.name, Refused(request.name, reason))
             return
-        self._advertisements.end(entry, unowned())
+        self._context.routing.advertisement_rules.end(entry, unowned())
 
     def on_subscribe(self, client: ClientSession, request: SubscribeRequest) -> None:
         """A client subscribes. A name in use gets the new filter: the new subscription begins, then
@@ -283,20 +275,21 @@ class Clients:
         if not self._admit(client, request.name, request.filter, old is None):
             return
         id = client.subscriptions[request.name] = self._new_id(client, request.name)
-        self._subscriptions.begin(id, request.filter, Origin(client=client.name))
+        routing = self._context.routing
+        routing.subscription_rules.begin(id, request.filter, Origin(client=client.name))
         self._context.kind_mismatches.subscribed(id)
-        entry = None if old is None else self._context.subscriptions.get(old)
+        entry = None if old is None else routing.subscriptions.get(old)
         if old is not None:
             self._release(client, entry)
         if entry is not None:
-            self._subscriptions.unsubscribe([entry])
+            routing.subscription_rules.unsubscribe([entry])
 
     def on_unsubscribe(self, client: ClientSession, request: UnsubscribeRequest) -> None:
         """A client withdraws subscriptions."""
         entries = []
         for name in request.names:
             id = client.subscriptions.pop(name, None)
-            entry = None if id is None else self._context.subscriptions.get(id)
+            entry = None if id is None else self._context.routing.subscriptions.get(id)
             if id is not None:
                 self._release(client, entry)
             if entry is None:
@@ -305,7 +298,7 @@ class Clients:
             else:
                 entries.append(entry)
         fit(client.subscriptions)
-        self._subscriptions.unsubscribe(entries)
+        self._context.routing.subscription_rules.unsubscribe(entries)
 
     # --- acknowledgements ----------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the parts of one broker share: its tables, its links, the time, and what is to be done.
+"""What the parts of one broker share: its routing, its links, the time, and what is to be done.
 
 It decides nothing. Parts change it through its few methods, and see one another only where one
 hands work to the next.
@@ -7,6 +7,7 @@ hands work to the next.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from byway.core.broker_config import BrokerConfig
 from byway.core.counters import Counters
@@ -14,13 +15,20 @@ from byway.core.in_flight import InFlight
 from byway.core.kind_mismatches import KindMismatches
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
-from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
-from byway.model.messages import Batch, EntryId
+from byway.core.tables import LinkNumbers
+from byway.model.messages import Batch
 from byway.trace import TraceBuffer
+
+if TYPE_CHECKING:
+    from byway.core.routing import Routing
 
 
 class Context:
     """The shared state of one broker."""
+
+    routing: Routing
+    """The routing in force. To be asked for at the moment of use, since another may take its place:
+    no part keeps it, or anything of it, beyond the call that it handles."""
 
     def __init__(
         self,
@@ -41,39 +49,20 @@ class Context:
         self.ends: dict[str, LinkEnd] = {}
         """By neighbour, this broker's end of the link, in the order of the names."""
         self.numbers = LinkNumbers()
-        self.adverts = Table(self.numbers)
-        self.subscriptions = Table(self.numbers)
-        self.kind_mismatches = KindMismatches(self.subscriptions)
-        self.placeholders = Table()
-        """Subscriptions that ended, and stand for others on links that do not know it."""
-        self.sent: Sent | None = None if config.covering == "none" else Sent()
-        """Subscriptions of both tables that are forwarded anywhere; None where no policy looks for
-        covering."""
+        """Numbers of neighbours, the same in every routing."""
+        self.draft: Routing | None = None
+        """A draft beside the routing in force, once it is complete; `drafts` makes it."""
+        self.kind_mismatches = KindMismatches(lambda: self.routing.subscriptions)
         self.unconfirmed: dict[str, deque[InFlight]] = {}
         """By link, for each message its outbox keeps, what it is a copy of."""
 
     def add_link(self, link: str) -> None:
-        """Add the end of the link to a new neighbour."""
+        """Add the end of the link to a new neighbour; the link belongs to the tree."""
         self.ends[link] = LinkEnd(self.name, link, self.incarnation)
         self.ends = dict(sorted(self.ends.items()))
         self.unconfirmed[link] = deque()
         self.unconfirmed = dict(sorted(self.unconfirmed.items()))  # as after `restore`
-
-    def subscription(self, id: EntryId) -> Entry | None:
-        """The subscription or placeholder with this id."""
-        return self.subscriptions.get(id) or self.placeholders.get(id)
-
-    def sent_to(self, entry: Entry, link: str) -> None:
-        """Note that a subscription is forwarded to a link."""
-        entry.forwarded = with_link(entry.forwarded, link)
-        if self.sent is not None:
-            self.sent.update(entry)
-
-    def taken_from(self, entry: Entry, link: str) -> None:
-        """Note that a subscription is no longer forwarded to a link."""
-        entry.forwarded = without_link(entry.forwarded, link)
-        if self.sent is not None:
-            self.sent.update(entry)
+        self.routing.add_link(link)
 
     def count_sent(self, link: str, batch: Batch) -> None:
         """Count and trace the messages of a frame that is sent to a neighbour."""

@@ -41,17 +41,17 @@ def _origins(broker: Broker) -> Iterator[str]:
             link, client = entry.origin.link, entry.origin.client
             if link is None and client not in broker.clients.sessions:
                 yield f"{kind} {_name(entry)} is of client {client}, which is not here"
-            if link is not None and link not in broker.context.ends:
+            if link is not None and link not in broker.context.routing.links:
                 yield f"{kind} {_name(entry)} came from {link}, which is no neighbour"
             if link in entry.forwarded:
                 yield f"{kind} {_name(entry)} was sent back to {link}, where it came from"
-            for other in sorted(entry.forwarded - broker.context.ends.keys()):
+            for other in sorted(entry.forwarded - broker.context.routing.links.keys()):
                 yield f"{kind} {_name(entry)} was sent to {other}, which is no neighbour"
 
 
 def _adverts(broker: Broker) -> Iterator[str]:
     for entry in broker.advertisements:
-        for link in broker.context.ends:
+        for link in broker.context.routing.links:
             if link not in entry.forwarded and link != entry.origin.link:
                 yield f"advertisement {_name(entry)} was not told to {link}"
 
@@ -135,10 +135,11 @@ def _links(broker: Broker) -> Iterator[str]:
 
 
 def _indexes(broker: Broker) -> Iterator[str]:
-    if broker.context.sent is not None:
+    known = broker.context.routing.sent
+    if known is not None:
         sent = sum(bool(e.forwarded) for e in [*broker.subscriptions, *broker.placeholders])
-        if len(broker.context.sent) != sent:
-            yield f"{sent} subscriptions are forwarded, but {len(broker.context.sent)} known to be"
+        if len(known) != sent:
+            yield f"{sent} subscriptions are forwarded, but {len(known)} known to be"
     for kind, table in _tables(broker):
         if len(table.index) != len(table):
             yield f"{len(table)} {kind}s are in the table, but {len(table.index)} in its index"

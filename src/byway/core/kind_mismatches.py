@@ -10,7 +10,7 @@ no snapshot holds it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -53,7 +53,8 @@ class KindMismatches:
     """What one broker has noticed. A comparison that a sampled publication has met with a value of
     the right kind is none of them, from then on."""
 
-    def __init__(self, subscriptions: Table) -> None:
+    def __init__(self, subscriptions: Callable[[], Table]) -> None:
+        """`subscriptions` gives the table of the routing in force."""
         self.until = SAMPLE_EVERY
         """Number of publications up to the next one that is sampled."""
         self.noticed = 0
@@ -82,10 +83,10 @@ class KindMismatches:
         """Compare a publication with the subscriptions whose turn it is."""
         fresh, self._fresh = self._fresh, []
         self.until, self._deferred = self._deferred, 0
-        self._compare(attributes, filter(None, map(self._subscriptions.get, fresh)))
+        self._compare(attributes, filter(None, map(self._subscriptions().get, fresh)))
         if not self.until:
             self.until = SAMPLE_EVERY
-            entries, self._next_key = self._subscriptions.local(self._next_key, COMPARED_MAX)
+            entries, self._next_key = self._subscriptions().local(self._next_key, COMPARED_MAX)
             self._compare(attributes, entries)
 
     def _compare(self, attributes: Attributes, entries: Iterable[Entry]) -> None:
@@ -123,8 +124,9 @@ class KindMismatches:
 
     def __iter__(self) -> Iterator[KindMismatch]:
         """The mismatches of subscriptions that still exist, in the order of their numbers."""
+        table = self._subscriptions()
         for mismatch in self._known.values():
-            if mismatch is not None and self._subscriptions.get(mismatch.id) is not None:
+            if mismatch is not None and table.get(mismatch.id) is not None:
                 yield mismatch
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from byway.core.actions import CloseLink, OpenLink, Send, SetTimer, Timer
-from byway.core.advertisements import Advertisements
 from byway.core.behaviours import Behaviour
 from byway.core.context import Context
 from byway.core.cycles import Cycles
@@ -21,13 +20,12 @@ from byway.core.links import UNLISTED, LinkEnd
 from byway.core.publications import Publications
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
-from byway.core.subscriptions import Subscriptions
 from byway.core.table_sync import TableSync
-from byway.core.tables import Entry, without_link
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     CONTROL,
     DATA,
+    Advertise,
     AdvertisementsSynced,
     Disconnect,
     NeighbourNames,
@@ -50,8 +48,6 @@ class Neighbours:
         context: Context,
         recovery: Recovery,
         sync: TableSync,
-        advertisements: Advertisements,
-        subscriptions: Subscriptions,
         publications: Publications,
         reachability: Reachability,
         behaviours: Mapping[str, Behaviour],
@@ -59,8 +55,6 @@ class Neighbours:
         self._context = context
         self._recovery = recovery
         self._sync = sync
-        self._advertisements = advertisements
-        self._subscriptions = subscriptions
         self._publications = publications
         self._reachability = reachability
         self._behaviours = behaviours
@@ -94,8 +88,9 @@ class Neighbours:
         self._recovery.expect(link)
         if link in self._recovery.missing:
             self._publications.waiting_copies.copy_to(link)
-        for entry in self._context.adverts:
-            self._advertisements.forward(entry, link)
+        routing = self._context.routing
+        for entry in routing.adverts:
+            routing.advertisement_rules.forward(entry, link)
         self._sync.send_names_to_all()
 
     # --- lost ----------------------------------------------------------------------------------
@@ -125,13 +120,11 @@ class Neighbours:
 
     def _remove(self, link: str, reason: str) -> None:
         context = self._context
-        context.adverts.alternates.remove_link(link)
-        context.subscriptions.alternates.remove_link(link)
-        self._end_entries_from(link, context.subscriptions.came_from(link))
-        self._withdraw_from(link)
+        context.routing.end_link(link)
         for pending in context.unconfirmed.pop(link):
             context.finish(pending)
         end = context.ends.pop(link)
+        context.routing.remove_link(link)
         context.numbers.release(link)
         if link != UNLISTED:  # what was kept for that one was kept in case
             for message in end.sent[DATA].kept:
@@ -144,25 +137,6 @@ class Neighbours:
         self._reachability.on_link_changed(link)
         if link != UNLISTED:
             context.out.do(CloseLink(link, reason))
-
-    def _end_entries_from(self, link: str, subscriptions: list[Entry]) -> None:
-        """End the subscriptions and advertisements that came over a link."""
-        self._subscriptions.end_lost(subscriptions, lost=True)  # ids may come back another way
-        pending = unowned()
-        for entry in self._context.adverts.came_from(link):
-            self._advertisements.end(entry, pending, lost=True)
-
-    def _withdraw_from(self, link: str) -> None:
-        """Note that nothing is forwarded over a link any more, and that no answer will come."""
-        for entry in self._context.adverts:
-            entry.forwarded = without_link(entry.forwarded, link)
-            self._advertisements.answered(entry, link)
-        for entry in [*self._context.subscriptions, *self._context.placeholders]:
-            self._context.taken_from(entry, link)
-            while link in entry.awaiting:
-                self._subscriptions.answered(entry, link)
-            if entry.placeholder is not None and not entry.forwarded:
-                self._context.placeholders.remove(entry)
 
     # --- connections ---------------------------------------------------------------------------
 
@@ -187,7 +161,7 @@ class Neighbours:
         else:
             context.out.forget_control(link)  # of earlier inputs of the same batch
             self._sync.on_link_reset(link)
-            self._subscriptions.link_anew(link)
+            context.routing.subscription_rules.link_anew(link)
         self.cycles.on_link_up(link)
         self._reachability.on_link_changed(link, reset=not meeting.resumed)
         context.trace.link_changed(
@@ -244,35 +218,37 @@ class Neighbours:
 
     def on_advertisements_synced(self, link: str, message: AdvertisementsSynced) -> None:
         """A neighbour has sent its advertisements: those that it names have ended."""
-        pending = unowned()
+        routing, pending = self._context.routing, unowned()
         for id in message.ended:
-            entry = self._context.adverts.get(id)
+            entry = routing.adverts.get(id)
             if entry is not None and entry.origin.link == link:
-                self._advertisements.end(entry, pending)
+                routing.advertisement_rules.end(entry, pending)
         if not message.partial:
             self._sync.on_advertisements_synced(link, message.provisional)
 
     def on_subscriptions_synced(self, link: str, message: SubscriptionsSynced) -> None:
         """A neighbour has sent its subscriptions: those that it names have ended, and data may go
         there."""
-        entries = [self._context.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
+        routing = self._context.routing
+        entries = [routing.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
         ended = [e for e in entries if e is not None and e.origin.link == link]
-        self._subscriptions.end_lost(ended)
+        routing.subscription_rules.end_lost(ended)
         if not message.partial:
             self._sync.on_subscriptions_synced(link, message.provisional)
 
     def settle(self) -> None:
         """Settle what the comparison of tables showed to be settled."""
+        routing = self._context.routing
         if self._recovery.progressed:
             self._recovery.progressed = False
-            self._subscriptions.settle_all()
+            routing.subscription_rules.settle_all()
         settled = self._sync.settled
         while settled:
-            table, id, link = settled.popleft()
-            if table is self._context.adverts:
-                entry, answered = table.get(id), self._advertisements.answered
+            kind, id, link = settled.popleft()
+            if kind is Advertise:
+                entry, answered = routing.adverts.get(id), routing.advertisement_rules.answered
             else:
-                entry, answered = self._context.subscription(id), self._subscriptions.answered
+                entry, answered = routing.subscription(id), routing.subscription_rules.answered
             if entry is not None and link in entry.awaiting:
                 answered(entry, link)
 

@@ -18,7 +18,7 @@ from byway.core.client_session import ClientSession
 from byway.core.clients import Clients
 from byway.core.context import Context
 from byway.core.counters import columns_of
-from byway.core.covering import Covering
+from byway.core.covering.statistics import Statistics
 from byway.core.in_flight import InFlight
 from byway.core.links import UNLISTED, Window
 from byway.core.outgoing import Outgoing
@@ -59,15 +59,12 @@ class Publications:
         context: Context,
         clients: Clients,
         deliveries: SessionDeliveries,
-        policy: Covering,
         recovery: Recovery,
     ) -> None:
         self._context = context
         self._clients = clients
         self._deliveries = deliveries
         self._recovery = recovery
-        self._statistics = policy.statistics
-        self._observer = policy.observer
         self.seen = SeenPublications(context.config.publishers_max)
         self.received_hooks: list[Received] = []
         self.forwarded_hooks: list[Forwarded] = []
@@ -90,7 +87,7 @@ class Publications:
         else:
             try:
                 routes = routes_of(
-                    message.body, context.subscriptions.index, context.numbers.number(link)
+                    message.body, context.routing.subscriptions.index, context.numbers.number(link)
                 )
             except msgspec.DecodeError as error:
                 reason = f"sends a publication that cannot be read: {error}"
@@ -109,7 +106,7 @@ class Publications:
             return
         name, incarnation, window = client.name, client.incarnation, client.window
         now_us, largest = context.now_us, context.config.body_bytes_max
-        match_body, hand_out = context.subscriptions.index.match_body, self._hand_out
+        match_body, hand_out = context.routing.subscriptions.index.match_body, self._hand_out
         is_watched, published, last = self._is_watched, 0, 0
         for request in requests:
             sequence, body = request.sequence, request.body
@@ -138,7 +135,7 @@ class Publications:
         """Whether a client may publish whatever is a publication."""
         if not self._context.config.conformance:
             return True
-        entries = map(self._context.adverts.get, client.adverts.values())
+        entries = map(self._context.routing.adverts.get, client.adverts.values())
         return any(entry is not None and entry.filter.open for entry in entries)
 
     def on_request(self, client: ClientSession, request: PublishRequest) -> None:
@@ -165,7 +162,7 @@ class Publications:
         else:
             context.counters.publications_published += 1
             self.seen.is_new(message.publisher, message.incarnation, message.sequence)
-            routes = routes_of(request.body, context.subscriptions.index, None)
+            routes = routes_of(request.body, context.routing.subscriptions.index, None)
             if client.reported and request.sequence in client.reported:
                 self._route_reported(client, message, routes, attributes, pending)
             else:
@@ -210,10 +207,10 @@ class Publications:
         if not self._context.config.conformance:
             return None, attributes
         for id in client.adverts.values():
-            entry = self._context.adverts.get(id)
+            entry = self._context.routing.adverts.get(id)
             if entry is not None and conforms(attributes, entry.filter):
                 return None, attributes
-        entries = map(self._context.adverts.get, client.adverts.values())
+        entries = map(self._context.routing.adverts.get, client.adverts.values())
         return nonconformance(attributes, (e.filter for e in entries if e is not None)), attributes
 
     # --- out ----------------------------------------------------------------------------------
@@ -226,8 +223,8 @@ class Publications:
             or self.received_hooks
             or self.delivered_hooks
             or self._recovery.missing
-            or self._observer is not None
-            or self._statistics is not None
+            or self._context.routing.observer is not None
+            or self._context.routing.policy.statistics is not None
         )
 
     def _hand_out(self, message: Publish, routes: Routes) -> bool:
@@ -239,7 +236,7 @@ class Publications:
         if mask or len(local) > 1:
             return False
         if local:
-            (entry,) = context.subscriptions.matched(local)
+            (entry,) = context.routing.subscriptions.matched(local)
             client = self._clients.sessions[entry.origin.client]
             if client.ttl_us or not client.attached:
                 return False
@@ -257,23 +254,26 @@ class Publications:
     def _route(self, message: Publish, routes: Routes, link: str | None, pending: InFlight) -> None:
         """Give a publication to the local clients and links that its routes name."""
         context = self._context
+        routing = context.routing
         mask, matched, local = routes
         links: Sequence[str] = context.numbers.links(mask) if mask else ()
         if self._recovery.missing:
             links = self._with_missing(links, link)
         clients: Sequence[str] = ()
         if local:
-            entries = context.subscriptions.matched(local)
+            entries = routing.subscriptions.matched(local)
             clients = self._deliver(message, entries, pending)
-            if self._statistics is not None and link is not None:
-                self._record(message, entries, matched)
+            statistics = routing.policy.statistics
+            if statistics is not None and link is not None:
+                self._record(statistics, message, entries, matched)
             context.counters.matched += 1
         elif link is not None:
             context.counters.pure_forwarders += 1
             if not links:
                 context.counters.false_positives += 1
-        if self._observer is not None and link is not None and self._observer.observes():
-            self._observer.observe(read(message.body), link)
+        observer = routing.observer
+        if observer is not None and link is not None and observer.observes():
+            observer.observe(read(message.body), link)
         if context.trace.enabled:
             self._trace_arrival(message, link, len(clients), len(links))
         for hook in self.received_hooks:
@@ -320,7 +320,7 @@ class Publications:
     def _is_settled(self, client: ClientSession, attributes: Attributes) -> bool:
         """Whether a publication conforms to an advertisement that every broker has answered for:
         no subscription to it is under way to here."""
-        entries = map(self._context.adverts.get, client.adverts.values())
+        entries = map(self._context.routing.adverts.get, client.adverts.values())
         return any(
             entry.settled and not entry.awaiting and conforms(attributes, entry.filter)
             for entry in entries
@@ -354,15 +354,14 @@ class Publications:
             for hook in self.forwarded_hooks:
                 hook(onward, links)
 
-    def _record(self, message: Publish, entries: Sequence[Entry], matched: int) -> None:
+    def _record(
+        self, statistics: Statistics, message: Publish, entries: Sequence[Entry], matched: int
+    ) -> None:
         """Record, for pruning, how far a publication came and who else wanted it."""
-        assert self._statistics is not None
         distance = 0 if matched > 1 else min(message.distance, message.hop)
         count = message.count + matched - 1
         for entry in entries:
-            self._statistics.record(
-                entry.key, message.publisher, distance, count, self._context.now_us
-            )
+            statistics.record(entry.key, message.publisher, distance, count, self._context.now_us)
 
     def _deliver(
         self, message: Publish, entries: Sequence[Entry], pending: InFlight

@@ -8,13 +8,10 @@ when it is settled or has ended.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from byway.core.actions import SetTimer, Timer
-from byway.core.context import Context
-from byway.core.covering import Covering, Withdrawals, make_policy
-from byway.core.recovery import Recovery
-from byway.core.table_sync import TableSync
+from byway.core.actions import Timer
+from byway.core.covering import Withdrawals
 from byway.core.tables import (
     Entry,
     Origin,
@@ -38,6 +35,9 @@ from byway.model.messages import (
     in_parts,
 )
 
+if TYPE_CHECKING:
+    from byway.core.routing import Routing
+
 TIMER: Final = Timer("covering")
 HINTED_MAX: Final = 8
 """Ids with hints in one message: with the longest of names it still fits a frame."""
@@ -45,27 +45,24 @@ _NONE: Final[Withdrawals] = {}
 
 
 class Subscriptions:
-    """The subscription table's rules, and the operations of its covering policy."""
+    """The rules of the subscription table of one routing, and the operations of its policy."""
 
-    def __init__(self, context: Context, sync: TableSync, recovery: Recovery) -> None:
-        self._context = context
-        self._sync = sync
-        self._recovery = recovery
-        self.policy: Covering = make_policy(self, context.config)
+    def __init__(self, routing: Routing) -> None:
+        self._routing = routing
 
     # --- from neighbours -----------------------------------------------------------------------
 
     def on_subscribe(self, link: str, message: Subscribe) -> None:
         """A neighbour forwards a subscription."""
-        known = self._context.subscriptions.get(message.id)
+        known = self._routing.subscriptions.get(message.id)
         if known is None:
             self._end_placeholder(message.id)
             self.begin(message.id, message.filter, Origin(link))
         elif known.origin.link == link:
             raise RemoteProtocolError(link, f"subscribes {message.id} again")
         else:  # an operator moves a link, or the overlay has a cycle: the first one holds
-            self._context.subscriptions.alternates.add(message.id, link)
-            self._context.out.answer(link, message.id)
+            self._routing.subscriptions.alternates.add(message.id, link)
+            self._routing.outlet.answer(link, message.id)
 
     def on_subscribe_many(self, link: str, message: SubscribeMany) -> None:
         """A neighbour forwards several subscriptions in one message."""
@@ -75,17 +72,17 @@ class Subscriptions:
     def _end_placeholder(self, id: EntryId) -> None:
         """End a placeholder with the id of a new subscription. Ids are not used again; a neighbour
         that does so all the same gets what it asks for."""
-        entry = self._context.placeholders.get(id)
+        entry = self._routing.placeholders.get(id)
         if entry is not None:
             for link in sorted(entry.forwarded):
-                self.policy.on_withdrawn([entry], link, _NONE)
+                self._routing.policy.on_withdrawn([entry], link, _NONE)
 
     def on_settled(self, link: str, message: SubscriptionsSettled) -> None:
         """A neighbour says that subscriptions are settled there, or have ended."""
         for id in message.ids:
-            entry = self._context.subscription(id)
+            entry = self._routing.subscription(id)
             if entry is None or link not in entry.awaiting:  # it may have ended meanwhile
-                self._sync.settle_unclaimed(link, id)
+                self._routing.outlet.settle_unclaimed(link, id)
             else:
                 self.answered(entry, link)
 
@@ -104,24 +101,28 @@ class Subscriptions:
     def _take_back(self, link: str, ids: Sequence[EntryId], withdrawals: Withdrawals) -> None:
         entries = []
         for id in dict.fromkeys(ids):
-            entry = self._context.subscriptions.get(id)
+            entry = self._routing.subscriptions.get(id)
             if entry is not None and entry.origin.link == link:
                 entries.append(entry)
             else:
-                self._context.subscriptions.alternates.withdraw(id, link)
+                self._routing.subscriptions.alternates.withdraw(id, link)
         self.end(entries, withdrawals)
 
-    def unsubscribe(self, entries: Sequence[Entry]) -> None:
-        """A local client unsubscribes."""
-        self.end(entries, {entry.id: self.policy.withdrawal_of(entry) for entry in entries})
+    def unsubscribe(self, entries: Sequence[Entry]) -> Withdrawals:
+        """A local client unsubscribes. Returns how: what was known of these is forgotten now, so a
+        draft has to `end` them like that."""
+        policy = self._routing.policy
+        withdrawals = {entry.id: policy.withdrawal_of(entry) for entry in entries}
+        self.end(entries, withdrawals)
+        return withdrawals
 
     # --- coming and going ----------------------------------------------------------------------
 
     def begin(self, id: EntryId, filter: Filter, origin: Origin) -> None:
         """Store a new subscription, from a neighbour or a local client, and forward it."""
-        entry = self._context.subscriptions.add(id, filter, origin)
+        entry = self._routing.subscriptions.add(id, filter, origin)
         links = [link for link in self._leads(filter) if link != origin.link]
-        self.policy.on_subscribed(entry, links)
+        self._routing.policy.on_subscribed(entry, links)
         self.settle(entry)
 
     def end(
@@ -129,53 +130,64 @@ class Subscriptions:
     ) -> None:
         """Forget entries, which have ended, or whose neighbour is `lost`; each neighbour gets one
         message for all that it was sent."""
-        context = self._context
+        routing, policy, table = self._routing, self._routing.policy, self._routing.subscriptions
         for entry in entries:
-            context.subscriptions.remove(entry)
+            table.remove(entry)
             if entry.origin.link is not None and not entry.settled:
-                context.out.answer(entry.origin.link, entry.id)
+                routing.outlet.answer(entry.origin.link, entry.id)
         for link in sorted(set().union(*(entry.forwarded for entry in entries))):
-            self.policy.on_withdrawn([e for e in entries if link in e.forwarded], link, withdrawals)
-        self.policy.on_ended(entries)
-        for entry in entries if context.subscriptions.alternates.links else ():
-            if entry.id in context.subscriptions.alternates:
+            policy.on_withdrawn([e for e in entries if link in e.forwarded], link, withdrawals)
+        policy.on_ended(entries)
+        for entry in entries if table.alternates.links else ():
+            if entry.id in table.alternates:
                 if lost:
                     self.promote_alternate(entry.id, entry.filter)
                 else:
-                    schedule_takeover(context, context.subscriptions, entry)
+                    schedule_takeover(routing, table, entry)
 
     def end_lost(self, entries: Sequence[Entry], lost: bool = False) -> None:
         """Forget entries that a neighbour no longer knows of, or whose neighbour is `lost`."""
-        self.end(entries, self.policy.on_lost(entries), lost)
+        self.end(entries, self._routing.policy.on_lost(entries), lost)
 
     def promote_alternate(self, id: EntryId, filter: Filter) -> None:
         """Make another neighbour that announces an ended subscription its origin, if one does."""
-        alternate = self._context.subscriptions.alternates.promote(id)
-        if alternate is not None and self._context.subscriptions.get(id) is None:
+        alternate = self._routing.subscriptions.alternates.promote(id)
+        if alternate is not None and self._routing.subscriptions.get(id) is None:
             self._end_placeholder(id)
             self.begin(id, filter, Origin(alternate[0]))
 
+    def release(self, filter: Filter, link: str, followers: Sequence[EntryId]) -> None:
+        """Forward what a subscription with this filter, which is not in this routing, had quenched
+        on a link. Its `followers` there wait for it no longer."""
+        self._routing.policy.on_left_out(filter, link)
+        for id in followers:
+            follower = self._routing.subscriptions.get(id)
+            if follower is not None:
+                _count_down(follower.following, link)
+                self._routing.changed(follower)
+                self.settle(follower)
+
     def advertised(self, link: str, filter: Filter) -> None:
         """An advertisement came from `link`: subscriptions that it may feed go there."""
-        table = self._context.subscriptions
+        table = self._routing.subscriptions
         wanted = table.by_keys(table.index.intersecting(filter))
-        self.policy.on_advertised([e for e in wanted if e.origin.link != link], link)
+        self._routing.policy.on_advertised([e for e in wanted if e.origin.link != link], link)
 
     def unadvertised(self, link: str, filter: Filter) -> None:
         """An advertisement from `link` is gone: what went there for it alone is taken back."""
-        table = self._context.subscriptions
+        table = self._routing.subscriptions
         touched = table.by_keys(table.index.intersecting(filter))
         idle = [e for e in touched if link in e.forwarded and not self.concerns(e, link)]
         if idle:
-            self.policy.on_withdrawn(idle, link, _NONE)
-        placeholders = self._context.placeholders
+            self._routing.policy.on_withdrawn(idle, link, _NONE)
+        placeholders = self._routing.placeholders
         for entry in placeholders.by_keys(placeholders.index.intersecting(filter)):
             if link in entry.forwarded and not self.concerns(entry, link):
                 self.withdraw([entry], link, None, _NONE)
 
     def _leads(self, filter: Filter) -> list[str]:
         """Neighbours that an advertisement came from which may feed the filter."""
-        adverts = self._context.adverts
+        adverts = self._routing.adverts
         return adverts.origins(adverts.index.intersecting_advertisements(filter))
 
     # --- settlement ----------------------------------------------------------------------------
@@ -184,72 +196,91 @@ class Subscriptions:
         """Tell where it came from, once, if nothing is waited for any more."""
         if entry.settled or entry.awaiting or entry.following:
             return
-        if not self._recovery.knows_adverts_except(entry.origin.link):
+        if not self._routing.outlet.knows_adverts_except(entry.origin.link):
             return
         entry.settled = True
+        if self._routing.is_watched:
+            self._routing.changed(entry)
         if entry.origin.link is not None:
-            self._context.out.answer(entry.origin.link, entry.id)
+            self._routing.outlet.answer(entry.origin.link, entry.id)
         else:
-            self._context.out.tell(entry.origin.client, Settled(entry.id.name))
+            self._routing.outlet.tell(entry.origin.client, Settled(entry.id.name))
 
     def answered(self, entry: Entry, link: str) -> None:
         """A link has one answer less to give; with the last, those that follow are settled too."""
         _count_down(entry.awaiting, link)
+        if self._routing.is_watched:
+            self._routing.changed(entry)
         self.settle(entry)
         if link not in entry.awaiting:
             self._release_followers(entry, link)
 
     def _release_followers(self, entry: Entry, link: str) -> None:
-        for follower in entry.followers.pop(link, ()):
+        followers = entry.followers.pop(link, None)
+        if followers is None:
+            return
+        self._routing.changed(entry)
+        for follower in followers:
             _count_down(follower.following, link)
-            if self._context.subscriptions.holds(follower):
+            self._routing.changed(follower)
+            if self._routing.subscriptions.holds(follower):
                 self.settle(follower)
 
     def settle_all(self) -> None:
         """More is known of where subscriptions have to go than before."""
-        for entry in list(self._context.subscriptions):
+        for entry in list(self._routing.subscriptions):
             self.settle(entry)
 
     def link_anew(self, link: str) -> None:
         """Answers that were outstanding there are lost: one is due for what was forwarded."""
-        for entry in [*self._context.subscriptions, *self._context.placeholders]:
+        for entry in [*self._routing.subscriptions, *self._routing.placeholders]:
             if link in entry.awaiting:
+                self._routing.changed(entry)
                 if link in entry.forwarded:
                     entry.awaiting[link] = 1
                 else:
                     del entry.awaiting[link]
                     self.settle(entry)
 
+    def await_answer(self, id: EntryId, link: str) -> None:
+        """An answer is due for an announcement, whatever was answered before."""
+        entry = self._routing.subscription(id)
+        if entry is not None and link in entry.forwarded:
+            entry.awaiting[link] = max(entry.awaiting.get(link, 0), 1)
+            self._routing.changed(entry)
+
     # --- the operations of a policy ------------------------------------------------------------
 
     def forward(self, entry: Entry, link: str) -> None:
         """Send a subscription over a link."""
-        self._context.sent_to(entry, link)
+        self._routing.sent_to(entry, link)
         entry.awaiting[link] = entry.awaiting.get(link, 0) + 1
-        self._sync.send(link, Subscribe(entry.id, entry.filter))
+        self._routing.outlet.send(link, Subscribe(entry.id, entry.filter))
 
     def quench(self, entry: Entry, quencher: Entry, link: str) -> None:
         """It is settled there when its quencher is."""
         if not entry.settled and link in quencher.awaiting:
             entry.following[link] = entry.following.get(link, 0) + 1
             quencher.followers.setdefault(link, []).append(entry)
+            self._routing.changed(entry)
+            self._routing.changed(quencher)
 
     def withdraw(
         self, entries: Sequence[Entry], link: str, quencher: Entry | None, withdrawals: Withdrawals
     ) -> None:
         """Take subscriptions back; answers that are outstanding still come, if they were asked."""
-        silent = self._sync.awaits_digest(link)
+        silent = self._routing.outlet.awaits_digest(link)
         for entry in entries:
-            self._context.taken_from(entry, link)
+            self._routing.taken_from(entry, link)
             if quencher is not None:
                 self.quench(entry, quencher, link)
                 for follower in entry.followers.get(link, ()):
                     self.quench(follower, quencher, link)
             self._release_followers(entry, link)
-            if silent and entry.awaiting.pop(link, 0) and self._context.subscriptions.holds(entry):
+            if silent and entry.awaiting.pop(link, 0) and self._routing.subscriptions.holds(entry):
                 self.settle(entry)
             if entry.placeholder is not None and not entry.forwarded:
-                self._context.placeholders.remove(entry)
+                self._routing.placeholders.remove(entry)
         self._tell_ended(sorted(entries, key=_id), link, withdrawals)
 
     def _tell_ended(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:
@@ -263,19 +294,19 @@ class Subscriptions:
             onward = () if withdrawal is None else self._onward(withdrawal, link)
             if withdrawal.retired if withdrawal is not None else was_placeholder:
                 retired.append(entry.id)
-                self._context.counters.retired += was_placeholder
+                self._routing.outlet.counters.retired += was_placeholder
             elif withdrawal is not None and onward:
                 hinted.setdefault(withdrawal.similarities, []).append((entry.id, onward))
             else:
                 plain.append(entry.id)
         for part in in_parts(retired) if retired else ():
-            self._sync.send(link, Retire(part))
+            self._routing.outlet.send(link, Retire(part))
         for similarities, told in hinted.items():
             for start in range(0, len(told), HINTED_MAX):
                 ids, hints = zip(*told[start : start + HINTED_MAX], strict=True)
-                self._sync.send(link, Unsubscribe(ids, similarities, hints))
+                self._routing.outlet.send(link, Unsubscribe(ids, similarities, hints))
         for part in in_parts(plain) if plain else ():
-            self._sync.send(link, Unsubscribe(part))
+            self._routing.outlet.send(link, Unsubscribe(part))
 
     def _onward(self, withdrawal: Withdrawal, link: str) -> tuple[Hint, ...]:
         """The hints about publishers behind a link, from one hop further on."""
@@ -290,82 +321,87 @@ class Subscriptions:
         if entry.placeholder is None:
             entry.settled = True
             entry.following.clear()
-            self._context.placeholders.adopt(entry)
+            self._routing.placeholders.adopt(entry)
+        self.restate(entry, placeholder)
+        self._routing.outlet.counters.preserved += 1
+
+    def restate(self, entry: Entry, placeholder: Placeholder) -> None:
+        """Change what becomes of a placeholder."""
         entry.placeholder = placeholder
-        self._context.counters.preserved += 1
+        self._routing.changed(entry)
 
     def entry(self, id: EntryId) -> Entry | None:
         """The entry with this id, a subscription or a placeholder."""
-        return self._context.subscription(id)
+        return self._routing.subscription(id)
 
     def add_merged(self, id: EntryId, filter: Filter) -> Entry:
         """Store a new merged placeholder, which is forwarded nowhere yet."""
-        entry = self._context.placeholders.add(id, filter, Origin())
+        entry = self._routing.placeholders.add(id, filter, Origin())
         entry.settled, entry.placeholder = True, Placeholder(PlaceholderState.MERGED)
         return entry
 
     @property
     def placeholder_count(self) -> int:
         """Number of placeholders of both kinds."""
-        return len(self._context.placeholders)
+        return len(self._routing.placeholders)
 
     def placeholders(self) -> list[Entry]:
         """All placeholders of both kinds, the oldest first."""
-        return list(self._context.placeholders)
+        return list(self._routing.placeholders)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Subscriptions that cover a filter."""
-        table = self._context.subscriptions
+        table = self._routing.subscriptions
         return table.by_keys(table.index.covering(filter))
 
     def covered_by(self, filter: Filter) -> list[Entry]:
         """Subscriptions that a filter covers."""
-        table = self._context.subscriptions
+        table = self._routing.subscriptions
         return table.by_keys(table.index.covered_by(filter))
 
     def sent_covering(self, filter: Filter) -> list[Entry]:
         """Subscriptions and placeholders forwarded to any link that cover a filter."""
-        assert self._context.sent is not None
-        return self._context.sent.covering(filter)
+        assert self._routing.sent is not None
+        return self._routing.sent.covering(filter)
 
     def sent_covered_by(self, filter: Filter) -> list[Entry]:
         """Subscriptions and placeholders forwarded to any link that a filter covers."""
-        assert self._context.sent is not None
-        return self._context.sent.covered_by(filter)
+        assert self._routing.sent is not None
+        return self._routing.sent.covered_by(filter)
 
     def wanted(self, attributes: Attributes, link: str) -> bool:
         """Whether any subscription here matches a publication that came from a link."""
-        number = self._context.numbers.number(link)
-        _, matched, _ = self._context.subscriptions.index.match_routes(attributes, number)
+        table = self._routing.subscriptions
+        _, matched, _ = table.index.match_routes(attributes, table.link_number(link))
         return matched > 0
 
     def merged_matching(self, attributes: Attributes) -> list[Entry]:
         """Merged placeholders that match a publication."""
-        table = self._context.placeholders
+        table = self._routing.placeholders
         found = ((e, e.placeholder) for e in table.by_keys(table.index.match(attributes)))
         return [e for e, p in found if p is not None and p.kind is PlaceholderKind.MERGED]
 
     @property
     def broker(self) -> tuple[str, int]:
         """The name and incarnation of the broker."""
-        return self._context.name, self._context.incarnation
+        return self._routing.outlet.broker
 
     def feeds(self, publisher: str, link: str) -> bool:
         """Whether a publisher's advertisements came from a link."""
-        return link in self._context.adverts.links_of(publisher)
+        return link in self._routing.adverts.links_of(publisher)
 
     def count_triggered(self, count: int) -> None:
         """Count subscriptions that were forwarded because another one went."""
-        self._context.counters.triggered += count
+        self._routing.outlet.counters.triggered += count
 
     def wake(self, after_us: int) -> None:
         """Set the policy's timer."""
-        self._context.out.do(SetTimer(TIMER, self._context.now_us + after_us))
+        self._routing.set_timer(TIMER, after_us)
 
     @property
     def now_us(self) -> int:
         """The time of the input that is handled."""
-        return self._context.now_us
+        return self._routing.outlet.now_us
 
     def concerns(self, entry: Entry, link: str) -> bool:
         """Whether an advertisement that came from a link may feed an entry from elsewhere."""

@@ -36,7 +36,6 @@ from byway.core.links import UNLISTED
 from byway.core.recovery import Recovery
 from byway.core.sync_state import Announcement, Change, Expected, Missing, SyncPhase, SyncState
 from byway.core.table_digests import BUCKETS, bucket_of, differing, digests
-from byway.core.tables import Entry, Table
 from byway.model.bounds import NEIGHBOURS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -65,9 +64,9 @@ class TableSync:
         self.states: dict[str, SyncState] = {}
         self.neighbours_of: dict[str, tuple[str, ...]] = {}
         """By neighbour, the names of its own neighbours, to be given back should it lose them."""
-        self.settled: deque[tuple[Table, EntryId, str]] = deque()
-        """Entries that turned out to be settled behind a link; the tables' rules take them from
-        here."""
+        self.settled: deque[tuple[type[Announcement], EntryId, str]] = deque()
+        """Entries that turned out to be settled behind a link, and how each was announced; the
+        tables' rules take them from here."""
 
     # --- links ---------------------------------------------------------------------------------
 
@@ -86,16 +85,13 @@ class TableSync:
     def on_link_reset(self, link: str) -> None:
         """Both ends of a link count from 1 again: send the digest of what is held from there, and
         await the peer's."""
-        context = self._context
+        context, routing = self._context, self._context.routing
         self.states[link] = SyncState()
-        context.adverts.alternates.remove_link(link)
-        context.subscriptions.alternates.remove_link(link)
-        for entry in context.adverts:
-            if entry.origin.link == link:
-                entry.announced = 1
+        routing.remove_alternates(link)
+        routing.advertisement_rules.link_anew(link)
         adverts, subscriptions = (
             digests((e.id, e.settled) for e in table if e.origin.link == link)
-            for table in (context.adverts, context.subscriptions)
+            for table in (routing.adverts, routing.subscriptions)
         )
         names = self.neighbours_of.get(link, ())
         restarting = self._recovery.restarting
@@ -191,9 +187,9 @@ class TableSync:
 
     def _note_settled(self, message: Announcement, link: str) -> None:
         if isinstance(message, Subscribe):
-            self.settled.append((self._context.subscriptions, message.id, link))
+            self.settled.append((Subscribe, message.id, link))
         elif self.states[link].peer_synced:
-            self.settled.append((self._context.adverts, message.id, link))
+            self.settled.append((Advertise, message.id, link))
         else:
             self.states[link].settled_adverts.append(message.id)
 
@@ -230,10 +226,10 @@ class TableSync:
     def _expected_at(self, link: str) -> tuple[Expected, Expected, list[Advertise]]:
         """What a neighbour should hold from here. An advertisement whose end is still on its way
         counts: publications before it are on their way too."""
-        context = self._context
+        context, routing = self._context, self._context.routing
         adverts: Expected = {
             e.id: (Advertise(e.id, e.filter), link not in e.awaiting)
-            for e in context.adverts.went_to(link)
+            for e in routing.adverts.went_to(link)
         }
         repeated = []
         collected = context.out.messages.get(link)  # by earlier inputs of the same batch
@@ -249,19 +245,19 @@ class TableSync:
                     adverts[message.id] = announcement, False
         subscriptions: Expected = {
             e.id: (Subscribe(e.id, e.filter), link not in e.awaiting)
-            for table in (context.subscriptions, context.placeholders)
+            for table in (routing.subscriptions, routing.placeholders)
             for e in table.went_to(link)
         }
         return adverts, subscriptions, repeated
 
     def on_request(self, link: str, message: SyncRequest) -> None:
         """The peer asks for the names of what is held from it in some buckets."""
-        context = self._context
+        context, routing = self._context, self._context.routing
         adverts, subscriptions = (
             [(e.id, e.settled) for e in table.came_from(link) if bucket_of(e.id) in buckets]
             for table, buckets in (
-                (context.adverts, set(message.advertisements)),
-                (context.subscriptions, set(message.subscriptions)),
+                (routing.adverts, set(message.advertisements)),
+                (routing.subscriptions, set(message.subscriptions)),
             )
         )
         *most_adverts, last_adverts = in_parts(adverts)
@@ -310,14 +306,10 @@ class TableSync:
 
     def _await_answer(self, announcement: Announcement, link: str) -> None:
         """An answer is due for an announcement, whatever was answered before."""
-        entry = self._entry(announcement)
-        if entry is not None and link in entry.forwarded:
-            entry.awaiting[link] = max(entry.awaiting.get(link, 0), 1)
-
-    def _entry(self, announcement: Announcement) -> Entry | None:
-        if isinstance(announcement, Advertise):
-            return self._context.adverts.get(announcement.id)
-        return self._context.subscription(announcement.id)
+        routing = self._context.routing
+        is_advert = isinstance(announcement, Advertise)
+        rules = routing.advertisement_rules if is_advert else routing.subscription_rules
+        rules.await_answer(announcement.id, link)
 
     # --- conclusion ----------------------------------------------------------------------------
 
@@ -336,7 +328,7 @@ class TableSync:
         state = self.states[link]
         state.peer_synced = True
         ids, state.settled_adverts = state.settled_adverts, []
-        self.settled.extend((self._context.adverts, id, link) for id in ids)
+        self.settled.extend((Advertise, id, link) for id in ids)
         self._recovery.on_synced(link, provisional)
         self._advance()
 

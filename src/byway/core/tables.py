@@ -11,20 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from byway.core.alternates import AlternateOrigins
+from byway.core.table_keys import Keys, cut_spare_keys, has_spare_keys
 from byway.matching import TableIndex
 from byway.model import Filter
 from byway.model.fitting import fit
 from byway.model.messages import EntryId, Hint
-
-SPARE_KEYS: Final = 1_024
-"""Free keys that a table keeps in any case."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -183,29 +181,58 @@ class LinkNumbers:
         return known
 
 
+class TableWatcher(Protocol):
+    """Is told of what happens to a table while a copy of it is made, step by step."""
+
+    def added(self, entry: Entry) -> None:
+        """An entry was added, behind all others."""
+
+    def changed(self, entry: Entry) -> None:
+        """An entry of the table, or one that was just removed, has changed."""
+
+    def removed(self, entry: Entry) -> None:
+        """An entry was removed."""
+
+
 class Table:
     """Entries by id, and by content in a matching index.
 
-    Keys of the index are given again when an entry has gone, so that nothing grows with churn.
     Without numbers of links it does not tell where matching entries came from: placeholders may
     be from neighbours that are none any more.
     """
 
-    def __init__(self, numbers: LinkNumbers | None = None) -> None:
+    def __init__(self, numbers: LinkNumbers | None = None, keys: Keys | None = None) -> None:
         self.index = TableIndex()
         self._clients: dict[str, dict[EntryId, None]] | None = None
         self._numbers = numbers
+        self.keys = Keys() if keys is None else keys
+        self.keys.join(self)
+        self.watcher: TableWatcher | None = None
         self._entries: dict[EntryId, Entry] = {}
         self._by_key: list[Entry | None] = []
         self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
-        self.free = array("q")
-        """Free keys, the one that is given next at the end."""
         self.alternates = AlternateOrigins()
 
-    def add(self, id: EntryId, filter: Filter, origin: Origin, key: int | None = None) -> Entry:
-        """Store a new entry; under a given key when it is stored again after a restart."""
+    def draft(self) -> Table:
+        """An empty table whose entries are to have the keys that they have in this one."""
+        table = Table(self._numbers, self.keys)
+        table.index = self.index.empty_copy()
+        if self._clients is not None:
+            table._clients = {}
+        return table
+
+    def add(
+        self,
+        id: EntryId,
+        filter: Filter,
+        origin: Origin,
+        key: int | None = None,
+        entry: Entry | None = None,
+    ) -> Entry:
+        """Store a new entry; under a given key when it is stored again after a restart, or in a
+        draft. It is a given object if another table has just removed that."""
         if key is None:
-            key = self.free.pop() if self.free else len(self._by_key)
+            key = self.keys.give(id)
         while key >= len(self._by_key):
             self._by_key.append(None)
         if key >= len(self._links):
@@ -214,15 +241,20 @@ class Table:
         link = None if origin.link is None or numbers is None else numbers.number(origin.link)
         self.index.add(key, filter, link)
         self._links[key] = -1 if link is None else link
-        entry = self._entries[id] = self._by_key[key] = Entry(id, filter, origin, key)
+        if entry is None:
+            entry = Entry(id, filter, origin, key)
+        else:
+            entry.key = key
+        self._entries[id] = self._by_key[key] = entry
         if self._clients is not None:
             self._clients.setdefault(id.client, {})[id] = None
+        if self.watcher is not None:
+            self.watcher.added(entry)
         return entry
 
     def adopt(self, entry: Entry) -> None:
         """Store an entry that another table has removed; it gets another key."""
-        entry.key = self.add(entry.id, entry.filter, entry.origin).key
-        self._entries[entry.id] = self._by_key[entry.key] = entry
+        self.add(entry.id, entry.filter, entry.origin, entry=entry)
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry; its key is given again."""
@@ -235,10 +267,41 @@ class Table:
                 del self._clients[entry.id.client]
         fit(self._entries)
         self._by_key[entry.key] = None
-        self.free.append(entry.key)
-        if _has_spare_keys(self.free, len(self._entries)):
-            _cut_spare_keys(self.free, self._by_key)
+        keys = self.keys
+        keys.release(self, entry.key)
+        if not keys.is_shared and has_spare_keys(keys.free, len(self._entries)):
+            cut_spare_keys(keys.free, self._by_key)
             self._links.resize(max(len(self._by_key), 16), refcheck=False)
+        if self.watcher is not None:
+            self.watcher.removed(entry)
+
+    def changed(self, entry: Entry) -> None:
+        """Note that something of an entry has changed besides where it is stored."""
+        if self.watcher is not None:
+            self.watcher.changed(entry)
+
+    def align_with(self, other: Table) -> None:
+        """Make room for keys like the table that this one is a draft of."""
+        self._by_key += [None] * (other.keys_end - self.keys_end)
+        self._links = other._links.copy()
+
+    def dissolve(self, most: int) -> int:
+        """Forget up to so many entries of a table that nobody uses any more; how many more there
+        might have been."""
+        self._by_key = []
+        while self._entries and most:
+            self._entries.popitem()
+            most -= 1
+        return most
+
+    @property
+    def keys_end(self) -> int:
+        """The first key behind all that are in use."""
+        return len(self._by_key)
+
+    def uses_key(self, key: int) -> bool:
+        """Whether an entry of the table has a key."""
+        return key < len(self._by_key) and self._by_key[key] is not None
 
     def get(self, id: EntryId) -> Entry | None:
         """The entry with this id, if the table holds one."""
@@ -279,6 +342,11 @@ class Table:
         numbers = np.unique(self._links[keys]).tolist()
         return sorted(self._numbers.names[number] for number in numbers if number >= 0)
 
+    def link_number(self, link: str) -> int:
+        """The number of a neighbour, a new one if need be."""
+        assert self._numbers is not None, "this table has no numbers of links"
+        return self._numbers.number(link)
+
     def links_of(self, client: str) -> set[str | None]:
         """The links that entries of a client came from; None: from here. Asked for the first time,
         it goes through all entries, and keeps count from then on."""
@@ -316,6 +384,12 @@ class Sent:
         self._entries: list[Entry | None] = []
         self._free = array("q")
 
+    def draft(self) -> Sent:
+        """An empty one of the same kind."""
+        sent = Sent()
+        sent.index = self.index.empty_copy()
+        return sent
+
     def update(self, entry: Entry) -> None:
         """Add or remove an entry, after the set of links it is forwarded to has changed."""
         key = self._keys.get(entry.id)
@@ -331,8 +405,8 @@ class Sent:
             fit(self._keys)
             self._free.append(key)
             self.index.remove(key)
-            if _has_spare_keys(self._free, len(self._keys)):
-                _cut_spare_keys(self._free, self._entries)
+            if has_spare_keys(self._free, len(self._keys)):
+                cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -348,21 +422,6 @@ class Sent:
 
     def __len__(self) -> int:
         return len(self._keys)
-
-
-def _has_spare_keys(free: array[int], entries: int) -> bool:
-    """Whether most keys are free. Now and then, so that cutting costs little for each entry that
-    was removed; what it depends on is in snapshots."""
-    return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
-
-
-def _cut_spare_keys(free: array[int], by_key: list[Entry | None]) -> None:
-    """Cut off free keys behind the last one in use; those that are left keep their order."""
-    while by_key and by_key[-1] is None:
-        by_key.pop()
-    keys = np.array(free, np.int64)
-    del free[:]
-    free.frombytes(keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:

@@ -111,7 +111,7 @@ class WaitingCopies:
     def _is_wanted(self, message: Publish, number: int | None) -> bool:
         if number is None:
             return False  # nothing ever came from there
-        mask, _, _ = routes_of(message.body, self._context.subscriptions.index, None)
+        mask, _, _ = routes_of(message.body, self._context.routing.subscriptions.index, None)
         return bool(mask >> number & 1)
 
 

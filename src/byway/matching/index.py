@@ -408,8 +408,8 @@ class MatchIndex:
     def _related(self, mode: int, conjunction: Conjunction) -> tuple[Keys, list[int]]:
         """Numbers of the conjunctions in a relation to a query: those that are sure, and those for
         which `byway.model` must be asked."""
-        if mode in (lay.COVERED, lay.FEEDING) and not self._control[lay.RELATIONS]:
-            self._switch_relations_on()
+        if mode in (lay.COVERED, lay.FEEDING) and not self.serves_relations:
+            self.serve_relations()
         atoms = self._atoms
         attributes = self._arrays.attributes
         atoms.fill(conjunction, lambda name: attributes.get(name, -1))
@@ -461,7 +461,12 @@ class MatchIndex:
         conjunction: Conjunction = stored.conjunctions[record["ordinal"]]
         return conjunction
 
-    def _switch_relations_on(self) -> None:
+    @property
+    def serves_relations(self) -> bool:
+        """Whether constraints are filed for `covered_by` and `intersecting_advertisements`."""
+        return bool(self._control[lay.RELATIONS])
+
+    def serve_relations(self) -> None:
         """File every constraint in the relation sets; from now on they are kept up to date."""
         number, atom = 0, 0
         while number < self._control[lay.C_CONJUNCTIONS]:

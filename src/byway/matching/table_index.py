@@ -109,6 +109,20 @@ class TableIndex:
         else:
             self._use(MatchIndex())
 
+    def empty_copy(self) -> TableIndex:
+        """An empty index, which is asked the same kinds of questions as this one."""
+        index = TableIndex()
+        mine = self.in_use.old if isinstance(self.in_use, MovingIndex) else self.in_use
+        if isinstance(mine, MatchIndex) and mine.serves_relations:
+            index.serve_relations()
+        return index
+
+    def serve_relations(self) -> None:
+        """Be ready for all kinds of relations from the first filter on: to begin with one of them
+        later takes time for each filter."""
+        if isinstance(self.in_use, MatchIndex):
+            self.in_use.serve_relations()
+
     def _use(self, index: MatchIndex | SimpleIndex | MovingIndex) -> None:
         self.in_use = index
         methods = tuple(getattr(index, name) for name in _METHODS)

@@ -66,20 +66,20 @@ def keep_an_advertisement_to_oneself(broker):
 
 def send_where_nothing_feeds(broker):
     added = broker.subscriptions.add(EntryId("far", "odd", 1, 1), parse("q > 0"), Origin("A"))
-    broker.context.sent_to(added, "C")
-    broker.context.adverts.remove(advert(broker, "c"))
+    broker.context.routing.sent_to(added, "C")
+    broker.context.routing.adverts.remove(advert(broker, "c"))
 
 
 def neither_send_nor_cover(broker):
-    broker.context.taken_from(subscription(broker), "C")
+    broker.context.routing.taken_from(subscription(broker), "C")
 
 
 def send_the_covered_too(broker):
-    broker.context.sent_to(subscription(broker, "narrow"), "C")
+    broker.context.routing.sent_to(subscription(broker, "narrow"), "C")
 
 
 def forget_that_it_was_sent(broker):
-    broker.context.sent = Sent()
+    broker.context.routing.sent = Sent()
 
 
 def forget_a_clients_subscription(broker):

@@ -65,22 +65,22 @@ class One:
 
     @property
     def indexes(self) -> Iterator[TableIndex]:
-        context = self.broker.context
-        yield from (context.subscriptions.index, context.adverts.index, context.placeholders.index)
-        if context.sent is not None:
-            yield context.sent.index
+        routing = self.broker.context.routing
+        yield from (routing.subscriptions.index, routing.adverts.index, routing.placeholders.index)
+        if routing.sent is not None:
+            yield routing.sent.index
 
     def held(self) -> int:
         """Bytes of indexes, words and tables."""
         while tidy():
             pass
-        context = self.broker.context
-        tables = (context.subscriptions, context.adverts, context.placeholders)
+        routing = self.broker.context.routing
+        tables = (routing.subscriptions, routing.adverts, routing.placeholders)
         return (
             sum(index.in_use.memory_bytes for index in self.indexes)  # type: ignore[union-attr]
             + SHARED.memory_bytes
             + sum(sys.getsizeof(t._entries) + sys.getsizeof(t._by_key) for t in tables)
-            + sum(t._links.nbytes + sys.getsizeof(t.free) for t in tables)
+            + sum(t._links.nbytes + sys.getsizeof(t.keys.free) for t in tables)
         )
 
 

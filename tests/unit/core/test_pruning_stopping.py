@@ -74,7 +74,7 @@ def test_a_larger_burst_is_stopped_by_less_similarity(burst, distances, stops):
     [(0, None), (99, None), (100, 0.9), (5_000, 0.9), (5_001, 0.6), (80_000, 0.6)],
 )
 def test_the_thresholds_of_003_as_its_prose_has_them(burst, similarity):
-    policy = POLICIES["incremental"](fed().broker._subscriptions, BrokerConfig())
+    policy = POLICIES["incremental"](fed().broker.policy.ops, BrokerConfig())
     assert policy.needed_similarity(burst) == similarity
 
 

@@ -100,7 +100,7 @@ def test_the_largest_filters_in_packs():
 def test_the_most_hints_for_the_most_ids():
     lone = Lone("A", "C", config=BrokerConfig(covering="active"))
     lone.receive("A", advertise("a"))
-    rules = lone.broker._subscriptions
+    rules = lone.broker.context.routing.subscription_rules
     hints = tuple(
         Hint(f"{n:03}" + WIDE * 253, (2**30,) * SIMILARITIES_MAX) for n in range(HINTS_MAX)
     )

@@ -41,12 +41,12 @@ class BrokerView:
     @property
     def subscriptions(self) -> Table:
         """The subscription table, to be read."""
-        return self._context.subscriptions
+        return self._context.routing.subscriptions
 
     @property
     def advertisements(self) -> Table:
         """The advertisement table, to be read."""
-        return self._context.adverts
+        return self._context.routing.adverts
 
     def send(self, link: str, message: Message) -> None:
         """Send a message to a neighbour."""

@@ -20,6 +20,7 @@ from byway.core.covering.add_on import AddOn
 from byway.core.covering.policy import Covering, ForwardingOps, Withdrawals
 from byway.core.covering.retirement import Budget, Retirement, RetirementState
 from byway.core.tables import Entry, Placeholder, PlaceholderState, Withdrawal
+from byway.model import Filter
 from byway.model.filters import covers
 
 
@@ -151,6 +152,12 @@ class Active(Covering):
         waiting = (entry for key, entry in quenched.items() if key not in going)
         return [entry for entry in waiting if self.ops.concerns(entry, link)]
 
+    def on_left_out(self, filter: Filter, link: str) -> None:
+        """Send the maximal ones of those that only it quenched."""
+        covered = (e for e in self.ops.covered_by(filter) if link not in e.forwarded)
+        waiting = [entry for entry in covered if self.ops.concerns(entry, link)]
+        self.carry_out(self.released(waiting, link), link)
+
     def release_of(self, entry: Entry, link: str) -> Release:
         """What would become of those that one entry quenches on a link, if it went."""
         going = {id(entry)}
@@ -274,6 +281,17 @@ class Active(Covering):
     def on_ended(self, entries: Sequence[Entry]) -> None:
         """Tell the add-on that subscriptions have ended."""
         self._add_on.on_ended(entries)
+
+    def on_put_in_force(self) -> None:
+        """Set the timer, if it should be: it may have fired for the routing before."""
+        if self._awake:
+            self.ops.wake(self.config.retire_interval_us)
+
+    def copy_from(self, other: Any, without: frozenset[str]) -> None:
+        """Go on with the retirement and the add-on of another one."""
+        self._awake = other._awake
+        self._retirement.copy_from(other._retirement, without)
+        self._add_on.copy_from(other._add_on, without)
 
     def snapshot(self) -> Any:
         """How far retirement and the add-on are."""

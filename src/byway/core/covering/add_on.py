@@ -43,6 +43,10 @@ class AddOn:
         """Do what is due, as far as the budget goes."""
         del budget
 
+    def copy_from(self, other: Any, without: frozenset[str]) -> None:
+        """Go on from the state of the same add-on of another routing, of which this one's is a
+        copy; but for what is about the links `without`."""
+
     def snapshot(self) -> Any:
         """What must survive a restart, as msgpack can carry it; None: nothing."""
         return None

@@ -106,7 +106,7 @@ class MergedLeftovers(AddOn):
     def on_started(self) -> None:
         """Have all merged placeholders retired."""
         for entry in self._merged():
-            _retire(entry)
+            self._retire(entry)
 
     @property
     def has_work(self) -> bool:
@@ -120,6 +120,9 @@ class MergedLeftovers(AddOn):
             for entry in self._retiring()[:BATCH]:
                 for link in sorted(entry.forwarded):
                     self._policy.on_withdrawn([entry], link, {})
+
+    def _retire(self, entry: Entry) -> None:
+        self._policy.ops.restate(entry, Placeholder(PlaceholderState.MERGED_RETIRING))
 
     def _merged(self) -> list[Entry]:
         """All merged placeholders, the oldest first."""
@@ -364,7 +367,7 @@ class Merging(MergedLeftovers):
                 ]
                 policy.carry_out(release, link)
             elif policy.config.retire_batch:
-                _retire(entry)
+                self._retire(entry)
                 self._forget(entry.id)
             else:
                 policy.on_withdrawn([entry], link, {})
@@ -395,6 +398,20 @@ class Merging(MergedLeftovers):
                 del merged[next(n for n, known in merged.items() if known is other)]
                 waiting.append(grown)
         return _covering_all(list(merged.values()))
+
+    # --- drafts --------------------------------------------------------------------------------
+
+    def copy_from(self, other: Any, without: frozenset[str]) -> None:
+        """Go on like another one on all links but those `without`. What is known of placeholders
+        that are not here is forgotten in the next step, as of those that have gone."""
+        self._made, self._observed = other._made, other._observed
+        self._new.extend((id, link) for id, link in other._new if link not in without)
+        self._changed = dict(other._changed)
+        self._partners.copy_from(other._partners, without)
+        self._parts, self._unwanted = dict(other._parts), dict(other._unwanted)
+        self._scores = {id: Score(s.seen, s.unwanted) for id, s in other._scores.items()}
+        self._refused = dict(other._refused)
+        self._samples.copy_from(other._samples, without)
 
     # --- restarts ------------------------------------------------------------------------------
 
@@ -443,10 +460,6 @@ def _is_leaving(entry: Entry) -> bool:
 def _may_merge_at(entry: Entry, link: str) -> bool:
     """Whether an entry is forwarded to the link, to stay there."""
     return link in entry.forwarded and not _is_leaving(entry)
-
-
-def _retire(entry: Entry) -> None:
-    entry.placeholder = Placeholder(PlaceholderState.MERGED_RETIRING)
 
 
 def _is_one(*parts: MergedPart) -> bool:

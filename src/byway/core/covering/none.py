@@ -31,5 +31,8 @@ class NoCovering(Covering):
     def on_started(self) -> None:
         """Do nothing: nothing can have been left to do."""
 
+    def on_put_in_force(self) -> None:
+        """Do nothing: no timer is ever set."""
+
     def on_timer(self) -> None:
         """Nothing is left to do; no timer is ever set."""

@@ -103,6 +103,8 @@ class Partners(Generic[K]):
         """Postings of ranges by bucket, ascending by where they begin."""
         self.postings = 0
         """Number of postings in all buckets together."""
+        self._owned: set[Bucket] | None = None
+        """After a copy, the buckets that are not shared with it any more; None: all."""
         self._tidied_from = TIDIED_MIN
 
     def add(self, key: K, filter: Filter, link: str) -> None:
@@ -117,13 +119,22 @@ class Partners(Generic[K]):
             span = _span(constraint)
             posting = Posting(key, self._added, _size(constraint), span)
             if span is not None and not isinstance(constraint, NumberSet):
-                insort(self._spans.setdefault((*at, _form(constraint)), []), posting, key=_begin)
+                spans = self._own(self._spans, (*at, _form(constraint)))
+                insort(spans, posting, key=_begin)
                 self.postings += 1
             for form in _indexed_as(constraint, self._exact):
-                self._by_age.setdefault((*at, form), []).append(posting)
+                self._own(self._by_age, (*at, form)).append(posting)
                 self.postings += 1
         if self.postings > self._tidied_from:
             self._tidy()
+
+    def _own(self, buckets: dict[Bucket, list[Posting[K]]], bucket: Bucket) -> list[Posting[K]]:
+        """The postings of a bucket, to be changed: a copy of them, if they are shared."""
+        postings = buckets.setdefault(bucket, [])
+        if self._owned is not None and bucket not in self._owned:
+            self._owned.add(bucket)
+            postings = buckets[bucket] = postings.copy()
+        return postings
 
     def near(self, filter: Filter, link: str, weight: int) -> Iterator[K]:
         """The keys of filters that may be merged with a filter of `weight` parts, each once.
@@ -222,6 +233,15 @@ class Partners(Generic[K]):
             for bucket, postings in list(buckets.items()):
                 _put(buckets, bucket, [p for p in postings if self._is_known(p, bucket[0])])
         self.postings = sum(len(postings) for index in indexes for postings in index.values())
+
+    def copy_from(self, other: Partners[K], without: frozenset[str]) -> None:
+        """Know the filters that another index knows, but of the links `without`. Postings are
+        shared until one of the two changes them."""
+        self._known = {at: n for at, n in other._known.items() if at[1] not in without}
+        self._added, self._tidied_from = other._added, other._tidied_from
+        self._by_age, self._spans = other._by_age.copy(), other._spans.copy()
+        self.postings = other.postings
+        self._owned, other._owned = set(), set()
 
     def snapshot(self) -> PartnersState[K]:
         """The filters that are known, by key and link, the latest last."""

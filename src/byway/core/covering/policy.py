@@ -45,6 +45,9 @@ class ForwardingOps(Protocol):
     def preserve(self, entry: Entry, placeholder: Placeholder) -> None:
         """Keep a subscription that has ended, for the links it is still forwarded to."""
 
+    def restate(self, entry: Entry, placeholder: Placeholder) -> None:
+        """Change what becomes of a placeholder."""
+
     def entry(self, id: EntryId) -> Entry | None:
         """The entry with this id, a subscription or a placeholder."""
 
@@ -133,6 +136,11 @@ class Covering(ABC):
         """An advertisement came from `link`; these subscriptions concern it, maybe not for the
         first time."""
 
+    def on_left_out(self, filter: Filter, link: str) -> None:
+        """A subscription with this filter was forwarded to `link`, and is not in this routing,
+        which was copied from another one: see to what it quenched there."""
+        del filter, link
+
     @abstractmethod
     def on_withdrawn(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:
         """These were forwarded to `link` and must be withdrawn there. They have ended, and are no
@@ -164,6 +172,16 @@ class Covering(ABC):
     @abstractmethod
     def on_timer(self) -> None:
         """The timer set by `ForwardingOps.wake` fired."""
+
+    @abstractmethod
+    def on_put_in_force(self) -> None:
+        """The routing of this policy, a draft until now, is put in force: set what timers there
+        should be."""
+
+    def copy_from(self, other: Any, without: frozenset[str]) -> None:
+        """Go on from the state of the same policy of another routing, of which this one's is a
+        copy; but for what is about the links `without`."""
+        del other, without
 
     def snapshot(self) -> Any:
         """What must survive a restart, as msgpack can carry it."""

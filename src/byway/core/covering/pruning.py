@@ -137,7 +137,7 @@ class Pruning(Active):
     def _decide(self, entry: Entry, withdrawal: Withdrawal) -> int:
         """Withdraw a postponed one, or preserve it, link by link. How many it released."""
         released = 0
-        entry.placeholder = self.preserved_now()
+        self.ops.restate(entry, self.preserved_now())
         for link in sorted(entry.forwarded):
             release = self.release_of(entry, link)
             if not self.preserves(withdrawal, link, len(release.forwarded)):
@@ -146,6 +146,13 @@ class Pruning(Active):
                 released += len(release.forwarded)
                 self.withdraw([entry], link, {entry.id: withdrawal})
         return released
+
+    def copy_from(self, other: Any, without: frozenset[str]) -> None:
+        """Go on like another one. The statistics are the same object: they go by key, and local
+        subscriptions have the same keys in both."""
+        super().copy_from(other, without)
+        self.statistics = other.statistics
+        self._congested = other._congested
 
     def snapshot(self) -> Any:
         """What `Active` keeps, and the statistics."""

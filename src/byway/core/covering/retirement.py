@@ -102,7 +102,8 @@ class Retirement:
         for entry in self._policy.ops.placeholders():
             placeholder = entry.placeholder
             if placeholder is not None and placeholder.since_us > now_us:
-                entry.placeholder = msgspec.structs.replace(placeholder, since_us=now_us)
+                restated = msgspec.structs.replace(placeholder, since_us=now_us)
+                self._policy.ops.restate(entry, restated)
 
     def step(self, budget: Budget) -> None:
         """Retire as much as the budget allows. No placeholder has more than half of it, as long as
@@ -187,6 +188,15 @@ class Retirement:
                 waiting.pop(id(narrow), None)
         policy.ops.count_triggered(len(release.forwarded))
         budget.forwards -= len(release.forwarded)
+
+    def copy_from(self, other: Retirement, without: frozenset[str]) -> None:
+        """Go on where another one is, on all links but those `without`."""
+        self._cursors = {
+            (id, link): Cursor(cursor.key, set(cursor.again))
+            for (id, link), cursor in other._cursors.items()
+            if link not in without
+        }
+        self.left, self._filled_us = other.left, other._filled_us
 
     def snapshot(self) -> RetirementState:
         """The cursors and the allowance."""

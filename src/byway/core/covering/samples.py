@@ -78,6 +78,10 @@ class Samples:
             self._values[key] = [a[name] for a in kept if name in a and rest.matches(a)]
         return self._values[key]
 
+    def copy_from(self, other: Samples, without: frozenset[str]) -> None:
+        """Keep what another one keeps, but of the links `without`."""
+        self._kept = {k: deque(v, SAMPLES_MAX) for k, v in other._kept.items() if k not in without}
+
     def snapshot(self) -> list[tuple[str, list[dict[str, Value]]]]:
         """The publications of each link, the oldest first."""
         return [(link, list(kept)) for link, kept in self._kept.items()]

@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 
 def restore(state: BrokerState, broker: Broker) -> None:
     """Give a new broker, which has the links of the state, everything else of it."""
-    context = broker.context
+    context, routing = broker.context, broker.context.routing
     context.numbers = LinkNumbers(state.link_numbers)
-    context.adverts = _restore_table(state.adverts, context.numbers)
-    context.subscriptions = _restore_table(state.subscriptions, context.numbers)
-    context.placeholders = _restore_table(state.placeholders, None, context.subscriptions)
+    routing.adverts = _restore_table(state.adverts, context.numbers)
+    routing.subscriptions = _restore_table(state.subscriptions, context.numbers)
+    routing.placeholders = _restore_table(state.placeholders, None, routing.subscriptions)
     for name in context.numbers.names:
         if name and name not in broker.context.ends:  # as older versions left them
             context.numbers.release(name)
-    if context.sent is not None:
-        for entry in (*context.subscriptions, *context.placeholders):
-            context.sent.update(entry)
+    if routing.sent is not None:
+        for entry in (*routing.subscriptions, *routing.placeholders):
+            routing.sent.update(entry)
     policy, kept = state.covering
-    if policy == broker.policy.name and kept is not None:
-        broker.policy.restore(kept)
+    if policy == routing.policy.name and kept is not None:
+        routing.policy.restore(kept)
     pendings = _restore_in_flight(state)
     for client in state.clients:
         broker.clients.sessions[client.name] = _restore_client(client, pendings)
@@ -99,7 +99,7 @@ def _restore_table(
         entry.settled, entry.announced = stored.settled, stored.announced
         entry.placeholder = _restore_placeholder(stored.placeholder)
     _restore_followers(state, table, table if followers is None else followers)
-    table.free = array("q", state.free)
+    table.keys.free = array("q", state.free)
     table.alternates.links = dict(state.alternate_origins)
     table.alternates.pending_takeover = dict(state.pending_takeover)
     return table

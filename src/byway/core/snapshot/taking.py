@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def take(broker: Broker) -> bytes:
     """The state of a broker between two inputs."""
-    context = broker.context
+    context, routing = broker.context, broker.context.routing
     pendings = _all_in_flight(broker)
     numbers = {id(pending): number for number, pending in enumerate(pendings)}
     seen = broker.publications.seen
@@ -49,10 +49,10 @@ def take(broker: Broker) -> bytes:
             _link(end, [numbers[id(p)] for p in context.unconfirmed[peer]], broker)
             for peer, end in context.ends.items()
         ],
-        adverts=_table(context.adverts, context.adverts),
-        subscriptions=_table(context.subscriptions, context.subscriptions),
-        placeholders=_table(context.placeholders, context.subscriptions),
-        covering=(broker.policy.name, broker.policy.snapshot()),
+        adverts=_table(routing.adverts, routing.adverts),
+        subscriptions=_table(routing.subscriptions, routing.subscriptions),
+        placeholders=_table(routing.placeholders, routing.subscriptions),
+        covering=(routing.policy.name, routing.policy.snapshot()),
         clients=[_client(client, numbers) for client in broker.clients.sessions.values()],
         in_flight=[_in_flight(p, numbers, broker) for p in pendings],
         seen=(_sequences(seen.young), _sequences(seen.old)),
@@ -129,7 +129,7 @@ def _table(table: Table, followers: Table) -> TableState:
     """The state of a table; those that follow its entries are in the table `followers`."""
     return TableState(
         [_entry(entry, followers) for entry in table],
-        table.free.tolist(),
+        table.keys.free_but_for(table),
         list(table.alternates.links.items()),
         list(table.alternates.pending_takeover.items()),
     )

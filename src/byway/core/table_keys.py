@@ -1,0 +1,94 @@
+"""Keys of entries: small numbers, given again when an entry has gone, so that nothing grows with
+churn.
+
+An entry of a table has the same key in a draft of that table: what goes by key, as statistics do,
+holds in both. A key is free when neither uses it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from byway.model.messages import EntryId
+
+if TYPE_CHECKING:
+    from byway.core.tables import Table
+
+SPARE_KEYS: Final = 1_024
+"""Free keys that a table keeps in any case."""
+
+
+class Keys:
+    """The keys of one table and of its drafts."""
+
+    def __init__(self) -> None:
+        self.free = array("q")
+        """Free keys, the one that is given next at the end."""
+        self.is_shared = False
+        """Whether more than one table takes its keys from here."""
+        self._tables: list[Table] = []
+
+    def join(self, table: Table) -> None:
+        """A table, which is empty, takes its keys from here."""
+        self.is_shared = bool(self._tables)
+        self._tables.append(table)
+
+    def give(self, id: EntryId) -> int:
+        """The key for a new entry of a table: the one that it has in another, or a free one."""
+        if self.is_shared:
+            for table in self._tables:
+                known = table.get(id)
+                if known is not None:
+                    return known.key
+        if self.free:
+            return self.free.pop()
+        if not self.is_shared:
+            return self._tables[0].keys_end
+        return max(table.keys_end for table in self._tables)  # all keys below are in use
+
+    def release(self, table: Table, key: int) -> None:
+        """A table no longer uses a key."""
+        if self.is_shared:
+            for other in self._tables:
+                if other is not table and other.uses_key(key):
+                    return
+        self.free.append(key)
+
+    def free_but_for(self, table: Table) -> list[int]:
+        """The keys that are free as far as this table is concerned, the next one last."""
+        if not self.is_shared:
+            return self.free.tolist()
+        return [*self._used_by_others(table), *self.free]
+
+    def keep_only(self, table: Table) -> None:
+        """All other tables are given up: free what only they use."""
+        if self.is_shared:
+            self.free = array("q", self.free_but_for(table))
+            self._tables, self.is_shared = [table], False
+
+    def _used_by_others(self, table: Table) -> list[int]:
+        """Keys that other tables use and this one does not, the largest first."""
+        end = max(other.keys_end for other in self._tables)
+        return [
+            key
+            for key in range(end - 1, -1, -1)
+            if not table.uses_key(key) and any(other.uses_key(key) for other in self._tables)
+        ]
+
+
+def has_spare_keys(free: array[int], entries: int) -> bool:
+    """Whether most keys are free. Now and then, so that cutting costs little for each entry that
+    was removed; what it depends on is in snapshots."""
+    return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
+
+
+def cut_spare_keys(free: array[int], by_key: list[Any]) -> None:
+    """Cut off free keys behind the last one in use; those that are left keep their order."""
+    while by_key and by_key[-1] is None:
+        by_key.pop()
+    keys = np.array(free, np.int64)
+    del free[:]
+    free.frombytes(keys[keys < len(by_key)].tobytes())
