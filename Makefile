@@ -56,14 +56,10 @@ bench: $(VENV)/.ready ## measure matching, the broker and the simulator
 bench-net: $(VENV)/.ready ## measure live brokers over TCP, beside NATS and RabbitMQ if they are there
 	$(BIN)/python -m benches.net
 
-<<<<<<< HEAD
 bench-steps: $(VENV)/.ready ## measure where the time of a publication goes, live and simulated
 	$(BIN)/python -m benches.steps
 
-bench-memory: $(VENV)/.ready ## measure what brokers hold after clients and filters went: half an hour
-=======
 bench-memory: $(VENV)/.ready ## measure what brokers hold after clients and filters went: three quarters of an hour
->>>>>>> memory
 	$(BIN)/python -m benches.memory
 
 bench-pipeline: $(VENV)/.ready ## measure the pipeline on Spark
