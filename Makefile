@@ -26,7 +26,7 @@ slow: $(VENV)/.ready ## run the tests marked slow
 sim: $(VENV)/.ready ## run thousands of random networks with faults
 	$(BIN)/pytest -m "slow and sim" -s
 
-fuzz: $(VENV)/.ready ## attack live brokers with FRAMES hostile frames: half an hour
+fuzz: $(VENV)/.ready ## attack live brokers with FRAMES hostile frames: three quarters of an hour
 	$(BIN)/python -m tests.hostile.fuzz --frames $(FRAMES)
 
 # One round again: .venv/bin/python -m tests.chaos --seed N --rounds 1
@@ -59,7 +59,7 @@ bench-net: $(VENV)/.ready ## measure live brokers over TCP, beside NATS and Rabb
 bench-steps: $(VENV)/.ready ## measure where the time of a publication goes, live and simulated
 	$(BIN)/python -m benches.steps
 
-bench-memory: $(VENV)/.ready ## measure what brokers hold after clients and filters went: half an hour
+bench-memory: $(VENV)/.ready ## measure what brokers hold after clients and filters went: three quarters of an hour
 	$(BIN)/python -m benches.memory
 
 bench-pipeline: $(VENV)/.ready ## measure the pipeline on Spark

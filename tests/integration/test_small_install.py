@@ -30,7 +30,7 @@ from tests.integration.processes import BrokerProcess, brokers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-CLIENT_MB_MAX = 30
+CLIENT_MB_MAX = 32
 RUN_S = 60
 KERNELS = ROOT / "src/byway/matching/kernels"
 SCENARIO = str(ROOT / "examples/scenarios/small-chain.toml")

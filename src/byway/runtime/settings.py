@@ -23,7 +23,7 @@ from byway.model.options import (
     time_within,
     within,
 )
-from byway.storage.storage import DurabilityOption
+from byway.storage.durability import DurabilityOption
 
 Accept = Literal["listed", "any"]
 NEIGHBOURS_MAX: Final = 1_024

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -23,7 +23,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Input, NeighbourAdded
 from byway.model.addresses import Neighbour, removed_neighbours
 from byway.model.errors import StorageError
-from byway.model.options import option
+from byway.storage.durability import Durability
 from byway.storage.file_system import OS_FILES, FileSystem, write_synced
 from byway.storage.record_files import encode_inputs, record, title
 from byway.storage.replay import Replay
@@ -51,10 +51,6 @@ from byway.trace import TraceBuffer
 
 log = logging.getLogger("byway.storage")
 
-Durability = Literal["process", "power"]
-DurabilityOption = Annotated[
-    Durability, option("What kept state survives: the end of the process, or a loss of power too.")
-]
 """The setting of a broker, live or simulated."""
 
 JOURNAL_BYTES: Final = 33_554_432

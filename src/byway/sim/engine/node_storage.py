@@ -23,11 +23,12 @@ from byway.core.inputs import Input
 from byway.model.addresses import Address, Neighbour
 from byway.model.options import Bytes, Microseconds, option
 from byway.sim.engine.simulated_files import SimulatedFileSystem
+from byway.storage.durability import DurabilityOption
 from byway.storage.marker_file import MarkerFile
 from byway.storage.record_files import encode_inputs, record, title
 from byway.storage.snapshot_writing import SnapshotJob
 from byway.storage.state_files import JOURNAL, journal_numbers, journal_path, read_mark
-from byway.storage.storage import JOURNAL_BYTES, DurabilityOption, Storage
+from byway.storage.storage import JOURNAL_BYTES, Storage
 from byway.trace import TraceBuffer
 
 DIRECTORY: Final = Path("/data")
