@@ -9,15 +9,16 @@ from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.drafts import DISSOLVED, TIMER
 from byway.core.in_flight import unowned
-from byway.core.inputs import NeighbourRemoved, TimerFired
+from byway.core.inputs import LoadSampled, NeighbourRemoved, TimerFired
 from byway.core.invariants import validate
-from byway.core.routing_copy import STEP
+from byway.core.routing_copy import STEP, RoutingCopy
 from byway.core.subscriptions import TIMER as COVERING_TIMER
-from byway.core.tables import Origin
+from byway.core.tables import Origin, PlaceholderState, Table
 from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.model import parse
 from byway.model.messages import (
     EntryId,
+    Hint,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -257,3 +258,28 @@ def test_publications_take_the_way_of_the_routing_in_force():
     assert to == ["A"]
     lone.broker.drafts.put_in_force()
     assert without_acknowledgements(lone.receive("C", publication(2, p=2))) == []
+
+
+def test_a_placeholder_that_was_copied_changes_its_state():
+    config = BrokerConfig(covering="selective", selective_count_min=0, congestion_queue=1)
+    lone = Drafting(config)
+    lone.handle(LoadSampled(9))
+    for name in ("first", "second"):
+        lone.subscribe("A", f"p > 0 AND s = '{name}'", name)
+        hints = ((Hint("far", (0,)),),)
+        lone.receive("A", Unsubscribe((id_of(name),), (0.9,), hints))
+    routing = lone.broker.context.routing
+    assert states(routing.placeholders) == [PlaceholderState.POSTPONED] * 2
+    copy = RoutingCopy(routing, lone.outlet)
+    while not len(copy.draft.placeholders):
+        assert not copy.step(1)
+    lone.handle(LoadSampled(0))
+    lone.now_us += 1_000_000
+    lone.handle(TimerFired(COVERING_TIMER))
+    assert copy.step()
+    assert described(copy.draft) == described(routing)
+    assert states(copy.draft.placeholders) == [PlaceholderState.PRESERVED] * 2
+
+
+def states(table: Table) -> list[PlaceholderState]:
+    return [entry.placeholder.state for entry in table if entry.placeholder]
