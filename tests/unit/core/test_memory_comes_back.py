@@ -114,8 +114,9 @@ def lasting(one: One) -> list[object]:
     context = one.broker.context
     found: list[object] = [SHARED.names, SHARED.strings, SHARED._free, context.out]
     found += [getattr(context.out, name) for name in type(context.out).__slots__]
-    for table in (context.subscriptions, context.adverts, context.placeholders):
-        found += [table._entries, table._by_key, table._links, table.free]
+    routing = context.routing
+    for table in (routing.subscriptions, routing.adverts, routing.placeholders):
+        found += [table._entries, table._by_key, table._links, table.keys.free]
     for index in one.indexes:
         found += [index.in_use, index.match, index.in_use._out]
         found += vars(index.in_use._atoms).values()
