@@ -52,6 +52,7 @@ class Nowhere:
 
     def awaits_digest(self, link: str) -> bool:
         """No neighbour does."""
+        del link
         return False
 
     def settle_unclaimed(self, link: str, id: EntryId) -> None:
@@ -59,6 +60,7 @@ class Nowhere:
 
     def knows_adverts_except(self, link: str | None) -> bool:
         """They are known."""
+        del link
         return True
 
 
