@@ -8,17 +8,12 @@ holds in both. A key is free when neither uses it.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from byway.model.messages import EntryId
 
 if TYPE_CHECKING:
     from byway.core.tables import Table
-
-SPARE_KEYS: Final = 1_024
-"""Free keys that a table keeps in any case."""
 
 
 class Keys:
@@ -77,18 +72,3 @@ class Keys:
             for key in range(end - 1, -1, -1)
             if not table.uses_key(key) and any(other.uses_key(key) for other in self._tables)
         ]
-
-
-def has_spare_keys(free: array[int], entries: int) -> bool:
-    """Whether most keys are free. Now and then, so that cutting costs little for each entry that
-    was removed; what it depends on is in snapshots."""
-    return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
-
-
-def cut_spare_keys(free: array[int], by_key: list[Any]) -> None:
-    """Cut off free keys behind the last one in use; those that are left keep their order."""
-    while by_key and by_key[-1] is None:
-        by_key.pop()
-    keys = np.array(free, np.int64)
-    del free[:]
-    free.frombytes(keys[keys < len(by_key)].tobytes())

@@ -11,18 +11,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from byway.core.alternates import AlternateOrigins
-from byway.core.table_keys import Keys, cut_spare_keys, has_spare_keys
+from byway.core.table_keys import Keys
 from byway.matching import TableIndex
 from byway.model import Filter
 from byway.model.fitting import fit
 from byway.model.messages import EntryId, Hint
+
+SPARE_KEYS: Final = 1_024
+"""Free keys that a table keeps in any case."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -269,8 +272,8 @@ class Table:
         self._by_key[entry.key] = None
         keys = self.keys
         keys.release(self, entry.key)
-        if not keys.is_shared and has_spare_keys(keys.free, len(self._entries)):
-            cut_spare_keys(keys.free, self._by_key)
+        if not keys.is_shared and _has_spare_keys(keys.free, len(self._entries)):
+            _cut_spare_keys(keys.free, self._by_key)
             self._links.resize(max(len(self._by_key), 16), refcheck=False)
         if self.watcher is not None:
             self.watcher.removed(entry)
@@ -405,8 +408,8 @@ class Sent:
             fit(self._keys)
             self._free.append(key)
             self.index.remove(key)
-            if has_spare_keys(self._free, len(self._keys)):
-                cut_spare_keys(self._free, self._entries)
+            if _has_spare_keys(self._free, len(self._keys)):
+                _cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -422,6 +425,21 @@ class Sent:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def _has_spare_keys(free: array[int], entries: int) -> bool:
+    """Whether most keys are free. Now and then, so that cutting costs little for each entry that
+    was removed; what it depends on is in snapshots."""
+    return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
+
+
+def _cut_spare_keys(free: array[int], by_key: list[Any]) -> None:
+    """Cut off free keys behind the last one in use; those that are left keep their order."""
+    while by_key and by_key[-1] is None:
+        by_key.pop()
+    keys = np.array(free, np.int64)
+    del free[:]
+    free.frombytes(keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:

@@ -33,7 +33,7 @@ from byway.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from tests.routing_drafts import Recorder, described
+from tests.unit.core.routing_drafts import Recorder, described
 
 LINKS = ("A", "C", "D")
 SUBSCRIPTIONS = (

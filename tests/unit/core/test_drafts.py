@@ -24,7 +24,7 @@ from byway.model.messages import (
     Unsubscribe,
 )
 from tests.lone_broker import Lone, advertise, publication, without_acknowledgements
-from tests.routing_drafts import Recorder, described
+from tests.unit.core.routing_drafts import Recorder, described
 
 ACTIVE = BrokerConfig(covering="active")
 AGAIN = SetTimer(TIMER, 0)

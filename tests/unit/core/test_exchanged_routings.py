@@ -8,8 +8,8 @@ import pytest
 from byway.core.invariants import validate
 from tests.core_net import Net
 from tests.golden.test_golden import GOLDEN, SCENARIOS, golden_text
-from tests.routing_drafts import exchanging
 from tests.sim.test_routing_is_exact import POLICIES, World
+from tests.unit.core.routing_drafts import exchanging
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
