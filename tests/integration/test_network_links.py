@@ -121,4 +121,4 @@ def test_a_ring_is_cut_at_one_place_and_the_rest_works(network: Network) -> None
     asyncio.run(logged(added, "the overlay has a cycle: \\S+ – \\S+ – \\S+ – \\S+"))
     asyncio.run(asyncio.wait_for(carries(network, ("B1", "B2", "C", "M"), 300), 30))
     assert added.metric("byway_link_up", link="B1") == 1
-    assert added.metric("byway_link_up", link="M") == 0
+    eventually(lambda: added.metric("byway_link_up", link="M") == 0)  # it is dialled now and then
