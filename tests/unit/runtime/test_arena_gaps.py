@@ -53,7 +53,11 @@ def moved_of(size: int) -> tuple[float, float]:
 def test_objects_leave_sparse_pools_when_they_are_replaced(size):
     """In a process of its own: that of the tests has gaps of other tests."""
     done = subprocess.run(
-        [sys.executable, __file__, str(size)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, __file__, str(size)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     alone, moved = map(float, done.stdout.split())
     assert alone < 0.5, "they leave by themselves, so this shows nothing"
