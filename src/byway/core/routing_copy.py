@@ -13,7 +13,8 @@ What a draft keeps:
   another: both take them from the same `Keys`.
 - **Where each was forwarded to**, which answers are awaited from there, and which entries follow
   which until then; but nothing of that on links that are left out. Whether the origin was told that
-  it is settled: nobody is told twice.
+  it is settled: nobody is told twice. One that awaited answers of links that are left out, and of
+  no others, is not settled by the copy: whoever holds the draft knows where it has to go.
 - **Placeholders** that are forwarded to a link which is kept, wherever they came from.
 - **The index of what was sent**, alternate origins, and how far the policy is with retiring and
   merging, as far as it concerns links that are kept.

@@ -5,6 +5,7 @@ put in force, is what it would be if it had been made in one go.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Any
@@ -316,6 +317,13 @@ class Drafted(RuleBasedStateMachine):
         if not without:
             whole = described(self.routing, QUERIES, PUBLICATIONS)
             assert described(draft, QUERIES, PUBLICATIONS) == whole
+        before = described(self.routing, QUERIES)
+        while not self.copy.release(1):
+            pass
+        assert described(self.routing, QUERIES) == before
+        check_all_is_sent(draft, without)
+        check_followers(draft, self.routing, without)
+        check_like_fresh(draft, without)
 
     def finish(self) -> RoutingCopy:
         copy = self.copy
@@ -354,14 +362,8 @@ class Drafted(RuleBasedStateMachine):
     @precondition(lambda self: self.copy is not None)
     @rule()
     def put_the_draft_in_force(self) -> None:
-        was_new = not self.finish_was_done()
         copy = self.finish()
-        while not copy.release(1):
-            pass
         draft, without = copy.draft, copy.without
-        if was_new:
-            check_all_is_sent(draft, without)
-            check_like_fresh(draft, without)
         before = described(draft, QUERIES, PUBLICATIONS)
         old, self.routing, self.copy = self.routing, draft, None
         draft.put_in_force(self.outlet)
@@ -372,12 +374,11 @@ class Drafted(RuleBasedStateMachine):
         for link in sorted({*without, "N"} & draft.links.keys()):
             draft.remove_link(link)
             self.routing.end_link(link)
+        draft.subscription_rules.settle_all()  # nobody else is to be waited for
+        for entry in draft.adverts:
+            draft.advertisement_rules.settle(entry)
         if not draft.links:
             draft.add_link("A")
-
-    def finish_was_done(self) -> bool:
-        assert self.copy is not None
-        return self.copy.is_done
 
 
 # --- what should be ------------------------------------------------------------------------------
@@ -499,6 +500,22 @@ def check_all_is_sent(draft: Routing, without: frozenset[str]) -> None:
             if link not in without and link not in entry.forwarded:
                 assert draft.sent is not None
                 assert any(link in e.forwarded for e in draft.sent.covering(entry.filter))
+
+
+def check_followers(draft: Routing, original: Routing, without: frozenset[str]) -> None:
+    """Each entry knows how many it follows on each link. One that waits for none is settled, unless
+    it waited for a link that was left out: it may have to be sent there."""
+    waiting: Counter[tuple[EntryId, str]] = Counter()
+    for leader in (*draft.subscriptions, *draft.placeholders):
+        for link, followers in leader.followers.items():
+            assert link in leader.awaiting
+            waiting.update((f.id, link) for f in followers if draft.subscriptions.holds(f))
+    for entry in draft.subscriptions:
+        assert entry.following == {link: n for (id, link), n in waiting.items() if id == entry.id}
+        known = original.subscriptions.get(entry.id)
+        assert known is not None
+        if not without & {*known.awaiting, *known.following}:
+            assert entry.settled or entry.awaiting or entry.following
 
 
 def leads(routing: Routing, entry: Entry) -> list[str]:
