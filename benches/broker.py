@@ -1,7 +1,7 @@
 """The broker bench: `python -m benches.broker`."""
 
 from benches.entry import Bench
-from benches.sections import absorbing, drafts, handle, simulation, snapshots
+from benches.sections import absorbing, drafts, handle, many_links, simulation, snapshots
 
 BENCH = Bench(
     name="broker",
@@ -12,6 +12,7 @@ BENCH = Bench(
     ],
     sections={
         "handle": handle.measure,
+        "many-links": many_links.measure,
         "absorbing": absorbing.measure,
         "drafts": drafts.measure,
         "simulation": simulation.measure,

@@ -44,7 +44,7 @@ def storm(run: Run) -> Section:
     async def come_and_go(broker: Broker, number: int, look: Callable[[], None]) -> None:
         clients = []
         for first in range(0, amount, PER_CLIENT):
-            client = await byway.connect(broker.address, name=f"many-{number}-{first}")
+            client = await connect(broker, f"many-{number}-{first}")
             filters = islice(distinct(f"s{number}_{first}_"), min(PER_CLIENT, amount - first))
             clients.append((client, await subscriptions(client, filters)))
         look()
@@ -64,7 +64,7 @@ def advertisements(run: Run) -> Section:
     amount = max(run.scaled(ADVERTISEMENTS), 2)
 
     async def come_and_go(broker: Broker, number: int, look: Callable[[], None]) -> None:
-        client = await byway.connect(broker.address, name=f"advertiser-{number}")
+        client = await connect(broker, f"advertiser-{number}")
         for one in range(amount):
             await client.advertise(large(f"a{number}_{one}_"), timeout=TIMEOUT_S)
         look()
@@ -143,11 +143,10 @@ async def _newcomers(net: Net, worker: int, came: Iterator[int]) -> None:
     for number in count_from():
         prefix = f"c{worker}x{number}x"
         names = [f"{prefix}{n}" for n in range(NEW_NAMES)]
-        async with byway.connect(net.brokers[0].address, name=f"publisher-{prefix}") as publisher:
+        async with connect(net.brokers[0], f"publisher-{prefix}") as publisher:
             known = " AND ".join(f"{name} EXISTS" for name in names)
-            await publisher.advertise(f"{known} AND topic LIKE '{prefix}/%'")
-            address = net.brokers[1].address
-            async with byway.connect(address, name=f"subscriber-{prefix}") as subscriber:
+            await publisher.advertise(f"{known} AND topic LIKE '{prefix}/%'", timeout=TIMEOUT_S)
+            async with connect(net.brokers[1], f"subscriber-{prefix}") as subscriber:
                 await subscriptions(subscriber, islice(distinct(prefix), NEW_NAMES))
                 for n, name in enumerate(names):
                     content = {name: f"the value {prefix} {n}", "topic": f"{prefix}/{n}"}
@@ -182,12 +181,17 @@ async def rounds(
     return figures, _named(before)
 
 
+def connect(broker: Broker, name: str) -> byway.Client:
+    """A client; a broker that ends many subscriptions answers late."""
+    return byway.connect(broker.address, name=name, connect_timeout=TIMEOUT_S)
+
+
 async def staying(stack: AsyncExitStack, net: Net, amount: int) -> None:
     """A client with subscriptions that stay, and one that may publish anything."""
     first, last = net.brokers
-    publisher = await stack.enter_async_context(byway.connect(first.address, name="publisher"))
+    publisher = await stack.enter_async_context(connect(first, "publisher"))
     await publisher.advertise("ANY")
-    client = await stack.enter_async_context(byway.connect(last.address, name="staying"))
+    client = await stack.enter_async_context(connect(last, "staying"))
     await subscriptions(client, islice(distinct("stays"), amount))
 
 
@@ -216,8 +220,7 @@ def large(prefix: str) -> str:
 async def all_quiet(net: Net) -> list[float]:
     """Mebibytes of all brokers once they give nothing back any more."""
     for broker in net.brokers:
-        asks = byway.connect(broker.address, name="asks", connect_timeout=TIMEOUT_S)
-        async with asks as client:  # a broker that ends many subscriptions answers late
+        async with connect(broker, "asks") as client:
             await client.broker_status(TIMEOUT_S)  # everything before it has been handled
     least, since = _now(net), monotonic()
     while monotonic() - since < QUIET_S:

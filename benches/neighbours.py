@@ -33,20 +33,24 @@ SOURCE = "N1"
 
 
 class Surrounded:
-    """One broker whose four neighbours agree with it."""
+    """One broker whose neighbours, four unless others are given, agree with it."""
 
     def __init__(
-        self, covering: str = "none", trace: TraceBuffer | None = None, merging: bool = False
+        self,
+        covering: str = "none",
+        trace: TraceBuffer | None = None,
+        merging: bool = False,
+        links: tuple[str, ...] = LINKS,
     ) -> None:
         config = BrokerConfig(covering=covering, merging=merging)  # type: ignore[arg-type]
-        self.broker = Broker("B", LINKS, config, trace=trace)
-        self._next = dict.fromkeys(LINKS, 1)
+        self.broker = Broker("B", links, config, trace=trace)
+        self._next = dict.fromkeys(links, 1)
         self.broker.handle(0, Started())
-        for link in LINKS:
+        for link in links:
             self.broker.handle(0, LinkUp(link, Hello(link, 1, 0, 0, 0, 0)))
             self.control(link, SyncDigest((), ()), NeighbourNames(("B",)))
         for message in (AdvertisementsSynced(), SubscriptionsSynced()):
-            for link in LINKS:
+            for link in links:
                 self.control(link, message)
         self.control(SOURCE, Advertise(EntryId("publisher", "a", 1), ANY))
         assert all(link.open for link in self.broker.links.values()), "a neighbour takes no data"

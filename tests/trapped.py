@@ -7,8 +7,7 @@ it an interval, also one that is made again from a snapshot.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from byway.core import broker as broker_module
-from byway.core.behaviours import LoadExchange
+from byway.core.behaviours import LoadExchange, registry
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
 from byway.model.messages import Publish
@@ -67,9 +66,9 @@ class Trapped(LoadExchange):
 def trap(monkeypatch: Any) -> None:
     """Let brokers with `CONFIG` have `Trapped` until the test ends."""
     monkeypatch.setattr(Trapped, "handled", [])
-    monkeypatch.setattr(broker_module, "LoadExchange", Trapped)
+    monkeypatch.setitem(registry._registered, LoadExchange.name, Trapped)
 
 
 def trap_for_good() -> None:
     """Let brokers with `CONFIG` have `Trapped` for the rest of this process."""
-    broker_module.LoadExchange = Trapped  # type: ignore[misc]
+    registry._registered[LoadExchange.name] = Trapped

@@ -7,7 +7,6 @@ added without a bound is found here and not by a stranger.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from msgspec import inspect
@@ -79,11 +78,12 @@ def example(type: inspect.Type) -> Any:
             return "broker" if type.max_length == 16 else "x" * (type.min_length or 0)
         case inspect.BytesType():
             return b""
+        case inspect.NoneType():
+            return None
         case inspect.BoolType():
             return False
         case inspect.EnumType(cls=cls):
-            assert issubclass(cls, IntEnum)
-            return 0
+            return next(iter(cls)).value
     raise TypeError(f"no example of {type!r}")
 
 
@@ -126,7 +126,12 @@ def _within(
 _BOUNDED = inspect.IntType | inspect.FloatType | inspect.StrType | inspect.VarTupleType
 _COUNTED = inspect.BytesType | inspect.DictType | inspect.ListType | inspect.SetType
 _FREE = (
-    inspect.StructType | inspect.UnionType | inspect.TupleType | inspect.BoolType | inspect.EnumType
+    inspect.StructType
+    | inspect.UnionType
+    | inspect.TupleType
+    | inspect.BoolType
+    | inspect.EnumType
+    | inspect.NoneType
 )
 
 

@@ -16,7 +16,8 @@ from byway.sim.world import World
 
 pytestmark = pytest.mark.sim
 
-EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+SLOW = (pytest.mark.slow, pytest.mark.timeout(1_800))
+EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=SLOW)])
 """The faults happen at every fifth event in the default suite, at every one in the slow one."""
 MS = 1_000
 SECOND = 1_000_000

@@ -91,8 +91,8 @@ encode = msgspec.msgpack.encode
     [
         (b"", "it is no broker's state: Input data was truncated"),
         (SOUND[:-9], "it is no broker's state"),
-        (encode(("byway broker", 99, None)), "version 99, expected 4 to 6"),
-        (encode(("byway broker", 3, None)), "version 3, expected 4 to 6"),
+        (encode(("byway broker", 99, None)), "version 99, expected 4 to 7"),
+        (encode(("byway broker", 3, None)), "version 3, expected 4 to 7"),
         (encode(("a cake", VERSION, None)), "begins with 'a cake'"),
         (encode(("byway broker", VERSION, [1, 2])), "it is damaged"),
     ],

@@ -4,6 +4,7 @@ of order, and when all is quiet the tables are those of a fresh network."""
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from byway.matching.native import KERNELS
 from byway.sim.topology.shapes import star
 from byway.sim.world import World
 from byway.trace import TraceWriter
+from tests.lone_broker import twin_of
 from tests.sim.world_runs import RandomRun, run_seeds
 
 pytestmark = pytest.mark.sim
@@ -35,16 +37,43 @@ def test_several_brokers_away_at_once(part):
     assert run_seeds(range(3_000 + 40 * part, 3_040 + 40 * part), outages=True) > 500
 
 
+@pytest.mark.parametrize("part", range(2))
+def test_links_that_come_and_go(part):
+    seeds = range(4_000 + 30 * part, 4_030 + 30 * part)
+    assert run_seeds(seeds, links=True, outages=part == 1) > 500
+
+
 @pytest.mark.parametrize(
     ("seed", "options"),
     [
         (10_130, {"storm": True}),  # a client that is about to leave registers again before
         (3_007, {"outages": True}),  # a broker that a client moved to delivers of two incarnations
+        (6_387, {"links": True, "outages": True}),  # nobody tells an older state who has left
+        (8_572, {"links": True}),  # an older state turns a neighbour away as a former one
         (10_213, {}),  # one that wanted to leave while it was away never did
     ],
 )
 def test_seeds_that_failed_once(seed, options):
     assert run_seeds([seed], **options)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_a_snapshot_at_every_input(part):
+    """Before every turn a broker is replaced by one that is restored from its snapshot."""
+    for seed in range(40 + 6 * part, 46 + 6 * part):
+        run = RandomRun(seed, links=True, outages=part == 1, stack=())
+        for node in run.world.nodes.values():
+            node._work = partial(work_on_twin, node, node._work)
+        report = run.run()
+        assert report.tables_compared
+        assert report.violations == ()
+
+
+def work_on_twin(node, work, events, read=None):
+    if node.broker is not None:
+        before, node.broker = node.broker, twin_of(node.broker, node.trace)
+        node.broker.take_over(before)
+    work(events, read)
 
 
 def test_calm_seeds():
@@ -67,12 +96,21 @@ def test_thousands_of_outages(part):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("part", range(4))
+def test_thousands_of_links(part):
+    seeds = range(30_000 + 500 * part, 30_500 + 500 * part)
+    assert run_seeds(seeds, links=True, outages=part % 2 == 1) > 5_000
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("links", [False, True])
 @pytest.mark.parametrize("outages", [False, True])
-def test_fresh_seeds(outages):
+def test_fresh_seeds(outages, links):
     fresh = int.from_bytes(os.urandom(4), "big")
     print(f"fresh seeds from {fresh}")
-    assert run_seeds(range(fresh, fresh + 500), outages=outages) > 5_000
+    assert run_seeds(range(fresh, fresh + 500), outages=outages, links=links) > 5_000
 
 
 def test_nothing_grows_with_the_length_of_a_run():

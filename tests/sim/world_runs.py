@@ -6,13 +6,16 @@ from collections import Counter
 import msgspec
 
 from byway.core.broker_config import BrokerConfig
+from byway.model.messages import LinkKind
 from byway.model.tree_shapes import random_parents
 from byway.sim.engine.network import ChannelOptions, NetworkOptions
 from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.engine.service import INSTANT, Cost, ServiceProfile
+from byway.sim.oracle.present_tree import tree_of
 from byway.sim.topology.tree import LinkSpec, Topology
 from byway.sim.world import World
 from byway.storage.storage import JOURNAL_BYTES
+from tests.sim.rewiring import Rewiring, order
 
 FILTERS = ("p > 0", "p > 2", "p < 3", "p = 2", "p > 1 AND q > 1", "q < 3", "TRUE", "p > 9")
 ADVERTS = ("p > 0", "p < 3", "p > 0 AND q > 0", "ANY", "q > 0")
@@ -64,12 +67,18 @@ class RandomRun:
     what else happens is the same with and without them. `stack` sets that instead.
     """
 
-    def __init__(self, seed, *, faults=True, storm=False, outages=False, trace=None, stack=None):
+    def __init__(
+        self, seed, *, faults=True, storm=False, outages=False, links=False, trace=None, stack=None
+    ):
         self.rng = rng = random.Random(seed)
         self.stack_rng = random.Random(f"stack {seed}")
         self.stack = self.stack_rng.choice(STACKS) if stack is None else stack
         self.connections = random.Random(f"connections {seed}")
         """Draws what is between clients and brokers, apart from what they do."""
+        self.link_rng = random.Random(f"links {seed}")
+        """Draws which links brokers open and close; without `links` none."""
+        self.links = links
+        self.moves = 0
         tree = self.tree()
         remembered = outages and rng.random() < 0.5
         self.storage = self.storages(tree.brokers, remembered)
@@ -98,6 +107,9 @@ class RandomRun:
             for _ in range(rng.randint(5, 14) if storm else rng.randint(0, 4)):
                 self.plan_fault(rng.choice(FAULTS))
 
+        if links:
+            for _ in range(self.link_rng.randint(2, 30)):
+                self.plan_link()
         if "storage" in self.stack:
             for _ in range(self.stack_rng.choice((0, 0, 1, 2)) * faults):
                 self.plan_disk_fault()
@@ -147,6 +159,7 @@ class RandomRun:
                 session_messages_max=rng.choice((2, 10_000)),
                 load_interval_us=rng.choice((0, 0, 300_000)),
                 probe_cycles=True,  # as live brokers do
+                behaviours=(Rewiring.name,) if self.links else (),
             )
             for number in range(8)
         }
@@ -265,10 +278,83 @@ class RandomRun:
 
         def crash():
             if self.world.nodes[broker].broker is not None:
-                self.world.crash(broker, power=power, torn=torn)
-                self.world.at(end_us, lambda: self.world.restart(broker, stored, stale=stale))
+                whole = self.has_moved and self.is_any_down()
+                self.world.crash(broker, power=power and not whole, torn=torn and not whole)
+                self.world.at(
+                    end_us,
+                    lambda: self.world.restart(broker, stored or whole, stale=stale and not whole),
+                )
 
         self.world.at(begin_us, crash)
+
+    def is_any_down(self):
+        """Whether another broker is down. If two of them lost their state, or a part of it, at the
+        same time, both could forget that they are linked, or that they have parted."""
+        return any(node.broker is None for node in self.world.nodes.values())
+
+    # --- links ---------------------------------------------------------------------------------
+
+    def plan_link(self):
+        """A link outside the tree is opened, and perhaps closed by either end."""
+        rng, world = self.link_rng, self.world
+        if len(self.brokers) < 3:
+            return
+        ends = a, b = rng.sample(self.brokers, 2)
+        kind = rng.choice(("soft", "soft", "opening"))
+        at_us = rng.randrange(LENGTH_US)
+        world.at(at_us, lambda: self.order(a, f"open {kind} {b}", b))
+        if rng.random() < 0.7:
+            closer, other = rng.sample(ends, 2)
+            away_us = rng.choice((0, 1_000, 50_000, 500_000))
+            world.at(at_us + away_us, lambda: self.order(closer, f"close {other}", other))
+
+    def order(self, broker, words, other):
+        """Have a broker do something with a link that is none of the tree."""
+        node = self.world.nodes[broker]
+        if node.broker is not None and not node.broker.is_neighbour(other):
+            order(self.world, broker, words)
+
+    def close_all_outside(self):
+        """Close all links outside the tree, at both ends; one may have forgotten them."""
+        for name, node in self.world.nodes.items():
+            for other, facts in node.broker.links.items():
+                if facts.kind is not LinkKind.PRIMARY:
+                    order(self.world, name, f"close {other}")
+
+    def move(self):
+        """Nothing is under way: a broker leaves a neighbour for another one."""
+        rng, world = self.link_rng, self.world
+        tree, faults = tree_of(world.topology, world.nodes)
+        assert not faults
+        link = rng.choice(tree.links)
+        mover, left = rng.sample((link.a, link.b), 2)
+        beyond = [b for b in self.brokers if left in tree.path(mover, b) and b != left]
+        if beyond:
+            found = rng.choice(beyond)
+            order(world, mover, f"part {left}")
+            for one, other in ((mover, found), (found, mover)):
+                order(world, one, f"open primary {other}")
+            assert world.quiet(60_000_000)
+            self.moves += 1
+
+    @property
+    def has_moved(self):
+        return self.moves > 0
+
+    def run_on(self):
+        """Move some brokers at rest, and let more happen on the new tree."""
+        rng, world = self.link_rng, self.world
+        assert world.quiet(120_000_000)
+        self.close_all_outside()
+        assert world.quiet(120_000_000)
+        for _ in range(rng.randint(1, 3)):
+            self.move()
+        begin_us, self.time_us = world.now_us, lambda: world.now_us + self.rng.randrange(LENGTH_US)
+        for _ in range(self.rng.randint(20, 100)):
+            world.at(self.time_us(), self.operate)
+        for _ in range(self.rng.randint(0, 4)):
+            self.plan_fault(self.rng.choice(FAULTS))
+        world.run(begin_us + LENGTH_US + 600_000)
 
     def plan_disk_fault(self):
         """The disk of a broker is full, or fails, for a while."""
@@ -287,6 +373,8 @@ class RandomRun:
     def run(self):
         """Run, wait until all is quiet, and check; the report."""
         self.world.run(LENGTH_US + 600_000)
+        if self.links:
+            self.run_on()
         assert self.world.quiet(120_000_000), "it does not come to rest"
         return self.world.check()
 

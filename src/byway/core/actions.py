@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from byway.model.messages import Frame, Reply
+from byway.model.messages import Frame, LinkKind, Reply
 
 
 class Timer(msgspec.Struct, frozen=True, order=True):
@@ -42,16 +42,22 @@ class CancelTimer(msgspec.Struct, frozen=True):
 
 
 class OpenLink(msgspec.Struct, frozen=True):
-    """Connect to a neighbour, and keep trying."""
+    """Connect to a broker, and keep trying until the link is closed."""
 
     link: str
+    address: str = ""
+    """Where it was said to listen; empty: where the driver knows, if it does."""
+    kind: LinkKind = LinkKind.PRIMARY
 
 
 class CloseLink(msgspec.Struct, frozen=True):
-    """Close the connection to a neighbour, which may have been removed."""
+    """Close the connection to a broker, and do not dial it for this link any more unless it is the
+    broker's fault: then it may come back and begin anew."""
 
     link: str
     reason: str
+    fault: bool = False
+    """Whether the other broker broke the protocol, or said that this one did."""
 
 
 Action = Send | SendReply | SetTimer | CancelTimer | OpenLink | CloseLink

@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from byway.core import snapshot
-from byway.core.actions import Action, OpenLink, Send, SendReply
-from byway.core.behaviours import BEHAVIOURS, Behaviour, BrokerView, LoadExchange
+from byway.core.actions import Action, CloseLink, OpenLink, Send, SendReply
+from byway.core.behaviours import Behaviour, make_behaviours, registered
 from byway.core.broker_config import BrokerConfig
 from byway.core.broker_status import BrokerQueries
 from byway.core.clients import RESTORE_TIMER, SESSION_TIMER, Clients
@@ -80,6 +80,7 @@ from byway.model.messages import (
     BrokersUnreachable,
     DeliveriesReceived,
     Disconnect,
+    LinkKind,
     LinkProbe,
     Message,
     NeighbourNames,
@@ -142,11 +143,15 @@ class Broker(BrokerQueries):
         """Takes the place of what a call collected, which is not kept until the next one."""
         self._inputs = self._input_handlers()
         self._messages = self._message_handlers()
+        self._outside_tree: dict[type, Callable[[str, Any], None]] = {
+            **{kind: _ignore for one in registered() for kind in one.messages_outside_tree},
+            Disconnect: self._neighbours.on_disconnect,
+        }
+        """By kind, what takes a control message that came over a link outside the tree."""
         self._requests = self._request_handlers()
         self._timers = self._timer_handlers()
-        if config.load_interval_us:
-            view = BrokerView(context, LoadExchange.name)
-            self._plug_in(LoadExchange(view, config.load_interval_us, config.load_radius))
+        for behaviour in make_behaviours(context, self._neighbours):
+            self._plug_in(behaviour)
         if expects_unlisted and config.unlisted_wait_us:
             neighbours = [*neighbours, UNLISTED]
         for neighbour in sorted(neighbours):
@@ -181,16 +186,14 @@ class Broker(BrokerQueries):
         sessions may be older than what their clients were told, and end when the broker starts.
         """
         state = snapshot.read(data)
-        links = [link.peer for link in state.links]
+        links = [link.peer for link in state.links if link.kind is LinkKind.PRIMARY]
         broker = cls(state.name, links, config, incarnation or state.incarnation, trace)
         snapshot.restore(state, broker)
         broker.clients.sessions_stale = stale
         if incarnation is not None:
             broker.recovery.begin_from_older_state(links)
             broker.clients.sessions_stale = True
-            for end in broker.context.ends.values():
-                end.distrusted()
-                end.open = False
+            broker._neighbours.begin_from_older_state()
         for link in up:
             broker.context.ends[link].up = True
         for client in attached:
@@ -218,8 +221,9 @@ class Broker(BrokerQueries):
         context = self.context
         context.now_us = now_us
         out = context.out = Outgoing()
+        handlers = self._inputs
         for event in events:
-            self._inputs[type(event)](event)
+            handlers[type(event)](event)
         actions = self._flush(out)
         context.out = self._idle
         return actions
@@ -262,7 +266,7 @@ class Broker(BrokerQueries):
     def _message_handlers(self) -> dict[type, Callable[[str, Any], None]]:
         return {
             # a behaviour that is off here may be on at a neighbour
-            **{kind: _ignore for behaviour in BEHAVIOURS for kind in behaviour.messages},
+            **{kind: _ignore for behaviour in registered() for kind in behaviour.messages},
             SyncDigest: self._neighbours.on_digest,
             SyncRequest: self.sync.on_request,
             SyncNames: self.sync.on_names,
@@ -304,6 +308,8 @@ class Broker(BrokerQueries):
         self.behaviours[behaviour.name] = behaviour
         self._timers[behaviour.name] = behaviour.on_timer
         self._messages |= dict.fromkeys(behaviour.messages, behaviour.on_message)
+        outside_tree = dict.fromkeys(behaviour.messages_outside_tree, behaviour.on_message)
+        self._outside_tree |= outside_tree
         kind = type(behaviour)
         if kind.on_publication_received is not Behaviour.on_publication_received:
             self.publications.received_hooks.append(behaviour.on_publication_received)
@@ -321,8 +327,10 @@ class Broker(BrokerQueries):
         self.clients.on_started()
         self.context.routing.policy.on_started()
         self._takeover.on_started()
-        for link in self.neighbours:
-            self.context.out.do(OpenLink(link))
+        for link, end in self.context.ends.items():
+            if link in self.context.tree or end.dials:
+                address = end.address if end.dials else ""
+                self.context.out.do(OpenLink(link, address, self.context.kind(link)))
         for behaviour in self.behaviours.values():
             behaviour.on_started()
 
@@ -363,8 +371,9 @@ class Broker(BrokerQueries):
     def _on_frame(self, event: FrameReceived) -> None:
         link, frame = event.link, event.frame
         try:
-            end = self._neighbours.end(link)
-            if not end.up:
+            end = self.context.ends.get(link)
+            if end is None or not end.up:
+                self._check_closed(link, end)
                 return  # of a connection that was closed
             if type(frame) is Acknowledge:
                 self.publications.confirmed(link, end.received(frame))
@@ -380,6 +389,13 @@ class Broker(BrokerQueries):
         except RemoteProtocolError as error:
             self._neighbours.distrust(link, error)
 
+    def _check_closed(self, link: str, end: LinkEnd | None) -> None:
+        """Raise `RemoteProtocolError` for a frame of a broker that is not linked, unless the link
+        was closed by an earlier input of the same batch."""
+        actions = self.context.out.actions
+        if end is None and not any(isinstance(a, CloseLink) and a.link == link for a in actions):
+            self._neighbours.end(link)
+
     def _take_control(self, link: str, messages: Iterable[Message]) -> None:
         for message in messages:
             self._handler(link, message)(link, message)
@@ -388,14 +404,22 @@ class Broker(BrokerQueries):
         self._neighbours.settle()
 
     def _handler(self, link: str, message: Message) -> Callable[[str, Any], None]:
-        kind = type(message)
-        handler = self._messages.get(kind) or self.context.routing.handlers.get(kind)
+        kind, routing = type(message), self.context.routing
+        if link not in routing.links:
+            handler = self._outside_tree.get(kind)
+            if handler is None:
+                outside = f"sends {kind.__name__} over a link that is {self.context.kind(link)}"
+                raise RemoteProtocolError(link, outside)
+            return handler
+        handler = self._messages.get(kind) or routing.handlers.get(kind)
         if handler is None:
             raise RemoteProtocolError(link, f"sends {kind.__name__} on the control lane")
         return handler
 
     def _take_data(self, link: str, end: LinkEnd, first: int, messages: Iterable[Message]) -> None:
         window, on_publish = end.window, self.publications.on_publish
+        if link not in self.context.tree:
+            self._check_outside_tree(link, end, messages)
         for number, message in enumerate(messages, first):
             if type(message) is Publish:
                 on_publish(link, window, number, message)
@@ -407,24 +431,36 @@ class Broker(BrokerQueries):
                 kind = type(message).__name__
                 raise RemoteProtocolError(link, f"sends {kind} on the data lane")
 
+    def _check_outside_tree(self, link: str, end: LinkEnd, messages: Iterable[Message]) -> None:
+        """Raise `RemoteProtocolError` unless data may come over a link outside the tree: over a
+        soft one publications may."""
+        if not end.soft:
+            raise RemoteProtocolError(link, "sends data over a link that is opening")
+        for message in messages:
+            if type(message) is not Publish:
+                kind = type(message).__name__
+                raise RemoteProtocolError(link, f"sends {kind} over a soft link")
+
     def _flush(self, out: Outgoing) -> list[Action]:
         """Frames for what was collected. Neighbours and clients in the order of their names."""
         if self.sync.settled or self.recovery.progressed:
             self._neighbours.settle()
         if self.recovery.rechecking:
             self._neighbours.recheck()
-        actions, touched = out.actions, out.touched
+        actions, touched, replies = out.actions, out.touched, out.replies
         for link, ids in out.answers.items():
             for part in in_parts(ids):
                 out.send(link, SubscriptionsSettled(part))
-        for link in (*out.messages, *out.opening):
+        for link in out.messages:
+            touched[link] = None
+        for link in out.opening:
             touched[link] = None
         for link in sorted(touched) if len(touched) > 1 else touched:
             self._flush_link(link, out, actions)
         for client in out.confirming:
             self.clients.acknowledge(client)
-        for client in sorted(out.replies):
-            actions.append(SendReply(client, tuple(out.replies[client])))
+        for client in sorted(replies) if len(replies) > 1 else replies:
+            actions.append(SendReply(client, tuple(replies[client])))
         return actions
 
     def _flush_link(self, link: str, out: Outgoing, actions: list[Action]) -> None:

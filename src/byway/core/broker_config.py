@@ -254,3 +254,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Microseconds, option("How often brokers exchange their loads; with 0 never.")
     ] = 0
     load_radius: Annotated[_Hops, option("How far a broker's load is sent.")] = 4
+    behaviours: Annotated[
+        tuple[str, ...],
+        option(
+            "Further behaviours that are on, by the names under which a program that embeds the "
+            "broker has registered them; the broker process has none."
+        ),
+    ] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import cast
+from typing import Final, cast
 
 import msgspec
 
@@ -24,16 +24,23 @@ from byway.core.links import UNLISTED, LinkEnd
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
-from byway.core.sync_state import Missing, SyncPhase
+from byway.core.sync_state import Missing, SyncPhase, SyncState
 from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Table
-from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Hello, Load, Publish
+from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Hello, LinkKind, Load, Publish
+
+_NOTHING_TO_SYNC: Final = SyncState(SyncPhase.SYNCED, peer_synced=True)
+"""Of a link outside the tree."""
 
 
 class LinkFacts(msgspec.Struct, frozen=True):
     """One link of a broker."""
 
     neighbour: str
+    """The broker at the other end; it is a neighbour only if the link is one of the tree."""
+    kind: LinkKind
+    address: str
+    """Where that broker says it can be dialled; empty if it does not."""
     up: bool
     """Whether the neighbour is connected."""
     open: bool
@@ -207,25 +214,45 @@ class BrokerQueries:
     @property
     def neighbours(self) -> tuple[str, ...]:
         """The names of all neighbours, in order."""
-        return tuple(link for link in self.context.ends if link != UNLISTED)
+        return tuple(link for link in self.context.tree if link != UNLISTED)
 
     def is_neighbour(self, name: str) -> bool:
         """Whether a broker is a neighbour."""
+        return name in self.context.tree
+
+    def has_link(self, name: str) -> bool:
+        """Whether there is a link of any kind to a broker, up or down."""
         return name in self.context.ends
 
+    def dials(self, name: str) -> bool:
+        """Whether this broker dials another one though it may not be listed: the link was decided
+        on while one of both ran, or this broker went on from an older state and waits for the
+        tables of that neighbour, which may not be one any more and will say so."""
+        end = self.context.ends.get(name)
+        if end is None:
+            return False
+        return end.dials or (self.recovery.restarting and name in self.recovery.missing)
+
+    @property
+    def former(self) -> Mapping[str, str]:
+        """By broker that was a neighbour and may not become one again before an operator says so,
+        the reason."""
+        return MappingProxyType(self.context.former)
+
     def link(self, neighbour: str) -> LinkFacts | None:
-        """The link to a neighbour; None for a broker that is none."""
+        """The link to a broker; None if there is none."""
         end = self.context.ends.get(neighbour)
         return None if end is None else self._link(end)
 
     @property
     def links(self) -> dict[str, LinkFacts]:
-        """All links by neighbour, in the order of their names."""
-        return {name: self._link(self.context.ends[name]) for name in self.neighbours}
+        """All links by broker, in the order of their names."""
+        ends = self.context.ends
+        return {name: self._link(end) for name, end in ends.items() if name != UNLISTED}
 
     @property
     def links_up(self) -> list[str]:
-        """The names of neighbours that are connected."""
+        """The names of brokers that are connected, by links of any kind."""
         return [link for link, end in self.context.ends.items() if end.up]
 
     def unconfirmed(self, link: str) -> int:
@@ -238,22 +265,26 @@ class BrokerQueries:
         return (message for message in kept if isinstance(message, Publish))
 
     def hello(self, link: str) -> Hello:
-        """What to say first over a new connection to a broker, a neighbour or one to be."""
-        return (self.context.ends.get(link) or self._new_end(link)).hello()
+        """What to say first over a new connection to a broker. Of one that is not known, only the
+        greeting tells what it wants."""
+        end = self.context.ends.get(link)
+        return self._new_end(link).hello() if end is None else end.hello(self.context.kind(link))
 
     def check_hello(self, link: str, hello: Hello, said: Hello | None) -> None:
-        """Raise `RemoteProtocolError` if a broker that is no neighbour yet could not become one
-        with this greeting, answered by `said`."""
-        self._new_end(link).meet(hello, said)
+        """Raise `RemoteProtocolError` if there could be no link to a broker that has none yet with
+        this greeting, answered by `said`."""
+        self._new_end(link, soft=hello.kind is LinkKind.SOFT).meet(hello, said)
 
-    def _new_end(self, link: str) -> LinkEnd:
-        return LinkEnd(self.name, link, self.incarnation)
+    def _new_end(self, link: str, *, soft: bool = False) -> LinkEnd:
+        return LinkEnd(self.name, link, self.incarnation, soft=soft)
 
     def _link(self, end: LinkEnd) -> LinkFacts:
-        link, state = end.peer, self.sync.states[end.peer]
+        link, state = end.peer, self.sync.states.get(end.peer, _NOTHING_TO_SYNC)
         control, data = end.sent
         return LinkFacts(
             neighbour=link,
+            kind=self.context.kind(link),
+            address=end.address,
             up=end.up,
             open=end.open,
             unconfirmed=len(self.context.unconfirmed[link]),
@@ -267,7 +298,7 @@ class BrokerQueries:
                 state.expected or state.waiting or state.unclaimed or not state.peer_synced
             ),
             missing=self.recovery.missing.get(link),
-            unreachable=self.reachability.behind(link),
+            unreachable=self.reachability.behind(link) if link in self.context.tree else (),
         )
 
     # --- tables that are missing, brokers out of reach -----------------------------------------

@@ -16,7 +16,7 @@ from byway.core.kind_mismatches import KindMismatches
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.core.tables import LinkNumbers
-from byway.model.messages import Batch
+from byway.model.messages import Batch, LinkKind
 from byway.trace import TraceBuffer
 
 if TYPE_CHECKING:
@@ -47,22 +47,40 @@ class Context:
         self.out = Outgoing()
         """What the current call of `handle` wants done."""
         self.ends: dict[str, LinkEnd] = {}
-        """By neighbour, this broker's end of the link, in the order of the names."""
+        """By broker, this broker's end of the link to it, in the order of the names: links of the
+        tree (those of the routing in force), soft links, and links that are opening."""
         self.numbers = LinkNumbers()
         """Numbers of neighbours, the same in every routing."""
         self.draft: Routing | None = None
         """A draft beside the routing in force, once it is complete; `drafts` makes it."""
         self.kind_mismatches = KindMismatches(lambda: self.routing.subscriptions)
+        self.former: dict[str, str] = {}
+        """By broker that was a neighbour and may not become one again before an operator says so,
+        the reason."""
         self.unconfirmed: dict[str, deque[InFlight]] = {}
         """By link, for each message its outbox keeps, what it is a copy of."""
 
-    def add_link(self, link: str) -> None:
-        """Add the end of the link to a new neighbour; the link belongs to the tree."""
-        self.ends[link] = LinkEnd(self.name, link, self.incarnation)
+    @property
+    def tree(self) -> dict[str, None]:
+        """The links of the tree, in the order of their names; not to be changed."""
+        return self.routing.links
+
+    def kind(self, link: str) -> LinkKind:
+        """What a link is for, at this end."""
+        if link in self.routing.links:
+            return LinkKind.PRIMARY
+        return LinkKind.SOFT if self.ends[link].soft else LinkKind.OPENING
+
+    def add_link(self, link: str, kind: LinkKind = LinkKind.PRIMARY) -> LinkEnd:
+        """Add the end of a new link."""
+        end = LinkEnd(self.name, link, self.incarnation, soft=kind is LinkKind.SOFT)
+        self.ends[link] = end
         self.ends = dict(sorted(self.ends.items()))
         self.unconfirmed[link] = deque()
         self.unconfirmed = dict(sorted(self.unconfirmed.items()))  # as after `restore`
-        self.routing.add_link(link)
+        if kind is LinkKind.PRIMARY:
+            self.routing.add_link(link)
+        return end
 
     def count_sent(self, link: str, batch: Batch) -> None:
         """Count and trace the messages of a frame that is sent to a neighbour."""

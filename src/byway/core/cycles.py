@@ -54,8 +54,8 @@ class Cycles:
             if self._is_fresh(message):
                 self._found(_extended(message, context.name))
         elif context.name not in path and len(path) <= min(context.config.hops_max, PATH_MAX - 2):
-            for other, end in context.ends.items():
-                if other != link and end.up:
+            for other in context.tree:
+                if other != link and context.ends[other].up:
                     context.out.send(other, _extended(message, context.name))
 
     def on_link_down(self, link: str) -> None:
@@ -71,17 +71,21 @@ class Cycles:
     def _found(self, message: LinkProbe) -> None:
         """This is a cycle: disconnect the peer if its last link by name ends here, else send the
         probe to the next broker on the cycle, until one is found where it does."""
-        here, ends, cycle = self._context.name, self._context.ends, message.path
+        here, cycle = self._context.name, message.path
         last = max(tuple(sorted(pair)) for pair in pairwise(cycle))
         if here in last:
             peer = last[1] if last[0] == here else last[0]
-            if peer in ends and ends[peer].up:  # else the cycle is open there
+            if self._is_up(peer):  # else the cycle is open there
                 reason = f"the overlay has a cycle: {' – '.join(cycle)}"
                 self._disconnect(peer, shortened(reason, REASON_LENGTH_MAX))
         elif here in cycle:
             following = cycle[cycle.index(here) + 1]
-            if following != cycle[0] and following in ends and ends[following].up:
+            if following != cycle[0] and self._is_up(following):
                 self._context.out.send(following, message)
+
+    def _is_up(self, peer: str) -> bool:
+        """Whether a broker is a neighbour whose link is up."""
+        return peer in self._context.tree and self._context.ends[peer].up
 
 
 def _extended(message: LinkProbe, broker: str) -> LinkProbe:

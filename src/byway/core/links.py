@@ -26,6 +26,7 @@ from byway.model.messages import (
     Batch,
     Hello,
     Lane,
+    LinkKind,
     Message,
 )
 
@@ -131,16 +132,28 @@ class LinkEnd:
 
     `up` tells whether frames may be sent now. While it is down, messages are kept and numbered, and
     go out when the ends meet again. `open` tells whether the peer takes data: after a reset it
-    does not before tables are synced, and data is kept meanwhile.
+    does not before tables are synced, and data is kept meanwhile. `soft` tells that the link will
+    never be one of the tree; whether another one is, the routing in force knows.
     """
 
     def __init__(
-        self, broker: str, peer: str, incarnation: int, control_max: int = CONTROL_MAX
+        self,
+        broker: str,
+        peer: str,
+        incarnation: int,
+        control_max: int = CONTROL_MAX,
+        soft: bool = False,
     ) -> None:
         self.broker = broker
         self.peer = peer
         self.incarnation = incarnation
         self.control_max = control_max
+        self.soft = soft
+        self.address = ""
+        """Where the peer says it can be dialled."""
+        self.dials = False
+        """Whether one of both ends decided on the link while it ran: then each that knows the
+        other's address dials it, but a soft link is dialled by the end that decided."""
         self.up = False
         self.open = False
         self.peer_incarnation = 0
@@ -161,7 +174,7 @@ class LinkEnd:
 
     # --- coming and going --------------------------------------------------------------------
 
-    def hello(self) -> Hello:
+    def hello(self, kind: LinkKind | None = None) -> Hello:
         """What this end says when a connection to the peer is made."""
         control, data = self.arrived
         confirmed = self.window.finished_up_to
@@ -173,16 +186,19 @@ class LinkEnd:
             data,
             confirmed,
             self.epoch,
+            kind=kind,
+            learnt=self.dials,
         )
 
     def meet(self, hello: Hello, said: Hello | None = None) -> Meeting:
         """The peer's greeting has come: resume, or count from 1. `said` is our own greeting, which
         the peer goes by: if numbers were lost since, neither end may resume."""
         self._check(hello)
+        self.address = hello.address or self.address
+        self.dials |= hello.learnt and not self.soft
         if said is not None and (said.knows, said.epoch) != (self.peer_incarnation, self.epoch):
             raise RemoteProtocolError(self.peer, "was greeted with numbers that are gone")
-        known = hello.incarnation == self.peer_incarnation and hello.knows == self.incarnation
-        if known and hello.epoch == self.epoch:
+        if self.resumes_with(hello):
             received = (hello.control, hello.data)
             self._check_numbers(received)
             self.up = True
@@ -193,6 +209,11 @@ class LinkEnd:
         self.peer_incarnation = hello.incarnation
         self.up = True
         return Meeting(resumed=False)
+
+    def resumes_with(self, hello: Hello) -> bool:
+        """Whether both ends still hold the numbers of each other."""
+        known = hello.incarnation == self.peer_incarnation and hello.knows == self.incarnation
+        return known and hello.epoch == self.epoch
 
     def _reset(self) -> None:
         """Count from 1. Control messages are forgotten: tables replace them. Data that was never

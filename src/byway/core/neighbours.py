@@ -1,8 +1,11 @@
-"""Neighbours: how a broker gains and loses them, and what follows when a link goes up or down.
+"""Neighbours and other links: how a broker gains and loses them, and what follows when a link goes
+up or down.
 
 It decides what is done with everything that came from a neighbour, or was to go there, when the
-neighbour is added, removed, connected or disconnected. How two neighbours compare their tables is
-the business of `table_sync`; this part gives its results to the tables' rules and to publications.
+neighbour is added, removed, connected or disconnected. A link has a kind: over one outside the tree
+tables are not compared, and nothing follows for the routing when it comes or goes. How two
+neighbours compare their tables is the business of `table_sync`; this part gives its results to the
+tables' rules and to publications.
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ from byway.model.messages import (
     DATA,
     Advertise,
     AdvertisementsSynced,
+    Batch,
     Disconnect,
+    Hello,
+    LinkKind,
     NeighbourNames,
     Publish,
     SubscriptionsSynced,
@@ -38,10 +44,12 @@ from byway.model.trace_schema import DropReason, LinkChange
 RECHECKED_MAX: Final = 2_048
 """Publications kept for neighbours whose tables were missing that are rechecked at a time."""
 RECHECK_TIMER: Final = Timer("recheck")
+FORMER_MAX: Final = 1_024
+"""Former neighbours that are remembered; with one more, the oldest is forgotten."""
 
 
 class Neighbours:
-    """The neighbours of one broker."""
+    """The neighbours and other links of one broker."""
 
     def __init__(
         self,
@@ -67,6 +75,22 @@ class Neighbours:
             raise RemoteProtocolError(link, f"is no neighbour of {self._context.name}")
         return end
 
+    def open(self, link: str, address: str, kind: LinkKind) -> None:
+        """Open a link of a kind to a broker, which is dialled at an address. A soft link is
+        replaced by one for the tree; otherwise a link that there is stays as it is."""
+        context = self._context
+        end = context.ends.get(link)
+        if link in (context.name, UNLISTED) or (end is not None and not end.soft):
+            return
+        if end is not None:
+            if kind is LinkKind.SOFT:
+                return
+            self.disconnect(link, "the link becomes one of the tree")
+        in_tree = kind is LinkKind.PRIMARY
+        end = self._learn(link) if in_tree else context.add_link(link, kind)
+        end.address, end.dials = address, True
+        context.out.do(OpenLink(link, address, kind))
+
     # --- gained --------------------------------------------------------------------------------
 
     def add(self, link: str) -> None:
@@ -74,16 +98,32 @@ class Neighbours:
         self._context.add_link(link)
         self._sync.add_link(link)
 
+    def begin_from_older_state(self) -> None:
+        """The broker goes on from a state that may be older than its last one. Links begin anew.
+        Former neighbours may have become neighbours again since; if not, they remember it. A link
+        outside the tree that another broker opened may have been closed since; if not, that broker
+        dials."""
+        context = self._context
+        context.former.clear()
+        for link, end in list(context.ends.items()):
+            end.distrusted()
+            end.open = False
+            if link not in context.tree and not end.dials and not context.unconfirmed[link]:
+                del context.ends[link], context.unconfirmed[link]
+
     def on_added(self, event: NeighbourAdded) -> None:
         """An operator adds a neighbour."""
-        link = event.neighbour
-        if link in self._context.ends or link == self._context.name:
+        link, end = event.neighbour, self._context.ends.get(event.neighbour)
+        if link == self._context.name or (end is not None and not end.soft):
             return
+        if end is not None:
+            self.disconnect(link, "the link becomes one of the tree")
         self._learn(link)
         self._context.out.do(OpenLink(link))
 
-    def _learn(self, link: str) -> None:
+    def _learn(self, link: str) -> LinkEnd:
         """Add a neighbour that the broker was not told of when it began."""
+        self._context.former.pop(link, None)
         self.add(link)
         self._recovery.expect(link)
         if link in self._recovery.missing:
@@ -92,63 +132,89 @@ class Neighbours:
         for entry in routing.adverts:
             routing.advertisement_rules.forward(entry, link)
         self._sync.send_names_to_all()
+        return self._context.ends[link]
 
     # --- lost ----------------------------------------------------------------------------------
 
     def on_removed(self, event: NeighbourRemoved) -> None:
         """An operator removes a neighbour."""
-        if event.neighbour in self._context.ends:
+        if event.neighbour in self._context.tree:
             self.disconnect(event.neighbour, "it is no neighbour any more")
 
-    def disconnect(self, link: str, reason: str) -> None:
-        """Remove a neighbour and send it the reason."""
+    def disconnect(self, link: str, reason: str, for_good: bool = False) -> None:
+        """Close a link and tell the other end why. `for_good`: the other end does not become a
+        neighbour again before an operator says so."""
         end = self._context.ends[link]
-        farewell = end.post(CONTROL, [Disconnect(reason)])
+        farewell = end.post(CONTROL, [Disconnect(reason, for_good)])
         if farewell is not None:
             self._context.count_sent(link, farewell)
             self._context.out.do(Send(link, farewell))
-        self._remove(link, reason)
+        self._remove(link, reason, for_good)
 
     def on_disconnect(self, link: str, message: Disconnect) -> None:
-        """A neighbour has removed this broker."""
-        self._remove(link, message.reason)
+        """The other end of a link has closed it."""
+        self._remove(link, message.reason, message.for_good)
 
     def stop_waiting_for_unlisted(self) -> None:
         """Neighbours that are not listed had their time to connect."""
         if UNLISTED in self._context.ends:
             self._remove(UNLISTED, "")
 
-    def _remove(self, link: str, reason: str) -> None:
-        context = self._context
-        context.routing.end_link(link)
+    def _remove(self, link: str, reason: str, for_good: bool = False) -> None:
+        context, in_tree = self._context, link in self._context.tree
+        if in_tree:
+            context.routing.end_link(link)
         for pending in context.unconfirmed.pop(link):
             context.finish(pending)
         end = context.ends.pop(link)
-        context.routing.remove_link(link)
-        context.numbers.release(link)
+        if in_tree:
+            context.routing.remove_link(link)
+            context.numbers.release(link)
+            if for_good:
+                self._remember(link, reason)
         if link != UNLISTED:  # what was kept for that one was kept in case
             for message in end.sent[DATA].kept:
                 if isinstance(message, Publish):
                     self._publications.drop(message, DropReason.LINK_LOST, link)
         context.out.forget_link(link)
         if end.up:
-            self._link_went_down(link, LinkChange.CLOSED)
-        self._sync.remove_link(link)
-        self._reachability.on_link_changed(link)
+            self._link_went_down(link, LinkChange.CLOSED, in_tree=in_tree)
+        if in_tree:
+            self._sync.remove_link(link)
+            self._reachability.on_link_changed(link)
         if link != UNLISTED:
             context.out.do(CloseLink(link, reason))
+
+    def _remember(self, link: str, reason: str) -> None:
+        """Note that a broker was a neighbour and does not become one again by itself."""
+        former = self._context.former
+        former[link] = reason
+        if len(former) > FORMER_MAX:
+            del former[next(iter(former))]
 
     # --- connections ---------------------------------------------------------------------------
 
     def on_link_up(self, event: LinkUp) -> None:
-        """A neighbour is connected: both ends resume, or count from 1 and compare tables."""
+        """A broker is connected: both ends resume, or count from 1 and, in the tree, compare
+        tables. One that dials for a link outside the tree needs no other announcement."""
         link, context = event.link, self._context
+        is_new = link not in context.ends and _is_outside_tree(event.hello)
+        if link not in context.ends and not is_new:
+            self._turn_away(link)
+            return
+        if self._is_other_kind(link, event.hello):
+            self._give_way(link, event.hello)
+            return
         try:
-            end = self.end(link)
+            kind = event.hello.kind or LinkKind.PRIMARY
+            end = context.add_link(link, kind) if is_new else context.ends[link]
             meeting = end.meet(event.hello, event.said)
         except RemoteProtocolError as error:
+            if is_new:
+                del context.ends[link], context.unconfirmed[link]
             self.distrust(link, error)
             return
+        in_tree = link in context.tree
         if event.hello.knows not in (0, context.incarnation):
             self._sync.on_restart_detected()  # it has numbers of an earlier life of this broker
         if meeting.resumed:
@@ -157,41 +223,82 @@ class Neighbours:
                 context.count_sent(link, batch)
                 context.out.do(Send(link, batch))
             context.out.touched[link] = None  # what was confirmed since our greeting is news
-            self._sync.on_link_resumed(link)
+            if in_tree:
+                self._sync.on_link_resumed(link)
         else:
             context.out.forget_control(link)  # of earlier inputs of the same batch
-            self._sync.on_link_reset(link)
-            context.routing.subscription_rules.link_anew(link)
-        self.cycles.on_link_up(link)
-        self._reachability.on_link_changed(link, reset=not meeting.resumed)
-        context.trace.link_changed(
-            context.now_us, link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED
-        )
+            if in_tree:
+                self._sync.on_link_reset(link)
+                context.routing.subscription_rules.link_anew(link)
+            elif end.soft:
+                context.out.opening[link] = None
+        if in_tree:
+            self.cycles.on_link_up(link)
+            self._reachability.on_link_changed(link, reset=not meeting.resumed)
+        self._trace_change(link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED)
         for behaviour in self._behaviours.values():
             behaviour.on_link_up(link)
 
+    def _is_other_kind(self, link: str, hello: Hello) -> bool:
+        """Whether one end takes a link for soft that the other wants for the tree, or for one that
+        is opening, and has lost what both had agreed on."""
+        end = self._context.ends.get(link)
+        if end is None or hello.kind is None:
+            return False
+        if end.soft or hello.kind is LinkKind.SOFT:
+            return end.soft != (hello.kind is LinkKind.SOFT)
+        return hello.kind is not self._context.kind(link) and not end.resumes_with(hello)
+
+    def _give_way(self, link: str, hello: Hello) -> None:
+        """The two ends disagree: the one that is further from the tree forgets the link, so that
+        the next greeting succeeds."""
+        here, there = self._context.kind(link), hello.kind
+        reason = f"the link is {here} at {self._context.name}, and {there} at {link}"
+        if there is LinkKind.PRIMARY or (there is LinkKind.OPENING and here is LinkKind.SOFT):
+            self._remove(link, reason)
+        else:
+            self._context.out.do(CloseLink(link, reason))
+
+    def _turn_away(self, link: str) -> None:
+        """A former neighbour does not know that it is one, or the link was closed while its other
+        end greeted: tell it so, and close."""
+        former = self._context.former.get(link)
+        reason = former or f"is no neighbour of {self._context.name}"
+        batch = Batch(CONTROL, 1, (Disconnect(reason, for_good=former is not None),))
+        self._context.out.do(Send(link, batch))
+        self._context.out.do(CloseLink(link, reason))
+
     def on_link_down(self, event: LinkDown) -> None:
-        """The connection to a neighbour is gone; nothing is forgotten."""
+        """The connection to a broker is gone; nothing is forgotten."""
         end = self._context.ends.get(event.link)
         if end is None or not end.up:
             return
         end.lost()
-        self._link_went_down(event.link, LinkChange.LOST)
+        in_tree = event.link in self._context.tree
+        self._link_went_down(event.link, LinkChange.LOST, in_tree=in_tree)
 
-    def _link_went_down(self, link: str, change: LinkChange) -> None:
-        self.cycles.on_link_down(link)
-        self._reachability.on_link_changed(link)
-        self._context.trace.link_changed(self._context.now_us, link, change)
+    def _link_went_down(self, link: str, change: LinkChange, *, in_tree: bool) -> None:
+        if in_tree:
+            self.cycles.on_link_down(link)
+            self._reachability.on_link_changed(link)
+        self._trace_change(link, change, in_tree=in_tree)
         for behaviour in self._behaviours.values():
             behaviour.on_link_down(link)
+
+    def _trace_change(self, link: str, change: LinkChange, *, in_tree: bool | None = None) -> None:
+        if in_tree is None:
+            in_tree = link in self._context.tree
+        span = 1 if in_tree else 0
+        self._context.trace.link_changed(self._context.now_us, link, change, span)
 
     def distrust(self, link: str, error: RemoteProtocolError) -> None:
         """Close the connection of a peer that broke the rules, and nothing else."""
         end = self._context.ends.get(link)
         if end is not None:
             end.distrusted()
-            self._link_went_down(link, LinkChange.CLOSED)
-        self._context.out.do(CloseLink(link, error.reason))
+            in_tree = link in self._context.tree
+            self._link_went_down(link, LinkChange.CLOSED, in_tree=in_tree)
+        self._context.out.do(CloseLink(link, error.reason, fault=True))
 
     # --- tables --------------------------------------------------------------------------------
 
@@ -269,3 +376,8 @@ class Neighbours:
             if room <= 0:
                 out.do(SetTimer(RECHECK_TIMER, self._context.now_us))
                 return
+
+
+def _is_outside_tree(hello: Hello) -> bool:
+    """Whether a broker greets for a link that is none of the tree."""
+    return hello.kind in (LinkKind.SOFT, LinkKind.OPENING)

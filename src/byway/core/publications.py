@@ -87,7 +87,7 @@ class Publications:
         else:
             try:
                 routes = routes_of(
-                    message.body, context.routing.subscriptions.index, context.numbers.number(link)
+                    message.body, context.routing.subscriptions.index, context.numbers.known(link)
                 )
             except msgspec.DecodeError as error:
                 reason = f"sends a publication that cannot be read: {error}"

@@ -37,14 +37,13 @@ class Reachability:
 
     def behind(self, link: str) -> tuple[str, ...]:
         """Brokers that cannot be reached in the direction of a neighbour, itself included."""
-        end = self._context.ends.get(link)
-        if end is None or not end.up:
+        if not self._is_up(link):
             return (link,)
         return self._behind.get(link, ())
 
     def away(self) -> list[str]:
         """All brokers that are known to be out of reach."""
-        links = (link for link in self._context.ends if link != UNLISTED)
+        links = (link for link in self._context.tree if link != UNLISTED)
         return sorted({name for link in links for name in self.behind(link)})
 
     def on_link_changed(self, link: str, reset: bool = False) -> None:
@@ -52,7 +51,7 @@ class Reachability:
         knows nothing of what it was told."""
         if reset:
             self._said.pop(link, None)
-        if link not in self._context.ends or reset:
+        if link not in self._context.tree or reset:
             self._behind.pop(link, None)
         self._changed[link] = self._context.now_us
         self._wait()
@@ -66,7 +65,7 @@ class Reachability:
 
     def on_started(self) -> None:
         """The broker begins: neighbours have a while to come."""
-        self._changed = dict.fromkeys(self._context.ends, self._context.now_us)
+        self._changed = dict.fromkeys(self._context.tree, self._context.now_us)
 
     def snapshot(self) -> tuple[list[str], dict[str, int], _Names, _Names]:
         """Neighbours that are down, links that changed, what is behind others, and what each was
@@ -85,8 +84,8 @@ class Reachability:
         self._changed = {link: at for link, at in self._changed.items() if at > since_us}
         self._down = {
             link
-            for link, end in self._context.ends.items()
-            if (link in self._down if link in self._changed else not end.up)
+            for link in self._context.tree
+            if (link in self._down if link in self._changed else not self._is_up(link))
         }
         self._tell()
         self._wait()
@@ -101,16 +100,20 @@ class Reachability:
 
     def _tell(self) -> None:
         """Tell each neighbour what cannot be reached beyond this broker, if that is news."""
-        for link, end in self._context.ends.items():
-            if end.up:
+        for link in self._context.tree:
+            if self._is_up(link):
                 names = self._beyond(link)
                 if names != self._said.get(link, ()):
                     self._said[link] = names
                     self._context.out.send(link, BrokersUnreachable(names))
 
+    def _is_up(self, link: str) -> bool:
+        """Whether a broker is a neighbour whose link is up."""
+        return link in self._context.tree and self._context.ends[link].up
+
     def _beyond(self, link: str) -> tuple[str, ...]:
         found: set[str] = set()
-        for other in self._context.ends:
+        for other in self._context.tree:
             if other in (link, UNLISTED):
                 continue
             if other in self._down:

@@ -130,7 +130,7 @@ class TableSync:
         holds_any = message.advertisements or message.subscriptions or message.neighbours
         if holds_any or message.restarting:
             self.on_restart_detected()
-        known = self._context.ends
+        known = self._context.tree
         return [n for n in sorted(set(message.neighbours)) if n not in known]
 
     # --- names of neighbours -------------------------------------------------------------------
@@ -152,7 +152,7 @@ class TableSync:
     def send_names(self, link: str) -> None:
         """Send one neighbour the names of all neighbours."""
         self.states[link].names_sent = True
-        names = tuple(name for name in self._context.ends if name != UNLISTED)[:NEIGHBOURS_MAX]
+        names = tuple(name for name in self._context.tree if name != UNLISTED)[:NEIGHBOURS_MAX]
         self._context.out.send(link, NeighbourNames(names, self._recovery.restarting))
 
     # --- changes -------------------------------------------------------------------------------

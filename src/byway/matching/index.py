@@ -60,7 +60,6 @@ class MatchIndex:
         self._answer = array("q", bytes(8 * 12))  # where mask, keys and buffers of a match are
         self._set_mask(1)
         self._out: Keys = np.zeros(0, np.int64)
-        self._found = self._out.data
         self._set_out(16)
         self._marks = np.zeros(_BUFFER + 1, np.int64)
         self._single = Codes()
@@ -84,10 +83,9 @@ class MatchIndex:
         self._answer[0], self._answer[1] = self._mask.ctypes.data, words
 
     def _set_out(self, rows: int) -> None:
-        """Make room for so many keys in one answer."""
-        self._found.release()
+        """Make room for so many keys in one answer. Nobody may have a memoryview of the array:
+        numpy keeps the shape of each until the array goes."""
         self._out.resize(rows, refcheck=False)
-        self._found = self._out.data
         self._answer[2], self._answer[3] = self._out.ctypes.data, rows
 
     def _set_buffers(self) -> None:
@@ -270,7 +268,7 @@ class MatchIndex:
     def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
         """`match_links`, and the keys of matching entries without a link."""
         mask, matched, local = self._match_mask(attributes, exclude)
-        return mask, matched, self._found[:local].tolist() if local else ()
+        return mask, matched, self._out[:local].tolist() if local else ()
 
     def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
         """`match_routes` for the body of a publication as it is on the wire, without decoding it;
@@ -282,7 +280,7 @@ class MatchIndex:
             return None
         if len(self._mask) > 1:
             mask = int.from_bytes(self._mask.tobytes(), "little")
-        keys = (key,) if local == 1 else self._found[:local].tolist() if local else ()
+        keys = (key,) if local == 1 else self._out[:local].tolist() if local else ()
         if hot:
             self._adapt()
         return mask, matched, keys

@@ -106,7 +106,7 @@ class Vocabulary:
         if number >= len(self._names):
             self._names.resize(number * 5 // 4 + _ROWS, refcheck=False)
         if 2 * len(self.names) > len(self._name_table):
-            self._name_table = _moved(self._name_table, len(self.names))
+            _move(self._name_table, len(self.names))
         self._name_texts[number] = name
         self._names[number] = (_utf8(name, self._size_address), self._size.value, 0)
         self._enter()
@@ -123,12 +123,22 @@ class Vocabulary:
             self.text_names.discard(number)
             self._free_names.append(number)
             fit(self.names)
-            if not self.names:
-                del self._name_uses[:], self._free_names[:], self._name_texts[:]
-                self._names.resize(_ROWS, refcheck=False)
-                self._name_table = np.zeros(2 * _ROWS, np.int64)
-                self._enter()
+            free = len(self._free_names)
+            if not self.names or (free % _SPARE == 0 and free > 8 * len(self.names)):
+                self._shrink_names()
         return number
+
+    def _shrink_names(self) -> None:
+        """Give back room behind the last name, and in its table. It is asked for now and then, so
+        that it costs little for each name that was forgotten."""
+        texts, free = self._name_texts, np.array(self._free_names, np.int32)
+        while texts and texts[-1] is None:
+            texts.pop()
+        del self._name_uses[len(texts) :], self._free_names[:]
+        self._free_names.frombytes(free[free < len(texts)].tobytes())
+        self._names.resize(len(texts) + _ROWS, refcheck=False)
+        _move(self._name_table, len(self.names))
+        self._enter()
 
     def read_text_of(self, name: str) -> None:
         """Encode the bytes of strings that publications have under a name, from now on."""
@@ -218,7 +228,7 @@ class Vocabulary:
         self._enter()
 
     def _resize_string_table(self) -> None:
-        self._string_table = _moved(self._string_table, len(self.strings))
+        _move(self._string_table, len(self.strings))
         self._enter()
 
     def _enter(self) -> None:
@@ -250,12 +260,13 @@ class Vocabulary:
         return f"<Vocabulary {len(self.names)} names, {len(self.strings)} strings>"
 
 
-def _moved(table: npt.NDArray[np.int64], words: int) -> npt.NDArray[np.int64]:
-    """A table of the size for so many words, with those of another one."""
+def _move(table: npt.NDArray[np.int64], words: int) -> None:
+    """Give a table the size for so many words; it keeps its words."""
     rows = 4 << max(words, _ROWS // 2).bit_length()
     moved = np.zeros(rows, np.int64)
     KERNELS.move_words(table.ctypes.data, len(table), moved.ctypes.data, rows)
-    return moved
+    table.resize(rows, refcheck=False)
+    table[:] = moved
 
 
 SHARED = Vocabulary()

@@ -17,6 +17,8 @@ NAME_LENGTH_MAX: Final = 256
 """Characters in the name of a broker, client, subscription or advertisement."""
 OWNER_LENGTH_MAX: Final = NAME_LENGTH_MAX + 6
 """Characters in the owner of an entry: a merger's is `merge@` and the name of its broker."""
+ADDRESS_LENGTH_MAX: Final = 270
+"""Characters in the address of a broker: a host, brackets and a port."""
 REASON_LENGTH_MAX: Final = 4_096
 """Characters in a reason; longer ones are cut."""
 ROLE_LENGTH_MAX: Final = 16
@@ -71,6 +73,7 @@ Rate = Annotated[float, Meta(ge=0, le=float_info.max)]
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH_MAX)]
 OwnerName = Annotated[str, Meta(min_length=1, max_length=OWNER_LENGTH_MAX)]
 Subject = Annotated[str, Meta(max_length=NAME_LENGTH_MAX)]
+AddressText = Annotated[str, Meta(max_length=ADDRESS_LENGTH_MAX)]
 Reason = Annotated[str, Meta(max_length=REASON_LENGTH_MAX)]
 Role = Annotated[str, Meta(max_length=ROLE_LENGTH_MAX)]
 BodyBytes = Annotated[bytes, Meta(max_length=BODY_BYTES_MAX)]

@@ -8,7 +8,7 @@ not in the message, so that a message can be forwarded as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -26,6 +26,7 @@ from byway.model.bounds import (
     NEIGHBOURS_MAX,
     PATH_MAX,
     SIMILARITIES_MAX,
+    AddressText,
     BodyBytes,
     Bucket,
     Digest,
@@ -43,8 +44,9 @@ from byway.model.bounds import (
 )
 from byway.model.filters import Filter
 
-PROTOCOL_VERSION: Final = 2
-"""Version of the protocol between brokers."""
+PROTOCOL_VERSION: Final = 3
+"""Version of the protocol between brokers: greetings say what a link is for, and where the sender
+can be dialled."""
 CLIENT_PROTOCOL_VERSION: Final = 1
 """Version of the protocol between a client and its broker."""
 
@@ -65,6 +67,17 @@ CONTROL: Final = Lane.CONTROL
 DATA: Final = Lane.DATA
 """The lanes as module constants: access through the enumeration takes ten times as long (up to
 Python 3.11), and every frame needs it several times."""
+
+
+class LinkKind(StrEnum):
+    """What a link is for."""
+
+    PRIMARY = "primary"
+    """A link of the tree: tables are compared over it, and publications follow them."""
+    SOFT = "soft"
+    """A link beside the tree: publications may take it, tables do not know it."""
+    OPENING = "opening"
+    """A link that is about to take its place in the tree."""
 
 
 class EntryId(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -238,9 +251,13 @@ class LinkProbe(_Message, frozen=True, array_like=True, tag="probe"):
 
 
 class Disconnect(_Message, frozen=True, array_like=True, tag="part"):
-    """The sender is not a neighbour any more, and has dropped the receiver's entries."""
+    """The sender closes the link. If it was a link of the tree, the sender is not a neighbour any
+    more, and has dropped the receiver's entries."""
 
     reason: Reason
+    for_good: bool = False
+    """Whether neither end may dial the other again for a link of the tree, until an operator adds
+    it as a neighbour."""
 
 
 class Load(msgspec.Struct, frozen=True, array_like=True):
@@ -550,6 +567,14 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """Epoch of the numbers: both ends count it up when they start anew, and resume if it is
     equal."""
     version: Int31 = PROTOCOL_VERSION
+    kind: LinkKind | None = None
+    """What the link is for; None: the sender was dialled, does not know the dialler, and takes the
+    link for what the dialler says."""
+    address: AddressText = ""
+    """Where the sender can be dialled; empty if it does not say."""
+    learnt: bool = False
+    """Whether the sender decided on this link while it ran, and may forget that with its state: so
+    the receiver dials it too."""
 
 
 Frame = Batch | Acknowledge | Hello

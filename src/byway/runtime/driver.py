@@ -44,11 +44,11 @@ class ActionPerformer(Protocol):
     def tell(self, client: str, replies: tuple[Reply, ...]) -> None:
         """Send replies to a client, if it is connected."""
 
-    def open_link(self, link: str) -> None:
-        """Begin to connect to a neighbour."""
+    def open_link(self, action: OpenLink) -> None:
+        """Begin to connect to a broker."""
 
-    def close_link(self, link: str, reason: str) -> None:
-        """Close a neighbour's connection."""
+    def close_link(self, action: CloseLink) -> None:
+        """Close the connection to a broker."""
 
     def requests_taken(self) -> None:
         """Some requests of clients were handed to the broker."""
@@ -85,8 +85,8 @@ class Driver:
             SendReply: lambda action: performer.tell(action.client, action.replies),
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
-            OpenLink: lambda action: performer.open_link(action.link),
-            CloseLink: lambda action: performer.close_link(action.link, action.reason),
+            OpenLink: lambda action: performer.open_link(action),
+            CloseLink: lambda action: performer.close_link(action),
         }
 
     # --- inputs --------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class Driver:
         if entry.role == "link":
             self.inbox.drop_link(entry.name)
             self._handle([LinkDown(entry.name)])
-            self._performer.close_link(entry.name, words)
+            self._performer.close_link(CloseLink(entry.name, words))
         elif entry.role == "client":
             self._performer.close_client(entry.name, words)
 

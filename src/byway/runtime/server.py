@@ -13,6 +13,7 @@ import logging
 from typing import Final
 
 from byway.clock import now_us
+from byway.core.actions import CloseLink, OpenLink
 from byway.core.broker import Broker
 from byway.core.inputs import LoadSampled, NeighbourRemoved, Started
 from byway.model.addresses import Address, Neighbour
@@ -333,12 +334,12 @@ class BrokerServer:
         """Some requests of clients were handed to the broker."""
         self.client_connections.backpressure.on_taken()
 
-    def open_link(self, link: str) -> None:
+    def open_link(self, action: OpenLink) -> None:
         """Do nothing: neighbours in the settings are dialled anyway."""
 
-    def close_link(self, link: str, reason: str) -> None:
+    def close_link(self, action: CloseLink) -> None:
         """Close the connection to a neighbour that broke the protocol or is not one any more."""
-        self.neighbour_links.close(link, reason)
+        self.neighbour_links.close(action.link, action.reason)
 
     def close_client(self, client: str, reason: str) -> None:
         """Close the connection of a client whose request cannot be handled; it may reconnect."""

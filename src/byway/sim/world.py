@@ -16,6 +16,7 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from byway.core.actions import CloseLink, OpenLink
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.clients import RESTORE_TIMER
@@ -42,6 +43,7 @@ from byway.sim.engine.sim_clock import Clock
 from byway.sim.engine.stored_node import StoredNode
 from byway.sim.oracle.account import Account
 from byway.sim.oracle.checkers import leaks, table_faults, unanswered
+from byway.sim.oracle.present_tree import tree_of
 from byway.sim.oracle.state_checks import state_faults
 from byway.sim.oracle.violations import Report
 from byway.sim.run_metrics import RunMetrics, Totals, metrics_of
@@ -101,11 +103,13 @@ class World:
         self._totals = Totals()
         self._entries_peak = 0
         self._partitions: dict[str, frozenset[str]] = {}
+        self._starting: str | None = None
+        """The broker that is being started; it is connected when it has been."""
         self.nodes: dict[str, Node] = {}
         for name in topology.brokers:
             own = config[name] if isinstance(config, Mapping) else config
             self.nodes[name] = self._node(name, own, profile)
-        self._connections = Connections(topology, self.nodes, self._clock, self._network)
+        self._connections = Connections(topology, self.nodes, self._clock, self._network, unlisted)
         self._dialling: dict[str, list[SimClient]] = {name: [] for name in topology.brokers}
         """By broker, the clients that may dial it."""
         self._holders: Holders = {}
@@ -147,6 +151,7 @@ class World:
         else:
             node = Node(*arguments)
         node.closed = partial(self._close, name)
+        node.opened = partial(self._open, name)
         node.expired = partial(self._on_session_timer, name)
         node.drain = None if self._trace is None else self._drain
         return node
@@ -156,15 +161,23 @@ class World:
         if holder is not None:
             holder.on_session_timer()
 
-    def _close(self, broker: str, neighbour: str, reason: str) -> None:
-        self._account.violated(
-            "protocol", f"{broker} closed its connection to {neighbour}, which {reason}"
-        )
-        self._connections.close(broker, neighbour)
+    def _open(self, broker: str, action: OpenLink) -> None:
+        if broker != self._starting:
+            self._connections.open(broker, action.link)
+
+    def _close(self, broker: str, action: CloseLink) -> None:
+        if action.fault:
+            closed = f"{broker} closed its connection to {action.link}, which {action.reason}"
+            self._account.violated("protocol", closed)
+            self._connections.fail(broker, action.link)
+        else:
+            self._connections.close(broker, action.link)
 
     def _start(self, name: str, broker: Broker) -> None:
+        self._starting = name
         self.nodes[name].start(broker)
         self.nodes[name].handle_now(Started())
+        self._starting = None
 
     def __repr__(self) -> str:
         return (
@@ -410,8 +423,7 @@ class World:
         group = frozenset(brokers)
         cause = f"partition of {', '.join(sorted(group))}"
         self._partitions[cause] = group
-        for link in self._connections.between(group):
-            self._connections.separate(link.a, link.b, cause)
+        self._connections.separate_group(group, cause)
 
     def heal(self, brokers: Iterable[str] | None = None) -> None:
         """End the partition of these brokers; None: end all partitions."""
@@ -419,8 +431,7 @@ class World:
         for cause, separated in list(self._partitions.items()):
             if group is None or separated == group:
                 del self._partitions[cause]
-                for link in self._connections.between(separated):
-                    self._connections.join(link.a, link.b, cause)
+                self._connections.join_group(cause)
 
     def delay(self, a: str, b: str, extra_us: int, until_us: int) -> None:
         """Let frames between two neighbours take `extra_us` longer until a time."""
@@ -510,8 +521,11 @@ class World:
             for node in self.nodes.values():
                 for sentence in leaks(node):
                     violations.add("leaks", sentence)
-            if tables:
-                for sentence in table_faults(self.topology, self.nodes, self.sessions):
+            tree, faults = tree_of(self.topology, self.nodes)
+            for sentence in faults:
+                violations.add("tree", sentence)
+            if tables and tree is not None:
+                for sentence in table_faults(tree, self.nodes, self.sessions):
                     violations.add("tables", sentence)
         return violations.report(tables_compared=is_whole and tables)
 

@@ -216,7 +216,7 @@ class Gossip(Behaviour):
 def plugged(kind: type[Behaviour], *links: str) -> tuple[Lone, Behaviour]:
     """A broker with a behaviour of the test's own."""
     lone = Lone(*links, agreed=False)
-    behaviour = kind(BrokerView(lone.broker.context, kind.name))
+    behaviour = kind(BrokerView(lone.broker.context, kind.name, lone.broker._neighbours))
     lone.broker._plug_in(behaviour)
     return lone, behaviour
 

@@ -8,7 +8,7 @@ from byway.core.inputs import ClientDetached, LinkDown, Started
 from byway.core.sync_state import Missing, SyncPhase
 from byway.model import ANY, TRUE
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import AdvertiseRequest, Hello, SubscribeRequest
+from byway.model.messages import AdvertiseRequest, Hello, LinkKind, SubscribeRequest
 from tests.lone_broker import Lone, body, publication, publish, subscribe, twin_of
 
 
@@ -33,10 +33,10 @@ def test_the_status_of_a_broker(lone):
         name="B",
         incarnation=1,
         links=(
-            LinkFacts("A", True, True, 1, 6, (6, 1), (5, 0), 0, SyncPhase.SYNCED, True, False,
-                      None, ()),
-            LinkFacts("C", False, True, 0, 5, (5, 0), (4, 0), 0, SyncPhase.SYNCED, True, False,
-                      None, ("C",)),
+            LinkFacts("A", LinkKind.PRIMARY, "", True, True, 1, 6, (6, 1), (5, 0), 0,
+                      SyncPhase.SYNCED, True, False, None, ()),
+            LinkFacts("C", LinkKind.PRIMARY, "", False, True, 0, 5, (5, 0), (4, 0), 0,
+                      SyncPhase.SYNCED, True, False, None, ("C",)),
         ),
         sessions=SessionTotals(attached=1, away=1, kept=1, kept_bytes=size),
         advertisements=1,

@@ -7,6 +7,9 @@ import pytest
 from byway.core.actions import Action, SetTimer
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
+from byway.core.covering.active import Active
+from byway.core.covering.partners import Partners
+from byway.core.covering.retirement import Cursor
 from byway.core.drafts import DISSOLVED, TIMER
 from byway.core.in_flight import unowned
 from byway.core.inputs import LoadSampled, NeighbourRemoved, TimerFired
@@ -283,3 +286,43 @@ def test_a_placeholder_that_was_copied_changes_its_state():
 
 def states(table: Table) -> list[PlaceholderState]:
     return [entry.placeholder.state for entry in table if entry.placeholder]
+
+
+def test_a_copied_index_of_partners_shares_nothing_that_changes():
+    one, other = partners(), partners()
+    for key in range(3):
+        one.add(key, parse(f"p = {key} AND q = 1"), "C")
+    one.add(9, parse("p BETWEEN 0 AND 4"), "A")
+    other.copy_from(one, frozenset("A"))
+    one.add(3, parse("p = 3 AND q = 1"), "C")
+    other.add(4, parse("p = 4 AND q = 1"), "C")
+    wanted = parse("p = 7 AND q = 1")
+    assert sorted(one.near(wanted, "C", 1)) == [0, 1, 2, 3]
+    assert sorted(other.near(wanted, "C", 1)) == [0, 1, 2, 4]
+    one.add(5, parse("p BETWEEN 4 AND 6"), "A")
+    assert sorted(one.near(parse("p BETWEEN 4 AND 9"), "A", 1)) == [5, 9]
+    assert list(other.near(parse("p BETWEEN 4 AND 9"), "A", 1)) == []
+    assert other.snapshot().known == [(0, "C"), (1, "C"), (2, "C"), (4, "C")]
+    for index in (one, other):
+        buckets = (*index._by_age.values(), *index._spans.values())
+        assert sum(map(len, buckets)) == index.postings
+
+
+def partners() -> Partners[int]:
+    return Partners(lambda *_: 1, 64, exact=True)
+
+
+def test_a_copied_retirement_shares_nothing_that_changes():
+    lone = Drafting()
+    routing = lone.broker.context.routing
+    assert isinstance(routing.policy, Active)
+    cursors = routing.policy._retirement._cursors
+    cursors[id_of("s"), "C"] = Cursor(5, {1})
+    cursors[id_of("s"), "A"] = Cursor(6, {2})
+    copy = RoutingCopy(routing, lone.outlet, without=["A"])
+    assert copy.step()
+    assert isinstance(copy.draft.policy, Active)
+    copied = copy.draft.policy._retirement._cursors
+    assert copied == {(id_of("s"), "C"): Cursor(5, {1})}
+    copied[id_of("s"), "C"].again.add(9)
+    assert cursors[id_of("s"), "C"] == Cursor(5, {1})

@@ -120,7 +120,7 @@ def test_a_peer_that_broke_the_rules_starts_anew():
             lambda a: a.meet(Hello("B", 1, 1, 0, 7, 0, 1)),
             "up to number 7 of lane DATA, expected 0 to 0",
         ),
-        (lambda a: a.meet(Hello("B", 1, 0, 0, 0, 0, version=9)), "speaks version 9, expected 2"),
+        (lambda a: a.meet(Hello("B", 1, 0, 0, 0, 0, version=9)), "speaks version 9, expected 3"),
     ],
 )
 def test_a_peer_that_breaks_the_protocol_is_named(misdeed, reason):

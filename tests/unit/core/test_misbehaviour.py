@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from byway.core.actions import CloseLink, SendReply
+from byway.core.actions import CloseLink, Send, SendReply
 from byway.core.behaviours.load_exchange import BROKERS_MAX
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LinkDown, LinkUp
@@ -15,6 +15,7 @@ from byway.model.messages import (
     AdvertiseRequest,
     Batch,
     Delivery,
+    Disconnect,
     Hello,
     Lane,
     Load,
@@ -163,14 +164,16 @@ def test_too_few_digests():
     lone = Lone("A", agreed=False)
     lone.meet("A")
     reason = "sends 3 digests, not 64"
-    assert lone.handle(control(SyncDigest((1, 2, 3), ()))(lone)) == [CloseLink("A", reason)]
+    assert lone.handle(control(SyncDigest((1, 2, 3), ()))(lone)) == [
+        CloseLink("A", reason, fault=True)
+    ]
 
 
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [
         (Hello("X", 1, 1, 5, 1, 0), "says it is 'X'"),
-        (Hello("A", 1, 1, 5, 1, 0, version=9), "speaks version 9, expected 2"),
+        (Hello("A", 1, 1, 5, 1, 0, version=9), "speaks version 9, expected 3"),
         (Hello("A", 0, 1, 5, 1, 0), "has incarnation 0"),
         (
             Hello("A", 1, 1, 99, 0, 0, epoch=1),
@@ -187,7 +190,7 @@ def test_a_greeting_that_cannot_be(hello, reason):
     lone = busy()
     lone.handle(LinkDown("A"))
     before = untouched(lone)
-    assert lone.handle(LinkUp("A", hello)) == [CloseLink("A", reason)]
+    assert lone.handle(LinkUp("A", hello)) == [CloseLink("A", reason, fault=True)]
     assert untouched(lone) == before
     assert not lone.broker.links["A"].up
 
@@ -195,12 +198,14 @@ def test_a_greeting_that_cannot_be(hello, reason):
 def test_strangers_are_turned_away():
     lone = busy()
     before = lone.broker.snapshot()
-    closed = [CloseLink("X", "is no neighbour of B")]
-    assert lone.handle(LinkUp("X", Hello("X", 1, 0, 0, 0, 0))) == closed
+    reason = "is no neighbour of B"
+    for name in "XB":
+        assert lone.handle(LinkUp(name, Hello(name, 1, 0, 0, 0, 0))) == [
+            Send(name, Batch(Lane.CONTROL, 1, (Disconnect(reason),))),
+            CloseLink(name, reason),
+        ]
+    closed = [CloseLink("X", reason, fault=True)]
     assert lone.handle(FrameReceived("X", Acknowledge(0, 0, 0))) == closed
-    assert lone.handle(LinkUp("B", Hello("B", 1, 0, 0, 0, 0))) == [
-        CloseLink("B", "is no neighbour of B")
-    ]
     assert lone.handle(LinkDown("X")) == []
     assert lone.broker.snapshot() == before
 
@@ -208,7 +213,7 @@ def test_strangers_are_turned_away():
 def test_what_came_before_the_breach_counts():
     lone = busy()
     closed = lone.handle(control(subscribe("new"), subscribe("of A"))(lone))
-    assert CloseLink("A", f"subscribes {entry('of A')} again") in closed
+    assert CloseLink("A", f"subscribes {entry('of A')} again", fault=True) in closed
     assert lone.broker.subscriptions.get(entry("new")) is not None
 
 

@@ -595,7 +595,7 @@ def test_a_greeting_is_worth_nothing_when_its_numbers_are_gone():
     lone.handle(LinkDown("A"))
     heard = Hello("A", 2, 0, 0, 0, 0)
     reason = "was greeted with numbers that are gone"
-    assert lone.handle(LinkUp("A", heard, said)) == [CloseLink("A", reason)]
+    assert lone.handle(LinkUp("A", heard, said)) == [CloseLink("A", reason, fault=True)]
     met = lone.handle(LinkUp("A", heard, lone.broker.hello("A")))
     assert [type(action) for action in met] == [Send]
 

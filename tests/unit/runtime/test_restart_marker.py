@@ -70,7 +70,7 @@ def test_the_file_is_there_from_the_start_and_follows_the_set_of_neighbours(tmp_
 def test_it_is_written_before_anything_is_done_and_only_if_something_changed(tmp_path):
     marker, broker = followed(tmp_path)
     seen = []
-    broker.open_link = lambda link: seen.append((link, reread(tmp_path)))
+    broker.open_link = lambda action: seen.append((action.link, reread(tmp_path)))
     broker.driver.now(NeighbourAdded("L"))
     assert seen == [("L", ["L"])]
     before = marker.path.stat().st_ino

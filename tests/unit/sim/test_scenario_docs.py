@@ -62,6 +62,7 @@ def test_every_setting_reaches_the_broker() -> None:
         "selective_similarity": 0.7,
         "merging_false_positives": 0.7,
         "durability": "power",
+        "behaviours": ["load"],
     }
     for field in msgspec.structs.fields(BrokerSpec):
         default = own_default(field.name)

@@ -70,11 +70,11 @@ class Hands:
     def tell(self, client, replies):
         self.told += [(client, reply) for reply in replies]
 
-    def open_link(self, link):
-        del link
+    def open_link(self, action):
+        del action
 
-    def close_link(self, link, reason):
-        self.closed.append((link, reason))
+    def close_link(self, action):
+        self.closed.append((action.link, action.reason))
 
     def close_client(self, client, reason):
         self.closed.append((client, reason))

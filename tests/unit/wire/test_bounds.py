@@ -124,6 +124,6 @@ def test_the_core_counts_to_the_same_bounds():
 
 def test_a_greeting_that_the_issue_was_about():
     assert refused(raw(["hello", "B", 1, 0, 0, 0, 0, 2**64 - 1, 2]))
-    assert decode(raw(["hello", "B", 1, 0, 0, 0, 0, 2**63 - 1, 2])) == Hello(
+    assert decode(raw(["hello", "B", 1, 0, 0, 0, 0, 2**63 - 1, 3])) == Hello(
         "B", 1, 0, 0, 0, 0, 2**63 - 1
     )

@@ -1,9 +1,15 @@
 """Behaviours: what a broker does besides routing. The router does not know them."""
 
-from byway.core.behaviours.behaviour import Behaviour, BrokerView
+from byway.core.behaviours.behaviour import Behaviour, BrokerView, LinkOpener
 from byway.core.behaviours.load_exchange import LoadExchange
+from byway.core.behaviours.registry import make_behaviours, register, registered
 
-BEHAVIOURS: tuple[type[Behaviour], ...] = (LoadExchange,)
-"""All there are; a broker's configuration says which are on."""
-
-__all__ = ["BEHAVIOURS", "Behaviour", "BrokerView", "LoadExchange"]
+__all__ = [
+    "Behaviour",
+    "BrokerView",
+    "LinkOpener",
+    "LoadExchange",
+    "make_behaviours",
+    "register",
+    "registered",
+]

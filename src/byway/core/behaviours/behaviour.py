@@ -7,21 +7,35 @@ links, and acts through `BrokerView` alone. What it does not override costs the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 from byway.core.actions import SetTimer, Timer
+from byway.core.broker_config import BrokerConfig
 from byway.core.context import Context
 from byway.core.inputs import LoadSampled
 from byway.core.tables import Table
-from byway.model.messages import Message, Publish
+from byway.model.bounds import REASON_LENGTH_MAX
+from byway.model.errors import shortened
+from byway.model.messages import LinkKind, Message, Publish
+
+
+class LinkOpener(Protocol):
+    """Opens and closes links; `Neighbours` is the one there is."""
+
+    def open(self, link: str, address: str, kind: LinkKind) -> None:
+        """Open a link of a kind to a broker."""
+
+    def disconnect(self, link: str, reason: str, for_good: bool = False) -> None:
+        """Close a link and tell the other end why."""
 
 
 class BrokerView:
     """What a behaviour sees of its broker, and may do there."""
 
-    def __init__(self, context: Context, owner: str) -> None:
+    def __init__(self, context: Context, owner: str, opener: LinkOpener) -> None:
         self._context = context
         self._owner = owner
+        self._opener = opener
 
     @property
     def broker(self) -> str:
@@ -36,7 +50,28 @@ class BrokerView:
     @property
     def links(self) -> list[str]:
         """Neighbours whose link is up, in the order of their names."""
-        return [link for link, end in self._context.ends.items() if end.up]
+        return [link for link in self._context.tree if self._context.ends[link].up]
+
+    def kind(self, link: str) -> LinkKind | None:
+        """What the link to a broker is for; None if there is none."""
+        return self._context.kind(link) if link in self._context.ends else None
+
+    def is_up(self, link: str) -> bool:
+        """Whether there is a link to a broker, and it is up."""
+        end = self._context.ends.get(link)
+        return end is not None and end.up
+
+    def open_link(self, broker: str, address: str, kind: LinkKind) -> None:
+        """Open a link to a broker, which is dialled at this address until the link is closed. One
+        of the tree makes it a neighbour at once; a link that there is stays, but a soft one that
+        is opened for the tree begins anew."""
+        self._opener.open(broker, address, kind)
+
+    def close_link(self, broker: str, reason: str, *, for_good: bool = False) -> None:
+        """Close the link to a broker, if there is one, and tell it why. `for_good`: neither of both
+        dials the other again for a link of the tree before an operator adds it."""
+        if broker in self._context.ends:
+            self._opener.disconnect(broker, shortened(reason, REASON_LENGTH_MAX), for_good)
 
     @property
     def subscriptions(self) -> Table:
@@ -64,18 +99,25 @@ class Behaviour:
     """Its name, by which it owns its timers and its part of a snapshot."""
     messages: ClassVar[tuple[type, ...]] = ()
     """The kinds of messages that only this behaviour sends and receives."""
+    messages_outside_tree: ClassVar[tuple[type, ...]] = ()
+    """Which of them may also come over soft links, and over links that are opening."""
 
     def __init__(self, view: BrokerView) -> None:
         self.view = view
+
+    @classmethod
+    def make(cls, view: BrokerView, config: BrokerConfig) -> Self | None:
+        """The behaviour of a broker with this configuration; None if it is off there."""
+        return cls(view) if cls.name in config.behaviours else None
 
     def on_started(self) -> None:
         """The broker begins, or goes on after a restart."""
 
     def on_link_up(self, link: str) -> None:
-        """The link to a neighbour came up."""
+        """A link came up, of whatever kind."""
 
     def on_link_down(self, link: str) -> None:
-        """The link to a neighbour went down, or the neighbour was removed."""
+        """A link went down, or was closed, of whatever kind."""
 
     def on_message(self, link: str, message: Any) -> None:
         """A neighbour sent one of this behaviour's messages."""

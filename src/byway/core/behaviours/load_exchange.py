@@ -9,11 +9,12 @@ forgotten.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
 from byway.core.behaviours.behaviour import Behaviour, BrokerView
+from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
 from byway.model.bounds import LOADS_BYTES_MAX, LOADS_MAX
 from byway.model.errors import RemoteProtocolError
@@ -44,6 +45,13 @@ class LoadExchange(Behaviour):
 
     name: ClassVar[str] = "load"
     messages: ClassVar[tuple[type, ...]] = (LoadReport,)
+
+    @classmethod
+    def make(cls, view: BrokerView, config: BrokerConfig) -> Self | None:
+        """It is on where there is an interval."""
+        if not config.load_interval_us:
+            return None
+        return cls(view, config.load_interval_us, config.load_radius)
 
     def __init__(self, view: BrokerView, interval_us: int, radius: int) -> None:
         super().__init__(view)

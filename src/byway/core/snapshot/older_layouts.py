@@ -44,7 +44,13 @@ def _from_5(state: Plain) -> Plain:
     return state
 
 
-CONVERTERS: Final[dict[int, Converter]] = {4: _from_4, 5: _from_5}
+def _from_6(state: Plain) -> Plain:
+    """Layout 7 knows what each link is for, where its other end can be dialled, and former
+    neighbours. All links were those of the tree."""
+    return state
+
+
+CONVERTERS: Final[dict[int, Converter]] = {4: _from_4, 5: _from_5, 6: _from_6}
 """By layout, what makes a state of it one of the next."""
 
 

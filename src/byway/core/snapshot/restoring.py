@@ -30,7 +30,7 @@ from byway.core.tables import (
     Withdrawal,
     with_link,
 )
-from byway.model.messages import CONTROL, DATA, EntryId, Message
+from byway.model.messages import CONTROL, DATA, EntryId, LinkKind, Message
 
 if TYPE_CHECKING:
     from byway.core.broker import Broker
@@ -59,9 +59,13 @@ def restore(state: BrokerState, broker: Broker) -> None:
     broker.clients.recount()
     broker.deliveries.in_grace = state.in_grace
     for link in state.links:
+        if link.sync is None:
+            context.add_link(link.peer, link.kind)
+        else:
+            broker.sync.states[link.peer] = link.sync
         context.ends[link.peer] = _restore_link(link, context)
         context.unconfirmed[link.peer] = deque(pendings[number] for number in link.unconfirmed)
-        broker.sync.states[link.peer] = link.sync
+    context.former = state.former
     _restore_windows(state, pendings, broker)
     young, old = state.seen
     broker.publications.seen.young = {(p, i): last for p, i, last in young}
@@ -159,7 +163,9 @@ def _restore_window(state: WindowState) -> Window:
 
 
 def _restore_link(state: LinkState, context: Context) -> LinkEnd:
-    end = LinkEnd(context.name, state.peer, context.incarnation)
+    soft = state.kind is LinkKind.SOFT
+    end = LinkEnd(context.name, state.peer, context.incarnation, soft=soft)
+    end.address, end.dials = state.address, state.dials
     end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
     _restore_outbox(end.sent[CONTROL], state.control, state.control_next)

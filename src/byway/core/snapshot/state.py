@@ -15,9 +15,9 @@ from byway.core.sync_state import Missing, SyncState
 from byway.core.tables import Origin
 from byway.model import Filter
 from byway.model.errors import SnapshotError
-from byway.model.messages import Delivery, EntryId, Hint, Message
+from byway.model.messages import Delivery, EntryId, Hint, LinkKind, Message
 
-VERSION: Final = 6
+VERSION: Final = 7
 
 
 class WindowState(msgspec.Struct, array_like=True):
@@ -44,7 +44,11 @@ class LinkState(msgspec.Struct, array_like=True):
     window: WindowState
     unconfirmed: list[int]
     """By message of `data`, the number of what it is a copy of."""
-    sync: SyncState
+    sync: SyncState | None
+    """None for a link outside the tree."""
+    kind: LinkKind = LinkKind.PRIMARY
+    address: str = ""
+    dials: bool = False
 
 
 class InFlightState(msgspec.Struct, array_like=True):
@@ -158,6 +162,8 @@ class BrokerState(msgspec.Struct, array_like=True):
     reachability: ReachabilityState
     probes: tuple[int, dict[str, int]]
     """Number of the last probe for cycles, and the last one over each link."""
+    former: dict[str, str] = msgspec.field(default_factory=dict)
+    """Former neighbours, and why each is one."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -61,6 +61,7 @@ def take(broker: Broker) -> bytes:
         in_grace=broker.deliveries.in_grace,
         reachability=ReachabilityState(*broker.reachability.snapshot()),
         probes=broker.cycles.snapshot(),
+        former=context.former,
     )
     return encode(state)
 
@@ -117,7 +118,10 @@ def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
         told=end.told,
         window=_window(end.window),
         unconfirmed=unconfirmed,
-        sync=broker.sync.states[end.peer],
+        sync=broker.sync.states.get(end.peer),
+        kind=broker.context.kind(end.peer),
+        address=end.address,
+        dials=end.dials,
     )
 
 

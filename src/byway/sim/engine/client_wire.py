@@ -181,7 +181,10 @@ class ClientWire:
             self._tell(self._held.popleft())
 
     def _tell(self, frame: AnyFrame) -> None:
-        self._after_latency(self._arrive, frame)
+        if self._latency_us:
+            self._clock.at(self._clock.now_us + self._latency_us, self._arrive, frame)
+        elif not self._is_broken:
+            self.client.receive(self, frame)
 
     def _arrive(self, frame: AnyFrame) -> None:
         if not self._is_broken:

@@ -61,6 +61,9 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The time from when a broker is up again until its clients attach."""
     codec: bool = False
     """Whether every frame is encoded and decoded on its way, as between processes."""
+    soft_latency_us: int | None = None
+    """The latency of soft links where `channels` says nothing of them; None: that of other links
+    between the same brokers."""
 
     @property
     def is_limited(self) -> bool:
@@ -74,11 +77,16 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the bytes that are sent are counted."""
         return self.codec or self.is_limited
 
-    def channel(self, sender: str, receiver: str, latency_us: int) -> tuple[int, float | None]:
-        """Latency and bandwidth of one direction of a link of the topology."""
+    def channel(
+        self, sender: str, receiver: str, latency_us: int, *, soft: bool = False
+    ) -> tuple[int, float | None]:
+        """Latency and bandwidth of one direction of a link, whose latency by the topology is
+        given."""
         own = self.channels.get((sender, receiver), ChannelOptions())
         if self.latency_us is not None:
             latency_us = self.latency_us
+        if soft and self.soft_latency_us is not None:
+            latency_us = self.soft_latency_us
         if own.latency_us is not None:
             latency_us = own.latency_us
         return latency_us, own.bandwidth_bytes_per_s or self.bandwidth_bytes_per_s
@@ -123,6 +131,12 @@ class QueuedFrame(NamedTuple):
     messages: int
     """The number of messages in it, acknowledgements not among them."""
     is_data: bool
+
+
+class _Ending(NamedTuple):
+    """Stands in a queue for the end of a channel."""
+
+    then: Callable[[], None]
 
 
 Onward = Callable[[QueuedFrame], None]
@@ -256,6 +270,21 @@ class Channel:
         self._last_us = t_us
         heappush(self._foreground, (t_us, self._order(), self._arrive, frame))
 
+    def end_with(self, then: Callable[[], None]) -> None:
+        """Call this when all that was sent so far has arrived, if the channel is still open."""
+        if self.is_limited:
+            self._put(QueuedFrame(_Ending(then), 0, 0, is_data=False))
+        else:
+            self._depart_end(then)
+
+    def _depart_end(self, then: Callable[[], None]) -> None:
+        t_us = max(self._clock.now_us + self.latency_us + self.extra_us, self._last_us)
+        self._clock.at(t_us, self._arrive_end, then)
+
+    def _arrive_end(self, then: Callable[[], None]) -> None:
+        if self.open:
+            then()
+
     def _arrive(self, frame: Any) -> None:
         if self.open:
             self._receive(self.link, frame)
@@ -283,7 +312,10 @@ class Channel:
         self.waiting -= queued.messages
         self.waiting_bytes -= queued.size_bytes
         self.bytes_sent += queued.size_bytes
-        self._depart(queued.content)
+        if type(queued.content) is _Ending:
+            self._depart_end(queued.content.then)
+        else:
+            self._depart(queued.content)
 
 
 _Item = tuple[Channel, QueuedFrame, Onward]

@@ -92,8 +92,10 @@ class Node:
         """The service times of the broker, and the work it has done."""
         self.slowness = 1.0
         """The factor by which all service times are longer than the profile says."""
-        self.closed: Callable[[str, str], None] = _nowhere
-        """Is called with a neighbour and the reason when the broker closes a connection."""
+        self.closed: Callable[[CloseLink], None] = _nowhere
+        """Is called when the broker closes a connection."""
+        self.opened: Callable[[OpenLink], None] = _ignore
+        """Is called when the broker wants to be connected to another one."""
         self.expired: Callable[[str], None] = _unheard
         """Is called with a client when the broker reads that the time of its session is over."""
         self.drain: Callable[[TraceBuffer], None] | None = None
@@ -114,8 +116,8 @@ class Node:
         self._rare: dict[type, Callable[[Any], None]] = {
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
-            CloseLink: lambda action: self.closed(action.link, action.reason),
-            OpenLink: _ignore,
+            CloseLink: lambda action: self.closed(action),
+            OpenLink: lambda action: self.opened(action),
         }
 
     def __repr__(self) -> str:
@@ -250,6 +252,17 @@ class Node:
                 return False  # nothing can have come behind the goodbye
             self._serving = kept
         return True
+
+    def hand_over(self, link: str) -> None:
+        """A neighbour has closed its connection: let the broker handle at once what it had sent and
+        is being served, and control inputs that wait, as a broker process does."""
+        serving = self._serving or []
+        events = [e for e in serving if type(e) is FrameReceived and e.link == link]
+        if events:
+            self._serving = [e for e in serving if e not in events]
+        events += self.inbox.take_control()  # type: ignore[arg-type]
+        if events:
+            self._work(events)  # type: ignore[arg-type]
 
     def drop_frames(self, link: str) -> None:
         """A connection broke: frames that came over it and were not read are lost."""
@@ -436,7 +449,7 @@ def _size_bytes(event: Input) -> int:
 
 
 def _ignore(action: OpenLink) -> None:
-    """Do nothing: the world connects neighbours whenever it can."""
+    """Nobody connects the broker."""
     del action
 
 
@@ -445,5 +458,5 @@ def _unheard(client: str) -> None:
     del client
 
 
-def _nowhere(link: str, reason: str) -> None:
-    raise AssertionError(f"nobody closes the connection to {link} ({reason})")
+def _nowhere(action: CloseLink) -> None:
+    raise AssertionError(f"nobody closes the connection to {action.link} ({action.reason})")

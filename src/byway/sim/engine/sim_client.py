@@ -366,22 +366,27 @@ class SimClient:
     def _handle(self, event: ClientInput) -> None:
         """Hand in an input, after those that wait, and perform what follows: what the connection
         brings meanwhile waits, as in an event loop."""
-        self._inputs.append(event)
-        if len(self._inputs) > 1:
-            return
         inputs, performers = self._inputs, self._performers
+        inputs.append(event)
+        if len(inputs) > 1:
+            return
         while inputs:
             for action in self.core.handle(self.clock.now_us, inputs[0]):
                 performers[type(action)](action)
-            while self._due and len(inputs) == 1:
-                timer = self._due.popleft()
-                if self._timers.pop(timer, None) is not None:
-                    inputs.append(ClientTimerFired(timer))
-            if self._unpublished and len(inputs) == 1 and self.core.publications.has_room:
-                inputs.append(PublicationMade(self._unpublished.popleft()))
-            if self.has_left and len(inputs) == 1 and self._may_leave:
-                inputs.append(self._closing())
+            if self._due or self._unpublished or self.has_left:
+                self._follow_up(inputs)
             inputs.popleft()
+
+    def _follow_up(self, inputs: deque[ClientInput]) -> None:
+        """Add the next input of the client itself, unless another one waits behind the first."""
+        while self._due and len(inputs) == 1:
+            timer = self._due.popleft()
+            if self._timers.pop(timer, None) is not None:
+                inputs.append(ClientTimerFired(timer))
+        if self._unpublished and len(inputs) == 1 and self.core.publications.has_room:
+            inputs.append(PublicationMade(self._unpublished.popleft()))
+        if self.has_left and len(inputs) == 1 and self._may_leave:
+            inputs.append(self._closing())
 
     def _start_timer(self, action: StartTimer) -> None:
         self._timers[action.timer] = action.at_us

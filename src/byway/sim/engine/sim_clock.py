@@ -83,8 +83,9 @@ class Clock:
                 heap = background
             else:
                 return
-            if heap[0][0] > until_us:
+            t_us, _, function, argument = heap[0]
+            if t_us > until_us:
                 return
-            event = pop(heap)
-            self.now_us = event[0]
-            event[2](event[3])
+            pop(heap)
+            self.now_us = t_us
+            function(argument)

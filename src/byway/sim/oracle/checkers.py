@@ -14,6 +14,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.matching import MatchIndex
 from byway.model import Filter
 from byway.model.filters import covers
+from byway.model.messages import LinkKind
 from byway.sim.engine.client_watch import ClientWatch
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.sim_client import SimClient
@@ -174,7 +175,8 @@ def leaks(node: Node) -> Iterator[str]:
                 yield f"{node.name}: {kept} {lane} messages are kept for {link}"
         if facts.finished_early:
             yield f"{node.name}: {facts.finished_early} messages of {link} finished early"
-        if not facts.open:
+        takes_data = facts.kind is LinkKind.PRIMARY or (facts.kind is LinkKind.SOFT and facts.up)
+        if takes_data and not facts.open:
             yield f"{node.name}: {link} does not take data"
     yield from _sync_leaks(node.name, broker)
     for kind, table in (("ad", broker.advertisements), ("sub", broker.subscriptions)):

@@ -32,6 +32,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     that are not those that the application wants."""
     storage: int
     """Brokers that did not find what their storage promises."""
+    tree: int = 0
+    """Links of the tree that one end does not know, that close a cycle, or that are missing."""
     tables: int
     """Table entries that differ from those of a reference network."""
     leaks: int

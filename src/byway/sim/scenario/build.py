@@ -132,7 +132,8 @@ def storage_of(scenario: Scenario, topology: Topology) -> dict[str, StorageOptio
 def network_of(network: Network) -> NetworkOptions:
     """The options of the simulated network, in its units."""
     return NetworkOptions(
-        latency_us=None if network.latency_ms is None else _from_ms(network.latency_ms),
+        latency_us=_from_ms_or_none(network.latency_ms),
+        soft_latency_us=_from_ms_or_none(network.soft_latency_ms),
         bandwidth_bytes_per_s=network.bandwidth_bytes_per_s,
         uplink_bytes_per_s=network.uplink_bytes_per_s,
         uplink_messages_per_s=network.uplink_messages_per_s,
@@ -141,6 +142,10 @@ def network_of(network: Network) -> NetworkOptions:
         reattach_us=_from_ms(network.reattach_ms),
         codec=network.codec,
     )
+
+
+def _from_ms_or_none(milliseconds: float | None) -> int | None:
+    return None if milliseconds is None else _from_ms(milliseconds)
 
 
 def _from_ms(milliseconds: float) -> int:

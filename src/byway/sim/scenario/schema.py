@@ -116,6 +116,13 @@ class Network(ScenarioTable, frozen=True, kw_only=True):
             "include the way to the subscriber."
         ),
     ] = 0.0
+    soft_latency_ms: Annotated[
+        Milliseconds | None,
+        option(
+            "The latency of every soft link.",
+            otherwise="`latency_ms`, or the sum of the latencies between both ends in the topology",
+        ),
+    ] = None
 
 
 class Brokers(BrokerSpec, frozen=True, kw_only=True):
