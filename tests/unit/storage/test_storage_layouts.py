@@ -20,7 +20,7 @@ from byway.storage.state_files import STATE, State
 from byway.storage.storage import Storage
 
 OLD = Path(__file__).parents[3] / "testdata/state"
-LAYOUTS = sorted(path.name for path in OLD.iterdir())
+LAYOUTS = sorted(path.name for path in OLD.glob("layout-*"))
 CONFIG = BrokerConfig(covering="incremental", incremental_bursts=(1, 5_000), pruning_samples_min=2)
 
 
