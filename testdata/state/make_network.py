@@ -10,8 +10,9 @@ publishes, `s` of `east` has read some of it, `away` of `hub` nothing, and `here
 subscription back, which `west` is still asked for (a preserved placeholder). `q` of `east` has
 published too. Then `east` is stopped, so that `hub` cannot confirm what it is sent next; then
 `hub`, so that `west` cannot pass on what `p` publishes last; then `west`. All three stop cleanly.
-`hub-killed` is a copy of `hub` made before it was told to stop: what a kill leaves. `trace` is what
-`hub` traced. `facts.json` says what clients have, and what they must still get, by publisher.
+`hub-killed` is a copy of `hub` made before it was told to stop: what a kill leaves. `hub-marked` is
+the `--state-dir` of `hub`, which 0.1.0 did not have. `trace` is what `hub` traced. `facts.json`
+says what clients have, and what they must still get, by publisher.
 """
 
 import inspect
@@ -54,7 +55,8 @@ for name in ("byway.storage.file_system", "byway.runtime.replay"):
 HOUR_US = 3_600_000_000
 SETTINGS = (
     "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
-    "--set", "limits.drain_ms=300", "--set", "limits.retry_ms=20", "--set", "limits.retry_ms_max=200",
+    "--set", "limits.drain_ms=300",
+    "--set", "limits.retry_ms=20", "--set", "limits.retry_ms_max=200",
     "--set", "core.covering=incremental", "--set", "core.incremental_bursts=[1, 5000]",
     "--set", "core.pruning_samples_min=2",
 )  # fmt: skip
@@ -65,6 +67,7 @@ CONFIRMED, AT_HUB, ALL = 10, 15, 20
 FACTS = {
     "version": __version__,
     "published": {"p": ALL, "q": 3},
+    "confirmed": {"p": CONFIRMED, "q": 3},
     "clients": {
         "p": {"home": "west", "received": 0, "missing": {}},
         "q": {"home": "east", "received": 0, "missing": {}},
@@ -100,8 +103,9 @@ def publish(client: processes.RawClient, first: int, last: int, body: bytes) -> 
 def live(started: Brokers, directory: Path) -> None:
     """All that the brokers go through, up to the end of the last one."""
     west, east = (start(started, directory, name) for name in ("west", "east"))
+    marked = () if __version__ == "0.1.0" else ("--state-dir", str(directory / "hub-marked"))
     hub = start(
-        started, directory, "hub", "--trace", str(directory / "trace"),
+        started, directory, "hub", "--trace", str(directory / "trace"), *marked,
         "--neighbour", f"west@{west.address}", "--neighbour", f"east@{east.address}",
     )  # fmt: skip
     for end in (west, east):
@@ -148,8 +152,9 @@ def live(started: Brokers, directory: Path) -> None:
     stop(west)
 
 
-def main() -> None:
-    into = Path(sys.argv[1]) / f"network-{__version__}"
+def make(into: Path) -> Path:
+    """Make the directory of this version; its path."""
+    network = into / f"network-{__version__}"
     with tempfile.TemporaryDirectory() as made:
         directory = Path(made)
         with brokers() as started:
@@ -157,9 +162,10 @@ def main() -> None:
         for lock in directory.glob("*/lock"):
             lock.unlink()
         (directory / "facts.json").write_text(json.dumps(FACTS, indent=1) + "\n")
-        shutil.rmtree(into, ignore_errors=True)
-        shutil.copytree(directory, into)
+        shutil.rmtree(network, ignore_errors=True)
+        shutil.copytree(directory, network)
+    return network
 
 
 if __name__ == "__main__":
-    main()
+    make(Path(sys.argv[1]))
