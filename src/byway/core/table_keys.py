@@ -8,12 +8,53 @@ holds in both. A key is free when neither uses it.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from byway.model.messages import EntryId
 
 if TYPE_CHECKING:
     from byway.core.tables import Table
+
+_BLOCK_BITS: Final = 10
+
+
+class UsedKeys:
+    """How many keys of each block of 1,024 are in use, so that it is known which blocks at the end
+    are not. It depends on keys in use alone, as they are in a snapshot."""
+
+    def __init__(self) -> None:
+        self._blocks: list[int] = []
+
+    def add(self, key: int) -> None:
+        """A key is in use from now on."""
+        block = key >> _BLOCK_BITS
+        while block >= len(self._blocks):
+            self._blocks.append(0)
+        self._blocks[block] += 1
+
+    def remove(self, key: int) -> None:
+        """A key is in use no more."""
+        blocks = self._blocks
+        blocks[key >> _BLOCK_BITS] -= 1
+        while blocks and not blocks[-1]:
+            blocks.pop()
+
+    def leave_spare(self, keys: int) -> bool:
+        """Whether, of so many keys in all, a block or more at the end is unused. Cutting it off
+        takes time for each key that is free, and can be needed again only after so many keys were
+        new, so it costs little for each entry."""
+        return keys >= len(self._blocks) + 1 << _BLOCK_BITS
+
+
+def cut_spare_keys(free: array[int], by_key: list[Any]) -> None:
+    """Cut off free keys behind the last one in use; those that are left keep their order."""
+    while by_key and by_key[-1] is None:
+        by_key.pop()
+    keys = np.array(free, np.int64)
+    del free[:]
+    free.frombytes(keys[keys < len(by_key)].tobytes())
 
 
 class Keys:

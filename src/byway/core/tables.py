@@ -11,21 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from byway.core.alternates import AlternateOrigins
-from byway.core.table_keys import Keys
+from byway.core.table_keys import Keys, UsedKeys, cut_spare_keys
 from byway.matching import TableIndex
 from byway.model import Filter
 from byway.model.fitting import fit
 from byway.model.messages import EntryId, Hint
-
-SPARE_KEYS: Final = 1_024
-"""Free keys that a table keeps in any case."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -213,6 +210,7 @@ class Table:
         self.watcher: TableWatcher | None = None
         self._entries: dict[EntryId, Entry] = {}
         self._by_key: list[Entry | None] = []
+        self._used = UsedKeys()
         self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
         self.alternates = AlternateOrigins()
 
@@ -249,6 +247,7 @@ class Table:
         else:
             entry.key = key
         self._entries[id] = self._by_key[key] = entry
+        self._used.add(key)
         if self._clients is not None:
             self._clients.setdefault(id.client, {})[id] = None
         if self.watcher is not None:
@@ -272,8 +271,10 @@ class Table:
         self._by_key[entry.key] = None
         keys = self.keys
         keys.release(self, entry.key)
-        if not keys.is_shared and _has_spare_keys(keys.free, len(self._entries)):
-            _cut_spare_keys(keys.free, self._by_key)
+        self._used.remove(entry.key)
+        spare = self._used.leave_spare(len(keys.free) + len(self._entries))
+        if spare and not keys.is_shared:
+            cut_spare_keys(keys.free, self._by_key)
             self._links.resize(max(len(self._by_key), 16), refcheck=False)
         if self.watcher is not None:
             self.watcher.removed(entry)
@@ -384,6 +385,7 @@ class Sent:
     def __init__(self) -> None:
         self.index = TableIndex()
         self._keys: dict[EntryId, int] = {}
+        self._used = UsedKeys()
         self._entries: list[Entry | None] = []
         self._free = array("q")
 
@@ -401,6 +403,7 @@ class Sent:
             if key == len(self._entries):
                 self._entries.append(entry)
             self._entries[key] = entry
+            self._used.add(key)
             self.index.add(key, entry.filter)
         elif not entry.forwarded and key is not None:
             del self._keys[entry.id]
@@ -408,8 +411,9 @@ class Sent:
             fit(self._keys)
             self._free.append(key)
             self.index.remove(key)
-            if _has_spare_keys(self._free, len(self._keys)):
-                _cut_spare_keys(self._free, self._entries)
+            self._used.remove(key)
+            if self._used.leave_spare(len(self._entries)):
+                cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -425,21 +429,6 @@ class Sent:
 
     def __len__(self) -> int:
         return len(self._keys)
-
-
-def _has_spare_keys(free: array[int], entries: int) -> bool:
-    """Whether most keys are free. Now and then, so that cutting costs little for each entry that
-    was removed; what it depends on is in snapshots."""
-    return len(free) % SPARE_KEYS == 0 and len(free) > 8 * entries
-
-
-def _cut_spare_keys(free: array[int], by_key: list[Any]) -> None:
-    """Cut off free keys behind the last one in use; those that are left keep their order."""
-    while by_key and by_key[-1] is None:
-        by_key.pop()
-    keys = np.array(free, np.int64)
-    del free[:]
-    free.frombytes(keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:

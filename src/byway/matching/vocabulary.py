@@ -66,7 +66,7 @@ class Vocabulary:
         self._string_table: npt.NDArray[np.int64] = np.zeros(2 * _ROWS, np.int64)
         self._name_texts: list[str | None] = []  # by number, as `_texts`
         self._name_uses = array("i")  # by number
-        self._free_names = array("i")
+        self._free_names = array("i")  # those that were cut off do not count
         self._names: Array = np.zeros(_ROWS, NAME)
         self._name_table: npt.NDArray[np.int64] = np.zeros(2 * _ROWS, np.int64)
         self._size = ctypes.c_ssize_t()
@@ -90,14 +90,21 @@ class Vocabulary:
         """The number of an attribute name that one more index uses, a new one if need be."""
         number = self.names.get(name)
         if number is None:
-            number = self._free_names.pop() if self._free_names else len(self._name_uses)
-            if number == len(self._name_uses):
-                self._name_uses.append(0)
-                self._name_texts.append(None)
+            number = self._free_name_number()
             self.names[name] = number
             self._file_name(name, number)
         self._name_uses[number] += 1
         return number
+
+    def _free_name_number(self) -> int:
+        free, uses = self._free_names, self._name_uses
+        while free:
+            number = free.pop()
+            if number < len(uses):
+                return number
+        uses.append(0)
+        self._name_texts.append(None)
+        return len(uses) - 1
 
     def _file_name(self, name: str, number: int) -> None:
         """Let kernels find a name."""
@@ -123,22 +130,26 @@ class Vocabulary:
             self.text_names.discard(number)
             self._free_names.append(number)
             fit(self.names)
-            free = len(self._free_names)
-            if not self.names or (free % _SPARE == 0 and free > 8 * len(self.names)):
+            if self._name_texts[-1] is None:
                 self._shrink_names()
         return number
 
     def _shrink_names(self) -> None:
-        """Give back room behind the last name, and in its table. It is asked for now and then, so
-        that it costs little for each name that was forgotten."""
-        texts, free = self._name_texts, np.array(self._free_names, np.int32)
+        """Give back room behind the last name, and in the tables, as `_shrink` does."""
+        texts = self._name_texts
         while texts and texts[-1] is None:
             texts.pop()
-        del self._name_uses[len(texts) :], self._free_names[:]
-        self._free_names.frombytes(free[free < len(texts)].tobytes())
-        self._names.resize(len(texts) + _ROWS, refcheck=False)
-        _move(self._name_table, len(self.names))
-        self._enter()
+        del self._name_uses[len(texts) :]
+        if len(self._names) > 4 * len(texts) + _SPARE:
+            self._names.resize(2 * len(texts) + _ROWS, refcheck=False)
+            self._enter()
+        if len(self._name_table) > 16 * len(self.names) + _SPARE:
+            _move(self._name_table, len(self.names))
+            self._enter()
+        if len(self._free_names) > 2 * len(texts) + _SPARE:
+            free = np.array(self._free_names, np.int32)
+            del self._free_names[:]
+            self._free_names.frombytes(free[free < len(texts)].tobytes())
 
     def read_text_of(self, name: str) -> None:
         """Encode the bytes of strings that publications have under a name, from now on."""

@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import mmap
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from byway.matching import drop_scratch, renew_numbers, tidy
@@ -33,6 +35,8 @@ MANY_OBJECTS: Final = 50_000
 """Small objects that must have gone for it to be worth the time to look for arenas."""
 FEW_OBJECTS: Final = 100_000
 """So many objects more than at first can be visited in a few milliseconds."""
+PASSES_MOST: Final = 4
+"""How often gaps are filled after many objects have gone, as long as that gives memory back."""
 FILLED_S: Final = 6.0
 """How long gaps are filled: longer than timers of a broker run, as a rule (`limits.keepalive`)."""
 _M_TRIM_THRESHOLD: Final = -1
@@ -92,8 +96,13 @@ class FreedMemory:
             self._empty_caches(objects)
         elif self._has_arenas:
             self._has_arenas = False
-            if self._empty_caches(objects):
+            for _ in range(PASSES_MOST):
+                before = _resident_bytes()
+                if not self._empty_caches(sys.getallocatedblocks()):
+                    break
                 await self._empty_arenas()
+                if _resident_bytes() >= before:
+                    break
         self._trim()
 
     def _empty_caches(self, objects: int) -> bool:
@@ -129,6 +138,15 @@ class FreedMemory:
         if freed >= self._given_back + TRIM_BYTES:
             library.malloc_trim(0)
             self._given_back = freed
+
+
+def _resident_bytes() -> int:
+    """Memory of this process; 0 where the system does not tell."""
+    try:
+        with Path("/proc/self/statm").open("rb") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
 
 
 def _clear_attribute_cache() -> None:
