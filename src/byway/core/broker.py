@@ -22,8 +22,9 @@ broker through `broker_status`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from byway.core import snapshot
 from byway.core.actions import Action, CloseLink, OpenLink, Send, SendReply
@@ -102,6 +103,8 @@ from byway.model.messages import (
 from byway.trace import NullTrace, TraceBuffer
 
 _DEFAULT = BrokerConfig()
+NOTHING_LEARNT: Final[Mapping[str, str]] = MappingProxyType({})
+"""Of neighbours of an earlier life of a broker."""
 _PUBLICATIONS = frozenset((PublishRequest,))
 
 
@@ -117,10 +120,14 @@ class Broker(BrokerQueries):
         trace: TraceBuffer | None = None,
         restarting: bool = False,
         expects_unlisted: bool = False,
+        learnt: Mapping[str, str] = NOTHING_LEARNT,
+        former: Mapping[str, str] = NOTHING_LEARNT,
     ) -> None:
         """`restarting`: this broker ran before and has lost its state, or a part of it. If that is
         not known, it finds out. `expects_unlisted`: there may be neighbours besides these
-        that connect when they see that the broker is there."""
+        that connect when they see that the broker is there. What is known of an earlier life:
+        `learnt`, the addresses of neighbours that were decided on while it ran, and `former`
+        neighbours with the reasons."""
         self.name = name
         self.context = context = Context(name, incarnation, config, trace or NullTrace(name))
         self.behaviours = {}
@@ -155,8 +162,9 @@ class Broker(BrokerQueries):
         if expects_unlisted and config.unlisted_wait_us:
             neighbours = [*neighbours, UNLISTED]
         for neighbour in sorted(neighbours):
-            self._neighbours.add(neighbour)
+            self._neighbours.add(neighbour, learnt.get(neighbour))
             recovery.missing[neighbour] = Missing.ALL
+        context.former.update(former)
         recovery.restarting = restarting
 
     def __repr__(self) -> str:

@@ -93,9 +93,12 @@ class Neighbours:
 
     # --- gained --------------------------------------------------------------------------------
 
-    def add(self, link: str) -> None:
-        """Add a neighbour that the broker was told of when it began."""
-        self._context.add_link(link)
+    def add(self, link: str, learnt_at: str | None = None) -> None:
+        """Add a neighbour that the broker was told of when it began; with the address that it had
+        said, if it was decided on in an earlier life of this broker."""
+        end = self._context.add_link(link)
+        if learnt_at is not None:
+            end.address, end.dials = learnt_at, True
         self._sync.add_link(link)
 
     def begin_from_older_state(self) -> None:
@@ -137,9 +140,13 @@ class Neighbours:
     # --- lost ----------------------------------------------------------------------------------
 
     def on_removed(self, event: NeighbourRemoved) -> None:
-        """An operator removes a neighbour."""
-        if event.neighbour in self._context.tree:
-            self.disconnect(event.neighbour, "it is no neighbour any more")
+        """An operator removes a neighbour, or the driver needs the room of a link outside the tree
+        that is down."""
+        link, end = event.neighbour, self._context.ends.get(event.neighbour)
+        if link in self._context.tree:
+            self.disconnect(link, "it is no neighbour any more")
+        elif end is not None and not end.up:
+            self._remove(link, "the link was down, and others were opened")
 
     def disconnect(self, link: str, reason: str, for_good: bool = False) -> None:
         """Close a link and tell the other end why. `for_good`: the other end does not become a
