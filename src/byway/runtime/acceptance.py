@@ -20,8 +20,8 @@ class Acceptance:
     def __init__(self, settings: BrokerSettings, added: Iterable[Neighbour] = ()) -> None:
         self.settings = settings
         self.added = set(added)
-        """Neighbours that an operator has added to the list, until they are told to the broker: one
-        of them is dialled although it is a former neighbour."""
+        """Neighbours that an operator has added to the list and that were not linked since: one of
+        them becomes a neighbour although it is a former one."""
         self._learnt: dict[Neighbour, str] = {}
         """By neighbour, the id that answered last at its address."""
 
@@ -36,6 +36,14 @@ class Acceptance:
     def is_listed(self, broker: str) -> bool:
         """Whether a broker is one of the neighbours in the settings."""
         return any(self.known_as(neighbour) == broker for neighbour in self.settings.neighbours)
+
+    def is_added(self, broker: str) -> bool:
+        """Whether an operator has added a broker to the list, and it was not linked since."""
+        return any(self.known_as(neighbour) == broker for neighbour in self.added)
+
+    def linked(self, broker: str) -> None:
+        """Note that a broker is linked: that an operator has added it has had its effect."""
+        self.added = {n for n in self.added if self.known_as(n) != broker}
 
     def removed_by(self, after: tuple[Neighbour, ...]) -> list[str]:
         """Ids of neighbours in the settings that a new list does not have any more."""

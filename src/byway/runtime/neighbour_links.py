@@ -104,8 +104,9 @@ class NeighbourLinks:
             connection.close(reason)
             return
         self._speak_for(name, connection)
-        hello = self._hello(name)
-        connection.said = msgspec.structs.replace(hello, kind=hello.kind or LinkKind.PRIMARY)
+        hello, added = self._hello(name), self._acceptance.is_added(name)
+        kind = hello.kind or LinkKind.PRIMARY
+        connection.said = msgspec.structs.replace(hello, kind=kind, added=added)
         connection.send(connection.said)
 
     def _reason_to_hang_up(self, name: str, listed: Neighbour | None) -> str:
@@ -115,10 +116,8 @@ class NeighbourLinks:
         broker = self.broker
         if listed is None:
             return "" if broker.dials(name) else "the link was closed meanwhile"
-        if listed in self._acceptance.added:
-            self._acceptance.added.discard(listed)
-            if name in broker.former:
-                self._driver.now(NeighbourAdded(name))
+        if listed in self._acceptance.added and name in broker.former:
+            self._driver.now(NeighbourAdded(name))
         if name in broker.former:
             return broker.former[name]
         if broker.has_link(name) and not broker.is_neighbour(name):
@@ -136,12 +135,15 @@ class NeighbourLinks:
         ):
             self._refuse(connection, name, LinkKind.PRIMARY, refusal)
 
-    def _refusal(self, name: str, kind: LinkKind, connection: Connection) -> str:
+    def _refusal(
+        self, name: str, kind: LinkKind, connection: Connection, *, added: bool = False
+    ) -> str:
         """Why a broker that dials in may have no link of a kind; empty if it may, or if it was a
-        neighbour and is not any more, which it is told as one broker tells another."""
+        neighbour and is not any more, which it is told as one broker tells another. `added`: an
+        operator has added this broker there."""
         broker = self.broker
         if kind is LinkKind.PRIMARY:
-            if name in broker.former:
+            if name in broker.former and not added:
                 return ""
             return self._acceptance.refusal(name, broker.neighbours)
         if broker.has_link(name):
@@ -230,7 +232,7 @@ class NeighbourLinks:
         """A broker that dials in has said what for: answer it, or refuse it."""
         assert connection.peer is not None
         kind = hello.kind or LinkKind.PRIMARY
-        refusal = self._refusal(name, kind, connection)
+        refusal = self._refusal(name, kind, connection, added=hello.added)
         if refusal:
             self._refuse(connection, name, kind, refusal)
             return False
@@ -271,7 +273,7 @@ class NeighbourLinks:
         words = "link" if kind is LinkKind.PRIMARY else f"{kind} link"
         what = f"{words} to {name} is up"
         if link is None and kind is LinkKind.PRIMARY:
-            if name in broker.former:
+            if name in broker.former and not hello.added:
                 what = f"{name} connects as a neighbour, and is none any more"
             else:
                 connection.is_new = True
@@ -279,6 +281,7 @@ class NeighbourLinks:
         self._unidentified.pop(connection, None)
         connection.trust(is_link=True)
         connection.was_up, connection.heard = True, hello
+        self._acceptance.linked(name)
         log.info("%s (%s)", what, connection.address)
         self._driver.now(*events)
 
@@ -383,8 +386,6 @@ class NeighbourLinks:
             is_kept_out = id in self.broker.former and neighbour not in added
             if id and not self.broker.is_neighbour(id) and not is_kept_out:
                 self._driver.now(NeighbourAdded(id))
-            if id:
-                added.discard(neighbour)
 
     def forget(self, neighbour: str) -> None:
         """Forget a neighbour that is not connected; it is accepted if it connects again."""

@@ -164,8 +164,7 @@ class BrokerServer:
         unless it is still listed by another name or address."""
         removed = self.acceptance.removed_by(settings.neighbours)
         added = added_neighbours(self.settings.neighbours, settings.neighbours)
-        self.acceptance.added.update(added)
-        self.acceptance.added.intersection_update(settings.neighbours)
+        self.acceptance.added = {*self.acceptance.added, *added} & set(settings.neighbours)
         self.settings = self.acceptance.settings = settings
         self.client_connections.reload(settings)
         self.dialler.limits = settings.limits
