@@ -29,8 +29,8 @@ SETTINGS = ("--set", "core.behaviours=ordered")
 
 
 class Ordered(Behaviour):
-    """Does what its timers are called. Over a link outside the tree that comes up it sends a report,
-    and answers one by nothing: that it came is what the other end's numbers tell."""
+    """Does what its timers are called, and sends a report over a link outside the tree that comes
+    up."""
 
     name: ClassVar[str] = "ordered"
     messages_outside_tree: ClassVar[tuple[type, ...]] = (LoadReport,)

@@ -46,9 +46,7 @@ class Net:
 
     def at(self, *names: str) -> list[str]:
         """The arguments that list brokers as neighbours."""
-        return [
-            word for name in names for word in ("--neighbour", f"{name}@{self[name].address}")
-        ]
+        return [word for name in names for word in ("--neighbour", f"{name}@{self[name].address}")]
 
     def restart(self, name: str, *, killed: bool = True, without: str = "") -> BrokerProcess:
         """End a broker and start it again where it was, or without one of its neighbours."""
@@ -249,7 +247,7 @@ def test_a_soft_link_does_not_touch_a_link_of_the_tree(net: Net) -> None:
         assert "is closed" not in broker.log
 
 
-# --- neighbours are state --------------------------------------------------------------------------
+# --- neighbours are state ------------------------------------------------------------------------
 
 
 def test_a_neighbour_learnt_at_run_time_is_one_after_a_restart(net: Net) -> None:
