@@ -23,8 +23,7 @@ broker through `broker_status`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from byway.core import snapshot
 from byway.core.actions import Action, CloseLink, OpenLink, Send, SendReply
@@ -55,7 +54,7 @@ from byway.core.inputs import (
     TimerFired,
 )
 from byway.core.links import UNLISTED, LinkEnd
-from byway.core.neighbours import RECHECK_TIMER, Neighbours
+from byway.core.neighbours import NOTHING_LEARNT, RECHECK_TIMER, Neighbours
 from byway.core.outgoing import Outgoing
 from byway.core.publications import Delivered, Publications
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
@@ -66,7 +65,6 @@ from byway.core.routing import Routing
 from byway.core.routing_outlet import InForceOutlet
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import TIMER as COVERING_TIMER
-from byway.core.sync_state import Missing
 from byway.core.table_sync import TableSync
 from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.core.takeover import Takeover
@@ -103,8 +101,6 @@ from byway.model.messages import (
 from byway.trace import NullTrace, TraceBuffer
 
 _DEFAULT = BrokerConfig()
-NOTHING_LEARNT: Final[Mapping[str, str]] = MappingProxyType({})
-"""Of neighbours of an earlier life of a broker."""
 _PUBLICATIONS = frozenset((PublishRequest,))
 
 
@@ -124,10 +120,9 @@ class Broker(BrokerQueries):
         former: Mapping[str, str] = NOTHING_LEARNT,
     ) -> None:
         """`restarting`: this broker ran before and has lost its state, or a part of it. If that is
-        not known, it finds out. `expects_unlisted`: there may be neighbours besides these
-        that connect when they see that the broker is there. What is known of an earlier life:
-        `learnt`, the addresses of neighbours that were decided on while it ran, and `former`
-        neighbours with the reasons."""
+        not known, it finds out. `expects_unlisted`: neighbours besides these may connect when they
+        see the broker. Known of an earlier life: `learnt`, addresses of neighbours that were
+        decided on while it ran, and `former` neighbours with the reasons."""
         self.name = name
         self.context = context = Context(name, incarnation, config, trace or NullTrace(name))
         self.behaviours = {}
@@ -161,10 +156,7 @@ class Broker(BrokerQueries):
             self._plug_in(behaviour)
         if expects_unlisted and config.unlisted_wait_us:
             neighbours = [*neighbours, UNLISTED]
-        for neighbour in sorted(neighbours):
-            self._neighbours.add(neighbour, learnt.get(neighbour))
-            recovery.missing[neighbour] = Missing.ALL
-        context.former.update(former)
+        self._neighbours.begin(sorted(neighbours), learnt, former)
         recovery.restarting = restarting
 
     def __repr__(self) -> str:

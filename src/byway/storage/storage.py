@@ -18,9 +18,10 @@ from typing import Final
 import msgspec
 
 from byway._version import __version__
-from byway.core.broker import NOTHING_LEARNT, Broker
+from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Input, NeighbourAdded
+from byway.core.neighbours import NOTHING_LEARNT
 from byway.model.addresses import Neighbour, added_neighbours, removed_neighbours
 from byway.model.errors import StorageError
 from byway.storage.durability import Durability
