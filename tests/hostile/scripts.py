@@ -124,8 +124,8 @@ class Speaker:
         self.maker.slots.clear()
         self.pieces.append(piece(value, kind))
 
-    def greet(self, spoilt: str = "") -> None:
-        """Say who this is, and what a link or session goes on with."""
+    def greet(self, spoilt: str = "", kind: str | None = "primary") -> None:
+        """Say who this is, and what a link or session goes on with; a link is of this kind."""
         self.maker.slots.clear()
         preamble = self.maker.frame(Preamble, name=self.maker.name)
         self.say(preamble, spoilt=spoilt == "preamble")
@@ -134,8 +134,9 @@ class Speaker:
             hello = self.maker.frame(ClientHello, received=received)
         else:
             hello = self.maker.frame(
-                Hello, broker=self.maker.name, knows=0, control=0, data=0, confirmed=0, epoch=0
-            )
+                Hello, broker=self.maker.name, knows=0, control=0, data=0, confirmed=0, epoch=0,
+                kind=kind,
+            )  # fmt: skip
         self.say(hello, spoilt=spoilt == "hello")
 
     def tell(self, *kinds: type, spoilt: bool = False, number: int | None = None) -> None:
@@ -204,6 +205,8 @@ _OF_BROKERS: Final = (
 )
 _ENDING: Final = (Disconnect, SyncDigest, SyncNames)
 """What ends a conversation with a broker, or breaks a rule where it was not asked for."""
+_KINDS: Final = (*["primary"] * 8, None, "soft", "opening")
+"""What a link is said to be for."""
 _OF_CLIENTS: Final = (
     *sorted(REQUESTS, key=lambda cls: cls.__name__),
     *(SubscribeRequest, AdvertiseRequest, PublishRequest, PublishRequest) * 2,
@@ -227,7 +230,7 @@ def _client(rng: Random, facts: Facts) -> Speaker:
 def neighbour(rng: Random, facts: Facts) -> Script:
     """A broker that is taken in, says valid things for a while, and then something hostile."""
     peer = _broker(rng, facts)
-    peer.greet()
+    peer.greet(kind=pick(rng, _KINDS))
     if rng.random() < 0.9:
         peer.sync()
     for _ in range(below(rng, 24)):

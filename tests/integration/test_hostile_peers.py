@@ -36,6 +36,8 @@ from tests.integration.raw_peers import RawPeer, kept
 pytestmark = pytest.mark.integration
 
 BODY = msgspec.msgpack.encode(Body({"x": 1}))
+OLDER = PROTOCOL_VERSION - 1
+B1_EXPECTED = f"broker B1 expected version {PROTOCOL_VERSION}"
 ANYWHERE = (
     "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--set", "limits.keepalive_ms=60000",
     "--set", "limits.retry_ms_max=100",
@@ -249,9 +251,9 @@ def is_accepted(broker: BrokerProcess, name: str) -> bool:
 def test_an_older_broker_is_refused_by_both_versions() -> None:
     with brokers() as started:
         broker = started.start("--id", "B1", *ANYWHERE).ready()
-        preamble = Preamble(1, "broker", "old", 1, FRAME_BYTES_MAX, 60_000)
+        preamble = Preamble(OLDER, "broker", "old", 1, FRAME_BYTES_MAX, 60_000)
         with RawPeer(broker.port).say(preamble) as older:
-            reason = "broker old speaks version 1, broker B1 expected version 2"
+            reason = f"broker old speaks version {OLDER}, {B1_EXPECTED}"
             assert older.reason() == reason
             assert older.heard[0].version == PROTOCOL_VERSION
         broker.logged(reason)
@@ -273,7 +275,7 @@ def test_a_broker_that_dials_an_older_one_says_so() -> None:
     def answer_as_of_old(listener: socket.socket, said: list[bytes]) -> None:
         connection, _ = listener.accept()
         with connection:
-            own = Preamble(1, "broker", "old", 1, FRAME_BYTES_MAX, 60_000)
+            own = Preamble(OLDER, "broker", "old", 1, FRAME_BYTES_MAX, 60_000)
             connection.sendall(encode(own))
             while data := connection.recv(65_536):
                 said.append(data)
@@ -286,9 +288,9 @@ def test_a_broker_that_dials_an_older_one_says_so() -> None:
         thread.start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         broker = started.start("--id", "B1", *ANYWHERE, "--neighbour", address).ready()
-        broker.logged("broker old speaks version 1, broker B1 expected version 2")
+        broker.logged(f"broker old speaks version {OLDER}, {B1_EXPECTED}")
         thread.join(15)
-        assert b"expected version 2" in b"".join(said)
+        assert B1_EXPECTED.encode() in b"".join(said)
 
 
 # --- 3: filters that are too long ----------------------------------------------------------------

@@ -66,7 +66,7 @@ COLUMNS: Final = (
     TraceColumn("hop", _INT32, True, "broker-to-broker links crossed to reach this broker"),
     TraceColumn("distance", _INT32, True, "primary hops since it last matched two entries or more"),
     TraceColumn("link", _STRING, True, "the broker at the other end of the link"),
-    TraceColumn("span", _INT32, True, "primary hops the link spans: 1 primary, more soft"),
+    TraceColumn("span", _INT32, True, "primary hops of the link: 1 primary, more soft, 0 unknown"),
     TraceColumn("client", _STRING, True, "the local client concerned"),
     TraceColumn("matches", _INT32, True, "local clients whose filters matched"),
     TraceColumn("copies", _INT32, True, "links the broker chose to send the publication on"),

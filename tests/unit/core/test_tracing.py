@@ -13,6 +13,7 @@ from byway.model.messages import (
     AdvertiseRequest,
     EntryId,
     Hello,
+    LinkKind,
     Message,
     Subscribe,
     SubscribeRequest,
@@ -209,6 +210,17 @@ def test_links():
     assert changes == [
         ("A", "lost"), ("A", "resumed"), ("A", "lost"), ("A", "opened"), ("A", "closed"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [LinkKind.SOFT, LinkKind.OPENING])
+def test_links_outside_the_tree_have_no_span(kind):
+    lone, trace = traced()
+    lone.handle(LinkUp("X", Hello("X", 1, 0, 0, 0, 0, kind=kind)))
+    lone.handle(LinkDown("X"))
+    assert [r for r in rows(trace) if r["event"] is TraceEvent.LINK_CHANGED] == [
+        row(TraceEvent.LINK_CHANGED, kind="opened", link="X", span=0),
+        row(TraceEvent.LINK_CHANGED, kind="lost", link="X", span=0),
+    ]
 
 
 def test_control_messages_with_their_sizes_and_entries():

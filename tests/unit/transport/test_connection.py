@@ -6,14 +6,24 @@ import msgspec
 import pytest
 
 from byway.model.bounds import REASON_LENGTH_MAX
-from byway.model.messages import AnyFrame, Goodbye, KeepAlive, Preamble, Status
+from byway.model.messages import (
+    CLIENT_PROTOCOL_VERSION,
+    PROTOCOL_VERSION,
+    AnyFrame,
+    Goodbye,
+    KeepAlive,
+    Preamble,
+    Status,
+)
 from byway.transport.connection import Connection
 from byway.wire import FRAME_BYTES_LEAST, FRAME_BYTES_MAX, FrameReader, decode, encode
 
-BROKER = Preamble(2, "broker", "B1", 1, FRAME_BYTES_MAX, 5_000)
-OTHER = Preamble(2, "broker", "B2", 1, FRAME_BYTES_MAX, 5_000)
-B1_EXPECTED = "broker B1 expected version 2"
-CLIENT = Preamble(1, "client", "c", 1, FRAME_BYTES_LEAST, 5_000)
+BROKER = Preamble(PROTOCOL_VERSION, "broker", "B1", 1, FRAME_BYTES_MAX, 5_000)
+OTHER = Preamble(PROTOCOL_VERSION, "broker", "B2", 1, FRAME_BYTES_MAX, 5_000)
+OLDER, NEWER = PROTOCOL_VERSION - 1, PROTOCOL_VERSION + 1
+B1_EXPECTED = f"broker B1 expected version {PROTOCOL_VERSION}"
+OTHER_SPEAKS = f"broker B2 speaks version {PROTOCOL_VERSION}"
+CLIENT = Preamble(CLIENT_PROTOCOL_VERSION, "client", "c", 1, FRAME_BYTES_LEAST, 5_000)
 
 
 class Wire(asyncio.Transport):
@@ -91,7 +101,7 @@ def test_who_dialled_speaks_first() -> None:
 
 
 def test_who_was_dialled_answers_with_the_version_of_the_role() -> None:
-    for peer, number in ((OTHER, 2), (CLIENT, 1)):
+    for peer, number in ((OTHER, PROTOCOL_VERSION), (CLIENT, CLIENT_PROTOCOL_VERSION)):
         _, wire, owner = connected(BROKER, False, peer)
         assert wire.said == [version(BROKER, number)]
         assert owner.peers == [peer]
@@ -100,11 +110,11 @@ def test_who_was_dialled_answers_with_the_version_of_the_role() -> None:
 @pytest.mark.parametrize(
     ("own", "dialled", "peer", "found", "expected"),
     [
-        (BROKER, False, version(OTHER, 1), "broker B2 speaks version 1", B1_EXPECTED),
-        (BROKER, True, version(OTHER, 1), "broker B2 speaks version 1", B1_EXPECTED),
-        (BROKER, True, version(OTHER, 3), "broker B2 speaks version 3", B1_EXPECTED),
+        (BROKER, False, version(OTHER, OLDER), f"broker B2 speaks version {OLDER}", B1_EXPECTED),
+        (BROKER, True, version(OTHER, OLDER), f"broker B2 speaks version {OLDER}", B1_EXPECTED),
+        (BROKER, True, version(OTHER, NEWER), f"broker B2 speaks version {NEWER}", B1_EXPECTED),
         (BROKER, False, version(CLIENT, 2), "client c speaks version 2", B1_EXPECTED[:-1] + "1"),
-        (CLIENT, True, OTHER, "broker B2 speaks version 2", "client c expected version 1"),
+        (CLIENT, True, OTHER, OTHER_SPEAKS, "client c expected version 1"),
     ],
 )
 def test_another_version_is_refused_with_both_named(own, dialled, peer, found, expected) -> None:
