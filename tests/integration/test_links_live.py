@@ -178,6 +178,7 @@ def test_a_soft_link_is_seen_from_outside_and_makes_no_neighbour(net: Net, tmp_p
     shown = _byway("topology", "show", "--json", "--broker", f"byway://{marked.address}")
     assert [link["kind"] for link in json.loads(shown)["links"]] == ["soft", "primary"]
     assert _byway("topology", "leave", "--http", marked.http).startswith("D has left for good")
+    assert marked.wait() == 0
 
 
 def _byway(*arguments: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 
 import msgspec
+import pytest
 
 import byway
 from byway.core.actions import Timer
@@ -124,6 +125,35 @@ def test_a_link_outside_the_tree_makes_no_neighbour_for_a_reload():
         relisted(leaf, to_west)
         await eventually(lambda: not east.broker.neighbours)
         for server in (leaf, west, east):
+            await server.stop()
+
+    register(Ordered)
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_former_neighbour_comes_back_when_it_is_listed_anew(is_named):
+    async def main() -> None:
+        west = await started("west")
+        to_west = Neighbour(west.address, "west" if is_named else "")
+        core = BrokerConfig(behaviours=(Ordered.name,))
+        limits = Limits(retry_ms=10, refused_ms_max=20)
+        settings = BrokerSettings(id="leaf", listen=ANYWHERE, core=core, limits=limits)
+        leaf = BrokerServer(msgspec.structs.replace(settings, neighbours=(to_west,)))
+        await leaf.start()
+        await eventually(lambda: linked(leaf, west))
+        leaf.driver.control(TimerFired(Timer(Ordered.name, "part west")))
+        await eventually(lambda: not leaf.broker.links and not west.broker.links)
+        relisted(leaf, to_west)  # nothing has changed
+        attempts = west.driver.turns
+        await asyncio.sleep(0.2)  # ten times as long as until the next attempt
+        assert (leaf.broker.links, west.driver.turns) == ({}, attempts)
+        relisted(leaf)
+        relisted(leaf, to_west)
+        await eventually(lambda: linked(leaf, west))
+        assert not leaf.broker.former
+        assert not west.broker.former
+        for server in (leaf, west):
             await server.stop()
 
     register(Ordered)
