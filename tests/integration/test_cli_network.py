@@ -284,7 +284,8 @@ def test_topology_shows_links_and_tables(pair: Pair) -> None:
     assert shown.returncode == 0, shown.stderr
     first, second = shown.stdout.splitlines()
     assert first.startswith(f"hub  {hub.removeprefix('byway://')}, clients 1, advertisements ")
-    assert second.startswith("└── leaf  up  advertisements 0 in 0 out, subscriptions ")
+    address = pair[1].removeprefix("byway://")
+    assert second.startswith(f"└── leaf  up  {address}, advertisements 0 in 0 out, subscriptions ")
 
 
 def test_bench_measures_between_two_brokers(pair: Pair) -> None:

@@ -260,10 +260,13 @@ def _standing(of: BrokerStatus | LinkStatus) -> str:
 
 
 def _link(link: LinkStatus) -> Text:
-    facts = [
-        f"advertisements {link.advertisements:,} in {link.advertisements_sent:,} out",
-        f"subscriptions {link.subscriptions:,} in {link.subscriptions_sent:,} out{_standing(link)}",
-    ]
+    facts = [link.listen or link.address] if link.listen or link.address else []
+    if link.kind == "primary":
+        facts += [
+            f"advertisements {link.advertisements:,} in {link.advertisements_sent:,} out",
+            f"subscriptions {link.subscriptions:,} in {link.subscriptions_sent:,} out"
+            f"{_standing(link)}",
+        ]
     if link.state == "up" and link.unreachable:
         facts.append(f"{', '.join(link.unreachable)} out of reach")
     if link.unconfirmed:
@@ -272,7 +275,8 @@ def _link(link: LinkStatus) -> Text:
         facts.append(f"{link.waiting:,} messages ({link.waiting_bytes:,} bytes) wait for it")
     facts += [_rates(load) for load in link.behind if load.hops == 1]
     state = (link.state, _COLOURS.get(link.state, ""))
-    return Text.assemble((link.broker, "bold"), "  ", state, f"  {', '.join(facts)}")
+    kind = "" if link.kind == "primary" else f"{link.kind} link "
+    return Text.assemble((link.broker, "bold"), f"  {kind}", state, f"  {', '.join(facts)}")
 
 
 def _placeholder(placeholder: PlaceholderStatus) -> Text:

@@ -22,7 +22,7 @@ broker through `broker_status`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from byway.core import snapshot
@@ -54,7 +54,7 @@ from byway.core.inputs import (
     TimerFired,
 )
 from byway.core.links import UNLISTED, LinkEnd
-from byway.core.neighbours import RECHECK_TIMER, Neighbours
+from byway.core.neighbours import NOTHING_LEARNT, RECHECK_TIMER, Neighbours
 from byway.core.outgoing import Outgoing
 from byway.core.publications import Delivered, Publications
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
@@ -65,7 +65,6 @@ from byway.core.routing import Routing
 from byway.core.routing_outlet import InForceOutlet
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import TIMER as COVERING_TIMER
-from byway.core.sync_state import Missing
 from byway.core.table_sync import TableSync
 from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.core.takeover import Takeover
@@ -117,10 +116,13 @@ class Broker(BrokerQueries):
         trace: TraceBuffer | None = None,
         restarting: bool = False,
         expects_unlisted: bool = False,
+        learnt: Mapping[str, str] = NOTHING_LEARNT,
+        former: Mapping[str, str] = NOTHING_LEARNT,
     ) -> None:
         """`restarting`: this broker ran before and has lost its state, or a part of it. If that is
-        not known, it finds out. `expects_unlisted`: there may be neighbours besides these
-        that connect when they see that the broker is there."""
+        not known, it finds out. `expects_unlisted`: neighbours besides these may connect when they
+        see the broker. Known of an earlier life: `learnt`, addresses of neighbours that were
+        decided on while it ran, and `former` neighbours with the reasons."""
         self.name = name
         self.context = context = Context(name, incarnation, config, trace or NullTrace(name))
         self.behaviours = {}
@@ -154,9 +156,7 @@ class Broker(BrokerQueries):
             self._plug_in(behaviour)
         if expects_unlisted and config.unlisted_wait_us:
             neighbours = [*neighbours, UNLISTED]
-        for neighbour in sorted(neighbours):
-            self._neighbours.add(neighbour)
-            recovery.missing[neighbour] = Missing.ALL
+        self._neighbours.begin(sorted(neighbours), learnt, former)
         recovery.restarting = restarting
 
     def __repr__(self) -> str:

@@ -233,6 +233,12 @@ class BrokerQueries:
             return False
         return end.dials or (self.recovery.restarting and name in self.recovery.missing)
 
+    def learnt_addresses(self) -> dict[str, str]:
+        """By neighbour that was decided on while this broker or that one ran, the address that it
+        said; empty if it said none."""
+        ends = self.context.ends
+        return {link: ends[link].address for link in self.context.tree if ends[link].dials}
+
     @property
     def former(self) -> Mapping[str, str]:
         """By broker that was a neighbour and may not become one again before an operator says so,

@@ -86,7 +86,8 @@ class NeighbourAdded(msgspec.Struct, frozen=True):
 
 
 class NeighbourRemoved(msgspec.Struct, frozen=True):
-    """An operator's command: remove a neighbour, and all that came from it."""
+    """An operator's command: remove a neighbour, and all that came from it. Or the driver's: forget
+    a link outside the tree that is down."""
 
     neighbour: str
 

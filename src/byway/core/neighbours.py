@@ -10,7 +10,8 @@ tables' rules and to publications.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from byway.core.actions import CloseLink, OpenLink, Send, SetTimer, Timer
@@ -23,6 +24,7 @@ from byway.core.links import UNLISTED, LinkEnd
 from byway.core.publications import Publications
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
+from byway.core.sync_state import Missing
 from byway.core.table_sync import TableSync
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -44,6 +46,8 @@ from byway.model.trace_schema import DropReason, LinkChange
 RECHECKED_MAX: Final = 2_048
 """Publications kept for neighbours whose tables were missing that are rechecked at a time."""
 RECHECK_TIMER: Final = Timer("recheck")
+NOTHING_LEARNT: Final[Mapping[str, str]] = MappingProxyType({})
+"""Nothing is known of neighbours in an earlier life of a broker."""
 FORMER_MAX: Final = 1_024
 """Former neighbours that are remembered; with one more, the oldest is forgotten."""
 
@@ -93,8 +97,20 @@ class Neighbours:
 
     # --- gained --------------------------------------------------------------------------------
 
-    def add(self, link: str) -> None:
-        """Add a neighbour that the broker was told of when it began."""
+    def begin(
+        self, links: Iterable[str], learnt: Mapping[str, str], former: Mapping[str, str]
+    ) -> None:
+        """Add the neighbours that the broker is told of when it begins. Of an earlier life, where
+        `learnt` ones said that they are, and `former` ones."""
+        for link in links:
+            self._add(link)
+            self._recovery.missing[link] = Missing.ALL
+            if link in learnt:
+                end = self._context.ends[link]
+                end.address, end.dials = learnt[link], True
+        self._context.former.update(former)
+
+    def _add(self, link: str) -> None:
         self._context.add_link(link)
         self._sync.add_link(link)
 
@@ -124,7 +140,7 @@ class Neighbours:
     def _learn(self, link: str) -> LinkEnd:
         """Add a neighbour that the broker was not told of when it began."""
         self._context.former.pop(link, None)
-        self.add(link)
+        self._add(link)
         self._recovery.expect(link)
         if link in self._recovery.missing:
             self._publications.waiting_copies.copy_to(link)
@@ -137,9 +153,13 @@ class Neighbours:
     # --- lost ----------------------------------------------------------------------------------
 
     def on_removed(self, event: NeighbourRemoved) -> None:
-        """An operator removes a neighbour."""
-        if event.neighbour in self._context.tree:
-            self.disconnect(event.neighbour, "it is no neighbour any more")
+        """An operator removes a neighbour, or the driver needs the room of a link outside the tree
+        that is down."""
+        link, end = event.neighbour, self._context.ends.get(event.neighbour)
+        if link in self._context.tree:
+            self.disconnect(link, "it is no neighbour any more")
+        elif end is not None and not end.up:
+            self._remove(link, "the link was down, and others were opened")
 
     def disconnect(self, link: str, reason: str, for_good: bool = False) -> None:
         """Close a link and tell the other end why. `for_good`: the other end does not become a

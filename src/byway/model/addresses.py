@@ -59,6 +59,14 @@ class Address(msgspec.Struct, frozen=True):
         except ValueError:
             return self.host == "localhost"
 
+    @property
+    def is_unspecified(self) -> bool:
+        """Whether the host stands for all interfaces of a machine; names are not resolved."""
+        try:
+            return ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -86,3 +94,10 @@ def removed_neighbours(before: Iterable[Neighbour], after: Iterable[Neighbour]) 
     after = list(after)
     ids, addresses = {n.id for n in after}, {n.address for n in after}
     return [n.id for n in before if n.id and n.id not in ids and n.address not in addresses]
+
+
+def added_neighbours(before: Iterable[Neighbour], after: Iterable[Neighbour]) -> list[Neighbour]:
+    """The neighbours in `after` that `before` has neither by id nor by address."""
+    before = list(before)
+    ids, addresses = {n.id for n in before if n.id}, {n.address for n in before}
+    return [n for n in after if n.id not in ids and n.address not in addresses]

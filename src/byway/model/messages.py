@@ -575,6 +575,9 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     learnt: bool = False
     """Whether the sender decided on this link while it ran, and may forget that with its state: so
     the receiver dials it too."""
+    added: bool = False
+    """Whether an operator has added the receiver as a neighbour of the sender since they were
+    linked last: then they may be neighbours again, though they parted for good."""
 
 
 Frame = Batch | Acknowledge | Hello

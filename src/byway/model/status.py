@@ -61,13 +61,17 @@ class UnsettledEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a link to a neighbour."""
+    """The status of a link to a neighbour, or of one outside the tree to another broker."""
 
     broker: str
     state: str
     """`up`, `agreeing` (connected, tables are being compared) or `down`."""
+    kind: str = "primary"
+    """`primary` (of the tree), `soft` (beside it) or `opening` (about to take its place there)."""
     address: str = ""
-    """The neighbour's address; empty while it is not connected."""
+    """The address that its connection comes from or goes to; empty while it is not connected."""
+    listen: str = ""
+    """Where the other broker says that it can be dialled; empty if it does not."""
     missing: bool = False
     """Whether the neighbour's tables are missing, so that everything is forwarded to it."""
     unreachable: list[str] = []

@@ -217,15 +217,17 @@ class OperatorCommands:
     async def leave(self, server: BrokerServer, facts: Facts) -> Left:
         """Disconnect from the only neighbour for good, and end the process."""
         del facts
-        here, links = server.settings.id, server.broker.links
-        if len(links) > 1:
+        here, neighbours = server.settings.id, server.broker.neighbours
+        if len(neighbours) > 1:
+            names = ", ".join(neighbours)
             reason = (
-                f"{here} has {len(links)} neighbours ({', '.join(links)}), which would lose each "
+                f"{here} has {len(neighbours)} neighbours ({names}), which would lose each "
                 "other: only a broker with one neighbour, or none, can leave for good"
             )
             raise CommandError(HTTPStatus.CONFLICT, reason)
-        neighbour = next(iter(links), "")
-        if neighbour and (neighbour not in server.links or not links[neighbour].up):
+        neighbour = next(iter(neighbours), "")
+        link = server.broker.link(neighbour)
+        if link is not None and (neighbour not in server.links or not link.up):
             reason = (
                 f"{neighbour} is not connected and cannot be told: wait for it, or stop {here} "
                 f"and have {neighbour} forget it (byway topology forget {here}, there)"

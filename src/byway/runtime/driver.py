@@ -211,7 +211,7 @@ class Driver:
         if entry.role == "link":
             self.inbox.drop_link(entry.name)
             self._handle([LinkDown(entry.name)])
-            self._performer.close_link(CloseLink(entry.name, words))
+            self._performer.close_link(CloseLink(entry.name, words, fault=True))
         elif entry.role == "client":
             self._performer.close_client(entry.name, words)
 

@@ -152,7 +152,9 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
             LinkStatus(
                 broker=name,
                 state=("up" if link.open else "agreeing") if link.up else "down",
+                kind=link.kind.value,
                 address="" if connection is None else connection.address,
+                listen=link.address,
                 missing=link.missing is not None,
                 unreachable=list(link.unreachable),
                 unconfirmed=link.unconfirmed,

@@ -149,14 +149,20 @@ class BrokerCollector(Collector):
         families = [
             GaugeMetricFamily(f"byway_link_{name}", words, labels=["link"])
             for name, words in (
-                ("up", "1 while a neighbour is connected."),
+                ("up", "1 while the broker at its other end is connected."),
                 ("unconfirmed_messages", "Publications kept until a neighbour confirms them."),
                 ("waiting_messages", "Messages that wait for a neighbour to read."),
                 ("waiting_bytes", "Bytes of the messages that wait for a neighbour to read."),
                 ("blocked_seconds", "How long a neighbour has not been reading."),
             )
         ]
+        info = GaugeMetricFamily(
+            "byway_link_info",
+            "What a link is for, and where its other end says that it can be dialled; always 1.",
+            labels=["link", "kind", "listen"],
+        )
         for link, facts in server.broker.links.items():
+            info.add_metric([link, facts.kind.value, facts.address], 1)
             connection = server.links.get(link)
             queue = (0, 0, 0.0)
             if connection is not None:
@@ -165,6 +171,7 @@ class BrokerCollector(Collector):
             for family, value in zip(families, values, strict=True):
                 family.add_metric([link], value)
         yield from families
+        yield info
 
     def _waits(self) -> Iterator[Metric]:
         broker = self._server.broker
@@ -218,6 +225,7 @@ class BrokerCollector(Collector):
         for bound, count in (
             ("clients", clients.refused),
             ("neighbours", server.neighbour_links.refused),
+            ("soft_links", server.neighbour_links.refused_outside_tree),
             ("unidentified", server.unidentified_closed),
             ("partial_bytes", server.intake.closed_for_partial),
             ("frames", server.intake.closed_for_frames),

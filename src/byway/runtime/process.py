@@ -25,7 +25,7 @@ from byway.clock import now_us
 from byway.core.broker import Broker
 from byway.core.inputs import NeighbourRemoved
 from byway.extras import need
-from byway.model.addresses import Address
+from byway.model.addresses import Address, Neighbour
 from byway.model.errors import BrokenError, StorageError
 from byway.runtime import logs, memory
 from byway.runtime.commands import OperatorCommands, Reloaded, ReloadRefusedError
@@ -161,7 +161,7 @@ class BrokerProcess:
         broker = self._broker(trace)
         gc.collect()
         gc.freeze()  # these objects stay; the collector need not visit them again
-        self._server = server = BrokerServer(settings, broker, self._storage)
+        self._server = server = BrokerServer(settings, broker, self._storage, self._added())
         self._metrics = Metrics(server, self._storage)
         if self._restart_marker is not None:
             self._restart_marker.follow(server)
@@ -193,8 +193,11 @@ class BrokerProcess:
         marked_neighbours = [] if marker is None else marker.names(settings.neighbours)
         restarting = marker is not None and marker.was_here
         expects_unlisted = settings.limits.neighbours > 0 and not restarting
+        learnt = {} if marker is None else marker.learnt
+        former = {} if marker is None else marker.former(settings.neighbours)
         if self._storage is None:
-            named = {*marked_neighbours, *(n.id for n in settings.neighbours if n.id)}
+            listed = (n.id for n in settings.neighbours if n.id and n.id not in former)
+            named = {*marked_neighbours, *listed}
             broker = Broker(
                 settings.id,
                 named,
@@ -203,6 +206,8 @@ class BrokerProcess:
                 trace,
                 restarting=restarting,
                 expects_unlisted=expects_unlisted,
+                learnt=learnt,
+                former=former,
             )
         else:
             broker = self._storage.restore(
@@ -215,12 +220,21 @@ class BrokerProcess:
                 marked_neighbours=marked_neighbours,
                 restarting=restarting,
                 expects_unlisted=expects_unlisted,
+                learnt=learnt,
+                former=former,
             )
             log.info("state is kept in %s: %s", settings.data, self._storage.start_summary)
         if broker.is_restarting:
             names = ", ".join(sorted(filter(None, broker.missing))) or "neighbours that connect"
             log.info("the broker restarts without its last state: it waits for %s", names)
         return broker
+
+    def _added(self) -> list[Neighbour]:
+        """Neighbours that were added to the list while the broker was down."""
+        if self._storage is not None:
+            return self._storage.added
+        marker = self._restart_marker
+        return [] if marker is None else marker.added(self.settings.neighbours)
 
     def _disconnect_removed(self, server: BrokerServer) -> None:
         """Remove neighbours that were taken off the list while the broker was down."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from byway.model.addresses import added_neighbours
 from byway.runtime.commands import ReloadRefusedError
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
 
-RELOADED: Final = ("accept", "limits", "log", "log_level", "neighbours")
+RELOADED: Final = ("accept", "dial_allow", "limits", "log", "log_level", "neighbours")
 """Settings that a running broker takes over; a table includes all its keys."""
 
 
@@ -42,13 +43,18 @@ def check_move(server: BrokerServer, settings: BrokerSettings, traffic_stopped: 
 
 def _moved(server: BrokerServer, settings: BrokerSettings) -> tuple[list[str], list[str]]:
     """The connected neighbours that would be lost, and the listed ones that are not connected and
-    may come in their place, whether they are new in the list or not."""
-    acceptance, links = server.acceptance, server.links
+    may come in their place, whether they are new in the list or not. A link outside the tree makes
+    no neighbour, and a former one comes back only if it is new in the list."""
+    acceptance, broker = server.acceptance, server.broker
+    links = [name for name in server.links if broker.is_neighbour(name)]
+    added = added_neighbours(server.settings.neighbours, settings.neighbours)
     lost = [id for id in acceptance.removed_by(settings.neighbours) if id in links]
     connected = {n.address for n in server.settings.neighbours if acceptance.known_as(n) in links}
     gained = [
         str(neighbour)
         for neighbour in settings.neighbours
-        if acceptance.known_as(neighbour) not in links and neighbour.address not in connected
+        if acceptance.known_as(neighbour) not in links
+        and neighbour.address not in connected
+        and (neighbour in added or acceptance.known_as(neighbour) not in broker.former)
     ]
     return lost, gained

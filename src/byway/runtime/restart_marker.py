@@ -25,12 +25,12 @@ class RestartMarker:
         self._file = MarkerFile(directory, id)
         self.path = self._file.path
         self._server: BrokerServer | None = None
-        self._names: tuple[str, ...] | None = None
-        self._listed: tuple[Neighbour, ...] = ()
-        self._listed_names: tuple[str, ...] = ()
+        self._written: tuple[object, ...] | None = None
 
     def __repr__(self) -> str:
-        names = ", ".join(self._names or ()) or "no neighbours"
+        server = self._server
+        names = "" if server is None else ", ".join(server.broker.neighbours)
+        names = names or "no neighbours"
         return f"<RestartMarker {self.path} of {self._file.id}: {names}>"
 
     @property
@@ -43,6 +43,20 @@ class RestartMarker:
         neighbours since."""
         return self._file.names(listed)
 
+    @property
+    def learnt(self) -> dict[str, str]:
+        """Addresses of neighbours that were decided on in the previous run."""
+        return self._file.learnt
+
+    def former(self, listed: tuple[Neighbour, ...]) -> dict[str, str]:
+        """Former neighbours of the previous run with the reasons, without those that were added to
+        the list of neighbours since."""
+        return self._file.former(listed)
+
+    def added(self, listed: tuple[Neighbour, ...]) -> list[Neighbour]:
+        """Neighbours that were added to the list since the previous run."""
+        return self._file.added(listed)
+
     def follow(self, server: BrokerServer) -> None:
         """Keep the file up to date with a broker's neighbours from now on."""
         self._server = server
@@ -50,16 +64,20 @@ class RestartMarker:
         server.driver.before_acting = self.look
 
     def look(self) -> None:
-        """Write the file if the set of neighbours, or which of them are listed, has changed."""
+        """Write the file if the set of neighbours, where they were learnt to be, which of them are
+        listed, or the former ones, have changed."""
         server = self._server
         assert server is not None
-        names, listed = server.broker.neighbours, server.settings.neighbours
+        broker, listed = server.broker, server.settings.neighbours
+        names, former = broker.neighbours, dict(broker.former)
         listed_names = tuple(map(server.acceptance.known_as, listed))
-        if (names, listed, listed_names) == (self._names, self._listed, self._listed_names):
+        learnt = broker.learnt_addresses()
+        written = names, listed, listed_names, learnt, former
+        if written == self._written:
             return
         known = map(Neighbour, (n.address for n in listed), listed_names)
-        self._file.write(names, tuple(known))
-        self._names, self._listed, self._listed_names = names, listed, listed_names
+        self._file.write(names, tuple(known), learnt, former)
+        self._written = written
 
     def forget(self) -> None:
         """Remove the file: the broker leaves for good, and its next start is its first one."""

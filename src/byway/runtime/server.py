@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from byway.clock import now_us
 from byway.core.actions import CloseLink, OpenLink
 from byway.core.broker import Broker
 from byway.core.inputs import LoadSampled, NeighbourRemoved, Started
-from byway.model.addresses import Address, Neighbour
+from byway.model.addresses import Address, Neighbour, added_neighbours
 from byway.model.bounds import KEEPALIVE_MS_MAX
 from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Frame, Goodbye, Preamble, Reply
 from byway.runtime.acceptance import Acceptance
@@ -46,9 +47,11 @@ class BrokerServer:
         settings: BrokerSettings,
         broker: Broker | None = None,
         journal: InputJournal | None = None,
+        added: Iterable[Neighbour] = (),
     ) -> None:
+        """`added`: listed neighbours that the list of an earlier run did not have."""
         self.settings = settings
-        self.acceptance = Acceptance(settings)
+        self.acceptance = Acceptance(settings, added)
         named = [n.id for n in settings.neighbours if n.id]
         broker = broker or Broker(settings.id, named, settings.core, now_us())
         self.driver = Driver(broker, self, journal)
@@ -96,11 +99,20 @@ class BrokerServer:
         )
         port = self._server.sockets[0].getsockname()[1]
         self.address = Address(listen.host, port)
+        self.neighbour_links.own_addresses = self._addresses()
         self.driver.now(Started())
         self._dial(self.settings.neighbours)
         self._tasks.append(asyncio.create_task(self._keep_alive()))
         self._tasks.append(asyncio.create_task(self._sample_load()))
         self._tasks.append(asyncio.create_task(self.waiting.report()))
+
+    def _addresses(self) -> tuple[Address, ...]:
+        """Where this broker can be dialled, what it says to others first. Nobody can dial all
+        interfaces, so that is not said."""
+        advertised, listening = self.settings.advertise, self.address
+        is_specific = listening is not None and not listening.is_unspecified
+        found = (advertised, listening if is_specific else None)
+        return tuple(address for address in found if address is not None)
 
     def _dial(self, neighbours: tuple[Neighbour, ...]) -> None:
         self.neighbour_links.add_listed(neighbours)
@@ -151,14 +163,18 @@ class BrokerServer:
         """Take over limits and neighbours. A neighbour removed from the list is disconnected,
         unless it is still listed by another name or address."""
         removed = self.acceptance.removed_by(settings.neighbours)
+        added = added_neighbours(self.settings.neighbours, settings.neighbours)
+        self.acceptance.added = {*self.acceptance.added, *added} & set(settings.neighbours)
         self.settings = self.acceptance.settings = settings
         self.client_connections.reload(settings)
         self.dialler.limits = settings.limits
         self.intake.partial_bytes_max = settings.limits.partial_bytes
         for id in removed:
             log.info("%s was removed from the list of neighbours", id)
-            self.driver.now(NeighbourRemoved(id))
+            if self.broker.is_neighbour(id):
+                self.driver.now(NeighbourRemoved(id))
         self._dial(settings.neighbours)
+        self.dialler.follow_all()
 
     async def kill(self) -> None:
         """End as a crash would: send nothing, wait for nothing. No peer sees what the broker does
@@ -317,6 +333,7 @@ class BrokerServer:
         elif self.links.get(peer.name) is connection:
             log.info("link to %s is down: %s", peer.name, reason)
             self.neighbour_links.drop(peer.name, reason)
+            self.dialler.follow(peer.name)
         elif self.clients.get(peer.name) is connection:
             self.client_connections.lost(peer.name, connection)
 
@@ -335,11 +352,14 @@ class BrokerServer:
         self.client_connections.backpressure.on_taken()
 
     def open_link(self, action: OpenLink) -> None:
-        """Do nothing: neighbours in the settings are dialled anyway."""
+        """Dial a broker, until its link is closed; neighbours in the settings are dialled
+        anyway."""
+        self.dialler.follow(action.link)
 
     def close_link(self, action: CloseLink) -> None:
-        """Close the connection to a neighbour that broke the protocol or is not one any more."""
-        self.neighbour_links.close(action.link, action.reason)
+        """Close the connection to a broker, and dial it no more unless the link stays."""
+        self.neighbour_links.close(action)
+        self.dialler.follow(action.link)
 
     def close_client(self, client: str, reason: str) -> None:
         """Close the connection of a client whose request cannot be handled; it may reconnect."""

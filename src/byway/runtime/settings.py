@@ -23,6 +23,7 @@ from byway.model.options import (
     time_within,
     within,
 )
+from byway.runtime.dial_rules import DIAL_RULES_MAX, LOOPBACK_RULES, RULE_FORM, DialRule
 from byway.storage.durability import DurabilityOption
 
 Accept = Literal["listed", "any"]
@@ -50,6 +51,7 @@ _BrokerId = Annotated[str, parsed(_parse_id, _ID_FORM)]
 _HostPort = Annotated[Address, parsed(Address.parse, "host:port")]
 _OperationsPort = Annotated[Address, parsed(Address.parse_operations, "host:port")]
 _ListedNeighbour = Annotated[Neighbour, parsed(Neighbour.parse, "host:port or id@host:port")]
+_DialRule = Annotated[DialRule, parsed(DialRule.parse, RULE_FORM)]
 _Milliseconds = Annotated[int, time_within(1, LARGEST, "ms")]
 
 
@@ -61,6 +63,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         int,
         within(0, NEIGHBOURS_MAX),
         option("Neighbours that connected without being listed; one more is refused."),
+    ] = 64
+    soft_links: Annotated[
+        int,
+        within(0, NEIGHBOURS_MAX),
+        option(
+            "Links outside the tree that other brokers opened; one more is refused, unless one of "
+            "them is down and nothing waits for it: that one is closed."
+        ),
     ] = 64
     unidentified: Annotated[
         Quantity,
@@ -186,6 +196,17 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             flag="--listen HOST:PORT",
         ),
     ] = Address("127.0.0.1", PORT)
+    advertise: Annotated[
+        _HostPort | None,
+        option(
+            "The address that this broker tells other brokers to dial it at, if that is not "
+            "`listen`: behind another name, or with a `listen` of all interfaces, such as "
+            "`0.0.0.0:7001`, which is told to nobody.",
+            otherwise="`listen`",
+            cleared_by_empty=True,
+            flag="--advertise HOST:PORT",
+        ),
+    ] = None
     neighbours: Annotated[
         tuple[_ListedNeighbour, ...],
         within(0, NEIGHBOURS_MAX),
@@ -197,6 +218,18 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "Which brokers may connect: those listed in `neighbours`, or any, up to "
             "`limits.neighbours`. A broker that is a neighbour already may always reconnect.",
             otherwise='`"any"` if `listen` is a loopback address, else `"listed"`',
+        ),
+    ] = None
+    dial_allow: Annotated[
+        tuple[_DialRule, ...] | None,
+        within(0, DIAL_RULES_MAX),
+        option(
+            "The hosts where brokers of this network may be, each a name, `*.domain` or a network "
+            "such as `10.0.0.0/8`, with or without a `:port`. An address that another broker says "
+            "is dialled only there, and with `accept` as `listed` brokers that are not listed may "
+            "open links outside the tree only from there. Listed neighbours need no rule.",
+            otherwise="`127.0.0.0/8`, `::1` and `localhost` if `listen` is a loopback address, "
+            "else none",
         ),
     ] = None
     data: Annotated[
@@ -246,6 +279,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.accept is None:
             default: Accept = "any" if self.listen.is_loopback else "listed"
             msgspec.structs.force_setattr(self, "accept", default)
+        if self.dial_allow is None:
+            rules = LOOPBACK_RULES if self.listen.is_loopback else ()
+            msgspec.structs.force_setattr(self, "dial_allow", rules)
 
 
 SETTINGS: Final[dict[str, Option]] = {found.key: found for found in all_options_of(BrokerSettings)}

@@ -1,6 +1,7 @@
 """The file of the restart marker, by which a broker without its state knows that it ran before.
 
-It holds the broker's id, the names of its neighbours, and which of them were listed. This module
+It holds the broker's id, the names of its neighbours, which of them were listed, where those that
+were learnt while it ran can be dialled, and who is a neighbour no more. This module
 decides what the file says and which names count; when it is written is the driver's business, and
 the broker's own state is in `storage`.
 """
@@ -13,12 +14,13 @@ from typing import Final
 
 import msgspec
 
-from byway.model.addresses import Neighbour, removed_neighbours
+from byway.model.addresses import Neighbour, added_neighbours, removed_neighbours
 from byway.model.errors import StorageError
 from byway.storage.file_system import OS_FILES, FileSystem, write_synced
 
 FILE: Final = "neighbours.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""Format 1 had neither `learnt` nor `former`."""
 FILE_BYTES_MAX: Final = 16_777_216
 """A longer file is refused: no broker has so many neighbours."""
 
@@ -32,6 +34,11 @@ class MarkedRestart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Names of all neighbours, in the order in which they were added."""
     listed: tuple[Neighbour, ...]
     """Neighbours in the settings, each with its name as far as that was known."""
+    learnt: dict[str, str] = {}
+    """By neighbour that was decided on while the broker ran, the address that it said."""
+    former: dict[str, str] = {}
+    """By broker that was a neighbour and may not become one again before an operator says so, the
+    reason."""
     checksum: str = ""
     """Digest of all other fields."""
 
@@ -62,6 +69,23 @@ class MarkerFile:
         removed = removed_neighbours(self.found.listed, listed)
         return [name for name in self.found.neighbours if name not in removed]
 
+    @property
+    def learnt(self) -> dict[str, str]:
+        """Addresses of neighbours that were decided on in the previous run."""
+        return {} if self.found is None else self.found.learnt
+
+    def former(self, listed: tuple[Neighbour, ...]) -> dict[str, str]:
+        """Former neighbours of the previous run with the reasons, without those that were added to
+        the list of neighbours since."""
+        if self.found is None:
+            return {}
+        added = {neighbour.id for neighbour in self.added(listed)}
+        return {name: why for name, why in self.found.former.items() if name not in added}
+
+    def added(self, listed: tuple[Neighbour, ...]) -> list[Neighbour]:
+        """Neighbours that were added to the list since the previous run."""
+        return added_neighbours(() if self.found is None else self.found.listed, listed)
+
     def _read(self) -> MarkedRestart | None:
         files, path = self._files, self.path
         try:
@@ -77,7 +101,7 @@ class MarkerFile:
             found = msgspec.json.decode(data, type=MarkedRestart)
         except msgspec.DecodeError as error:
             raise StorageError(path, f"is damaged: {error}; {advice}") from error
-        if found.format != FORMAT:
+        if not 1 <= found.format <= FORMAT:
             raise StorageError(path, f"has format {found.format}, expected {FORMAT}")
         if found.checksum != _checksum(found):
             raise StorageError(path, f"is damaged: its checksum is wrong; {advice}")
@@ -85,9 +109,15 @@ class MarkerFile:
             raise StorageError(path, f"belongs to broker {found.id!r}, not to {self.id!r}")
         return found
 
-    def write(self, neighbours: tuple[str, ...], listed: tuple[Neighbour, ...]) -> None:
+    def write(
+        self,
+        neighbours: tuple[str, ...],
+        listed: tuple[Neighbour, ...],
+        learnt: dict[str, str] | None = None,
+        former: dict[str, str] | None = None,
+    ) -> None:
         """Replace the file atomically, and sync it to the disk."""
-        contents = MarkedRestart(FORMAT, self.id, neighbours, listed)
+        contents = MarkedRestart(FORMAT, self.id, neighbours, listed, learnt or {}, former or {})
         whole = msgspec.structs.replace(contents, checksum=_checksum(contents))
         files, new = self._files, self.path.with_suffix(".new")
         try:
@@ -109,5 +139,7 @@ class MarkerFile:
 
 
 def _checksum(contents: MarkedRestart) -> str:
-    bare = msgspec.structs.replace(contents, checksum="")
+    bare = msgspec.structs.asdict(msgspec.structs.replace(contents, checksum=""))
+    if contents.format == 1:
+        del bare["learnt"], bare["former"]
     return blake2b(msgspec.json.encode(bare), digest_size=16).hexdigest()

@@ -9,7 +9,7 @@ replaces a journal, and what happens when nothing can be written. `replay` reads
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,8 @@ from byway._version import __version__
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Input, NeighbourAdded
-from byway.model.addresses import Neighbour, removed_neighbours
+from byway.core.neighbours import NOTHING_LEARNT
+from byway.model.addresses import Neighbour, added_neighbours, removed_neighbours
 from byway.model.errors import StorageError
 from byway.storage.durability import Durability
 from byway.storage.file_system import OS_FILES, FileSystem, write_synced
@@ -90,6 +91,8 @@ class Storage:
         """How the broker came to its state, for the log."""
         self.removed: list[str] = []
         """Neighbours removed from the list since the broker ran last."""
+        self.added: list[Neighbour] = []
+        """Neighbours added to the list since the broker ran last."""
         self._journal_bytes_least = journal_bytes
         self._broker: Broker | None = None
         self._neighbours: list[Neighbour] = []
@@ -136,6 +139,8 @@ class Storage:
         marked_neighbours: Iterable[str] = (),
         restarting: bool = False,
         expects_unlisted: bool = False,
+        learnt: Mapping[str, str] = NOTHING_LEARNT,
+        former: Mapping[str, str] = NOTHING_LEARNT,
     ) -> Broker:
         """The broker of this directory, or a new one, which may be `restarting` and may expect
         neighbours that are not listed. Raises `StorageError`.
@@ -143,15 +148,18 @@ class Storage:
         `may_be_stale`: a journal of another version, or a damaged one, is replayed as far as
         possible instead of being refused; the broker then has a new incarnation.
         `marked_neighbours`: neighbours by the restart marker, which count where no state was kept,
-        or not the last one.
+        or not the last one. `learnt` addresses and `former` neighbours by the marker count where no
+        state was kept; beside an older one, former neighbours say themselves that they are.
         """
         files = self._files
         state = read_state(files, self.directory, id)
         if state is None:
-            named = {*marked_neighbours, *(n.id for n in neighbours if n.id)}
+            listed = (n.id for n in neighbours if n.id and n.id not in former)
+            named = {*marked_neighbours, *listed}
             broker = Broker(
                 id, named, config, now_us, trace,
                 restarting=restarting, expects_unlisted=expects_unlisted,
+                learnt=learnt, former=former,
             )  # fmt: skip
         else:
             if state.id != id:
@@ -164,10 +172,14 @@ class Storage:
                 for entry in replay.set_aside:
                     self.set_aside.put(entry)
             self.removed = removed_neighbours(state.neighbours, neighbours)
+            self.added = added_neighbours(state.neighbours, neighbours)
             self.starts, self._number = state.starts, state.journal
             if broker.sessions_stale:
                 for name in marked_neighbours:  # links are opened when it starts
                     broker.handle(now_us, NeighbourAdded(name))
+            for neighbour in self.added:  # before the new list is kept as the one that counts
+                if neighbour.id in broker.former:
+                    broker.handle(now_us, NeighbourAdded(neighbour.id))
         self.starts += 1
         self._broker, self._neighbours = broker, list(neighbours)
         self._number = max([self._number, *journal_numbers(files, self.directory)]) + 1

@@ -104,7 +104,9 @@ class Connection(asyncio.Protocol):
         self.goodbye: Goodbye | None = None
         """The peer's goodbye, if it closes the connection."""
         self.said: Hello | None = None
-        """The `Hello` that was sent to a neighbour."""
+        """The `Hello` that was sent to a broker."""
+        self.heard: Hello | None = None
+        """The `Hello` of a broker, once it is accepted."""
         self.was_up = False
         """Whether it is or was a link: both sides have sent their `Hello`."""
         self.is_new = False
@@ -440,9 +442,16 @@ class Connection(asyncio.Protocol):
             self.last_in = self._loop.time()
             self._transport.resume_reading()
 
-    def close(self, reason: str, for_good: bool = False) -> None:
+    @property
+    def host(self) -> str:
+        """The host that the peer is at."""
+        return self.address.rpartition(":")[0]
+
+    def close(self, reason: str, for_good: bool = False, *, heard_out: bool = False) -> None:
         """Send a goodbye with the reason, and close. Frames written before are still sent, if the
-        peer reads within `CLOSE_S`."""
+        peer reads within `CLOSE_S`. With `heard_out` the peer's frames are read until it closes
+        too: an unread one would have the system reset the connection, and what was written may
+        be lost with that."""
         if not self.open:
             return
         self._introduce(CLIENT_PROTOCOL_VERSION)  # if the peer is not known
@@ -451,7 +460,15 @@ class Connection(asyncio.Protocol):
         self._reason = self._reason or reason
         self._forget_unread()
         assert self._transport is not None
-        self._transport.close()
+        if heard_out and self._transport.can_write_eof():
+            self.waiting.clear()  # nothing can be written after the end
+            self.waiting_bytes = self.waiting_messages = 0
+            self._silencers.clear()
+            self._transport.write_eof()
+            if not self._transport.is_reading():
+                self._transport.resume_reading()
+        else:
+            self._transport.close()
         self._closing = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     def abort(self, reason: str) -> None:

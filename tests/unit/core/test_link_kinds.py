@@ -256,6 +256,26 @@ def test_an_operator_removes_neighbours_only(lone):
     assert lone.broker.has_link("X")
 
 
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_a_driver_that_needs_room_drops_a_link_that_is_down(lone, kind):
+    lone.handle(greets("X", kind), greets("Y", kind), LinkDown("X"))
+    why = "the link was down, and others were opened"
+    assert lone.handle(NeighbourRemoved("X")) == [CloseLink("X", why)]
+    assert list(lone.broker.links) == ["A", "C", "Y"]
+    assert validate(lone.broker) == []
+
+
+def test_what_is_known_of_an_earlier_life():
+    broker = Broker(
+        "B", ["A", "C"], CONFIG, learnt={"A": "h:1", "Z": "h:2"}, former={"D": "exchanged"}
+    )
+    assert broker.handle(0, Started())[-2:] == [OpenLink("A", "h:1"), OpenLink("C")]
+    assert (broker.dials("A"), broker.dials("C")) == (True, False)
+    assert broker.learnt_addresses() == {"A": "h:1"}
+    assert dict(broker.former) == {"D": "exchanged"}
+    assert broker.hello("A").learnt
+
+
 def test_so_many_are_remembered():
     lone = Lone(config=CONFIG)
     for number in range(FORMER_MAX + 2):

@@ -7,6 +7,7 @@ from byway.model.addresses import Address, Neighbour
 from byway.runtime.acceptance import Acceptance
 from byway.runtime.config_display import plain
 from byway.runtime.config_sources import read_settings
+from byway.runtime.dial_rules import DialRule
 from byway.runtime.settings import BrokerSettings, Limits
 
 EVERYWHERE = Address("0.0.0.0", 7001)
@@ -77,3 +78,31 @@ def test_any_up_to_a_bound() -> None:
     assert acceptance.refusal("one", ["one", "two"]) == ""
     acceptance.settings = msgspec.structs.replace(acceptance.settings, limits=Limits(neighbours=0))
     assert acceptance.refusal("X", []) != ""
+
+
+def test_who_may_open_links_outside_the_tree() -> None:
+    rules = (DialRule("10.0.0.0/8"),)
+    acceptance = Acceptance(settings(dial_allow=rules, limits=Limits(soft_links=2, neighbours=0)))
+    assert acceptance.refusal_outside_tree("B3", "10.9.9.9", []) == ""
+    assert acceptance.refusal_outside_tree("B2", "11.0.0.1", []) == ""  # it is listed
+    assert acceptance.refusal_outside_tree("B3", "11.0.0.1", []) == (
+        "broker B3 is not among the neighbours of B1, which lets others open links only from hosts "
+        "that dial_allow admits, and not from 11.0.0.1"
+    )
+    assert acceptance.refusal_outside_tree("B3", "10.9.9.9", ["one", "two"]) == (
+        "2 links outside the tree were opened to B1, the most there may be (limits.soft_links)"
+    )
+    assert acceptance.refusal_outside_tree("one", "10.9.9.9", ["one", "two"]) == ""
+    anybody = Acceptance(settings(dial_allow=(), accept="any"))
+    assert anybody.refusal_outside_tree("B3", "11.0.0.1", []) == ""
+
+
+def test_whom_an_operator_has_added() -> None:
+    acceptance = Acceptance(settings(), [B2, BY_ADDRESS])
+    assert acceptance.is_added("B2")
+    assert not acceptance.is_added("B3")
+    acceptance.learn(BY_ADDRESS, "B3")
+    assert acceptance.is_added("B3")
+    acceptance.linked("B2")
+    assert not acceptance.is_added("B2")
+    assert acceptance.added == {BY_ADDRESS}

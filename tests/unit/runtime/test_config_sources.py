@@ -301,7 +301,7 @@ def test_a_wrong_value_under_the_old_name_is_named(file):
         ("[core]\ncoverage = 1", ["core.coverage: unknown key; did you mean 'core.covering'?"]),
         (
             "[cellar]\nwine = 1",
-            ["cellar: unknown key; expected one of id, listen, neighbours, accept, "],
+            ["cellar: unknown key; expected one of id, listen, advertise, neighbours, "],
         ),
         ("core = 3", ["core: expected a table, found 3"]),
         ("data = 3", ["data: expected a string, found 3"]),

@@ -3,9 +3,14 @@
 import asyncio
 
 import msgspec
+import pytest
 
 import byway
+from byway.core.actions import Timer
+from byway.core.behaviours import register
 from byway.core.broker import Broker
+from byway.core.broker_config import BrokerConfig
+from byway.core.inputs import TimerFired
 from byway.model.addresses import Address, Neighbour
 from byway.model.messages import PROTOCOL_VERSION, Preamble
 from byway.runtime.commands import ReloadRefusedError
@@ -13,6 +18,7 @@ from byway.runtime.reloading import check_move
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
 from byway.wire import FRAME_BYTES_MAX, encode
+from tests.integration.ordered import Ordered
 
 ANYWHERE = Address("127.0.0.1", 0)
 
@@ -96,6 +102,61 @@ def test_a_part_of_the_network_is_not_moved_under_traffic():
         assert refusal(leaf, to_east) == ""  # a broker that is gone is replaced
         await leaf.stop()
 
+    asyncio.run(main())
+
+
+def test_a_link_outside_the_tree_makes_no_neighbour_for_a_reload():
+    async def main() -> None:
+        west, east = [await started(id) for id in ("west", "east")]
+        to_west, to_east = Neighbour(west.address, "west"), Neighbour(east.address, "east")
+        core = BrokerConfig(behaviours=(Ordered.name,))
+        leaf = BrokerServer(
+            BrokerSettings(id="leaf", listen=ANYWHERE, neighbours=(to_west,), core=core)
+        )
+        await leaf.start()
+        leaf.driver.control(TimerFired(Timer(Ordered.name, f"open soft east {east.address}")))
+        await eventually(lambda: linked(leaf, west) and linked(leaf, east))
+        assert leaf.broker.neighbours == ("west",)
+        assert "would lose west" in refusal(leaf, to_east)  # and gain east, though it is connected
+        assert refusal(leaf, to_west, to_east) == ""
+        relisted(leaf, to_west, to_east)
+        await eventually(lambda: east.broker.neighbours == ("leaf",) and linked(leaf, east))
+        assert leaf.broker.neighbours == ("east", "west")
+        relisted(leaf, to_west)
+        await eventually(lambda: not east.broker.neighbours)
+        for server in (leaf, west, east):
+            await server.stop()
+
+    register(Ordered)
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_former_neighbour_comes_back_when_it_is_listed_anew(is_named):
+    async def main() -> None:
+        west = await started("west")
+        to_west = Neighbour(west.address, "west" if is_named else "")
+        core = BrokerConfig(behaviours=(Ordered.name,))
+        limits = Limits(retry_ms=10, refused_ms_max=20)
+        settings = BrokerSettings(id="leaf", listen=ANYWHERE, core=core, limits=limits)
+        leaf = BrokerServer(msgspec.structs.replace(settings, neighbours=(to_west,)))
+        await leaf.start()
+        await eventually(lambda: linked(leaf, west))
+        leaf.driver.control(TimerFired(Timer(Ordered.name, "part west")))
+        await eventually(lambda: not leaf.broker.links and not west.broker.links)
+        relisted(leaf, to_west)  # nothing has changed
+        attempts = west.driver.turns
+        await asyncio.sleep(0.2)  # ten times as long as until the next attempt
+        assert (leaf.broker.links, west.driver.turns) == ({}, attempts)
+        relisted(leaf)
+        relisted(leaf, to_west)
+        await eventually(lambda: linked(leaf, west))
+        assert not leaf.broker.former
+        assert not west.broker.former
+        for server in (leaf, west):
+            await server.stop()
+
+    register(Ordered)
     asyncio.run(main())
 
 

@@ -2,15 +2,16 @@
 said about one that cannot be used."""
 
 import asyncio
+from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from byway.core.inputs import LinkUp, NeighbourAdded, NeighbourRemoved
+from byway.core.inputs import FrameReceived, LinkUp, NeighbourAdded, NeighbourRemoved
 from byway.model.addresses import Address, Neighbour
 from byway.model.errors import StorageError
-from byway.model.messages import Hello
+from byway.model.messages import CONTROL, Batch, Disconnect, Hello, LinkKind
 from byway.runtime.restart_marker import RestartMarker
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
@@ -107,6 +108,39 @@ def test_who_leaves_for_good_has_its_first_start_before_it(tmp_path):
     assert not RestartMarker(str(tmp_path), "B1").was_here
 
 
+@in_loop
+def test_what_was_learnt_outlives_the_process_and_an_operators_list_outranks_it(tmp_path):
+    _, broker = followed(tmp_path, B2, B3)
+    broker.driver.now(NeighbourAdded("L"))
+    learnt = Hello("L", 7, 0, 0, 0, 0, address="h:9", learnt=True, kind=LinkKind.PRIMARY)
+    broker.driver.now(LinkUp("L", learnt))
+    broker.driver.now(LinkUp("S", Hello("S", 8, 0, 0, 0, 0, kind=LinkKind.SOFT, address="h:8")))
+    broker.driver.now(LinkUp("B2", Hello("B2", 9, 0, 0, 0, 0, kind=LinkKind.PRIMARY)))
+    farewell = Batch(CONTROL, 1, (Disconnect("exchanged", for_good=True),))
+    broker.driver.now(FrameReceived("B2", farewell))
+    marker = RestartMarker(str(tmp_path), "B1")
+    assert marker.names((B2, B3)) == ["B3", "L"]
+    assert marker.learnt == {"L": "h:9"}
+    assert marker.former((B2, B3)) == {"B2": "exchanged"}
+    assert marker.added((B2, B3)) == []
+    removed, added = followed(tmp_path, B3)[0], RestartMarker(str(tmp_path), "B1")
+    assert removed.former((B3,)) == {"B2": "exchanged"}
+    assert added.added((B2, B3)) == [B2]
+    assert added.former((B2, B3)) == {}
+
+
+def test_a_file_of_the_first_format_is_read(tmp_path):
+    text = (
+        '{"format":1,"id":"B1","neighbours":["B2","L"],"listed":[{"address":{"host":"h","port":2},'
+        '"id":"B2"}],"checksum":"CHECKSUM"}'
+    )
+    bare = text.replace("CHECKSUM", "")
+    checksum = blake2b(bare.encode(), digest_size=16).hexdigest()
+    (tmp_path / FILE).write_text(text.replace("CHECKSUM", checksum))
+    marker = RestartMarker(str(tmp_path), "B1")
+    assert (marker.names((B2,)), marker.learnt, marker.former((B2,))) == (["B2", "L"], {}, {})
+
+
 # --- files that cannot be used -----------------------------------------------------------------
 
 
@@ -124,7 +158,7 @@ def test_another_brokers_file_is_refused(tmp_path):
         (lambda data: data[:-9], "is damaged: "),
         (lambda _: b"", "is damaged: "),
         (lambda _: b"\xff" * 20, "is damaged: "),
-        (lambda data: data.replace(b'"format":1', b'"format":2'), "has format 2, expected 1"),
+        (lambda data: data.replace(b'"format":2', b'"format":3'), "has format 3, expected 2"),
         (lambda _: b" " * 20_000_000, "is longer than 16777216 bytes"),
     ],
     ids=["another name", "cut", "empty", "no text", "newer", "long"],
@@ -183,4 +217,27 @@ def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path)
     stale.abandon()
     again = Storage(str(tmp_path))  # what was recalled is part of the state
     assert list(again.restore(1, "B1", core, (B2,)).neighbours) == ["B2", "L", "M"]
+    again.abandon()
+
+
+def test_neighbours_added_to_the_list_are_no_former_ones_any_more(tmp_path):
+    core = BrokerSettings(id="B1", listen=ANYWHERE).core
+    storage = Storage(str(tmp_path))
+    former = {"B2": "exchanged", "B3": "exchanged"}
+    broker = storage.restore(1, "B1", core, (B2,), former=former)
+    assert (broker.neighbours, dict(broker.former)) == ((), former)
+    storage.stop()
+    same = Storage(str(tmp_path))
+    broker = same.restore(2, "B1", core, (B2,))
+    assert (same.added, same.removed) == ([], [])
+    assert (broker.neighbours, dict(broker.former)) == ((), former)
+    same.stop()
+    changed = Storage(str(tmp_path))
+    broker = changed.restore(3, "B1", core, (B2, B3))
+    assert changed.added == [B3]
+    assert (broker.neighbours, dict(broker.former)) == (("B3",), {"B2": "exchanged"})
+    changed.abandon()  # as in a crash: it is kept all the same
+    again = Storage(str(tmp_path))
+    broker = again.restore(4, "B1", core, (B2, B3))
+    assert (again.added, broker.neighbours) == ([], ("B3",))
     again.abandon()
