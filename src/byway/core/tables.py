@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from byway.core.alternates import AlternateOrigins
-from byway.core.table_keys import Keys, UsedKeys, cut_spare_keys
+from byway.core.table_keys import Keys, UsedKeys
 from byway.matching import TableIndex
 from byway.model import Filter
 from byway.model.fitting import fit
@@ -274,7 +274,7 @@ class Table:
         self._used.remove(entry.key)
         spare = self._used.leave_spare(len(keys.free) + len(self._entries))
         if spare and not keys.is_shared:
-            cut_spare_keys(keys.free, self._by_key)
+            _cut_spare_keys(keys.free, self._by_key)
             self._links.resize(max(len(self._by_key), 16), refcheck=False)
         if self.watcher is not None:
             self.watcher.removed(entry)
@@ -413,7 +413,7 @@ class Sent:
             self.index.remove(key)
             self._used.remove(key)
             if self._used.leave_spare(len(self._entries)):
-                cut_spare_keys(self._free, self._entries)
+                _cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -429,6 +429,15 @@ class Sent:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def _cut_spare_keys(free: array[int], by_key: list[Any]) -> None:
+    """Cut off free keys behind the last one in use; those that are left keep their order."""
+    while by_key and by_key[-1] is None:
+        by_key.pop()
+    keys = np.array(free, np.int64)
+    del free[:]
+    free.frombytes(keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:
