@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from byway.core.session_deliveries import DELIVERY_BYTES
 from byway.model import Filter, conforms
@@ -70,6 +70,13 @@ class WatchedSubscription(WatchedRegistration):
 class ClientWatch:
     """One client as one broker knows it."""
 
+    __slots__ = (
+        "_absences", "_admitting", "_client", "_clock", "_ending", "_expires_us", "_hello",
+        "_holders", "_known", "_known_incarnation", "_node", "_observed", "_observer", "_read",
+        "_refused", "_session", "_unwanted", "broker_name", "client_name", "given", "has_session",
+        "in_force", "incarnation", "refusals",
+    )  # fmt: skip
+
     def __init__(
         self, client: SimClient, node: Node, clock: Clock, observer: Observer, holders: Holders
     ) -> None:
@@ -112,18 +119,6 @@ class ClientWatch:
         self._known_incarnation = 0
         self._hello = ClientHello()
         """What the client said when it attached last."""
-        self._sent_replies: dict[type, Callable[[Any], None]] = {
-            Attached: self._on_attached_sent,
-            Refused: self._on_refused_sent,
-            PublicationsAccepted: self._on_accepted_sent,
-            PublicationsConfirmed: self._on_confirmed_sent,
-        }
-        self._arrived_replies: dict[type, Callable[[Any], None]] = {
-            Attached: self._on_attached,
-            Settled: self._on_settled,
-            Refused: self._on_refused,
-            PublicationsConfirmed: self._on_confirmed,
-        }
 
     def __repr__(self) -> str:
         return (
@@ -209,18 +204,20 @@ class ClientWatch:
 
     # --- replies that are sent -------------------------------------------------------------------
 
-    def replies_sent(self, replies: Sequence[Reply]) -> None:
-        """The broker sends the client replies."""
+    def replies_sent(self, replies: Sequence[Reply]) -> int:
+        """The broker sends the client replies. Returns how many of them are deliveries."""
         if type(replies[0]) is Attached and replies[0].lost:
             self._check_lost(replies[0].lost, replies[1:])
-        delivery_sent, handlers = self._observed.delivery_sent, self._sent_replies
+        observed, deliveries = self._observed, 0
         for reply in replies:
             if type(reply) is Delivery:
-                delivery_sent(reply)
+                observed.delivery_sent(reply)
+                deliveries += 1
             else:
-                handler = handlers.get(type(reply))
+                handler = self._on_sent.get(type(reply))
                 if handler is not None:
-                    handler(reply)
+                    handler(self, reply)
+        return deliveries
 
     def _on_refused_sent(self, reply: Refused) -> None:
         self.refusals.append(reply)
@@ -286,14 +283,15 @@ class ClientWatch:
 
     def replies_arrived(self, replies: Sequence[Reply]) -> None:
         """The client gets replies of the broker."""
-        observed, handlers = self._observed, self._arrived_replies
+        observed = self._observed
         for reply in replies:
             if type(reply) is Delivery:
-                self.given += observed.delivered(reply)
+                if observed.delivered(reply):
+                    self.given += 1
             else:
-                handler = handlers.get(type(reply))
+                handler = self._on_arrived.get(type(reply))
                 if handler is not None:
-                    handler(reply)
+                    handler(self, reply)
 
     def _on_settled(self, reply: Settled) -> None:
         entry = self.in_force.get(reply.name)
@@ -425,6 +423,23 @@ class ClientWatch:
     def _violated(self, kind: str, what: str) -> None:
         called = f"client {self.client_name} of {self.broker_name}"
         self._observer.violated(kind, f"{called} {what} (at {self._clock.now_us} us)")
+
+    # --- dispatch: one table for all clients -------------------------------------------------------
+
+    _on_sent: ClassVar[dict[type, Callable[[ClientWatch, Any], None]]] = {
+        Attached: _on_attached_sent,
+        Refused: _on_refused_sent,
+        PublicationsAccepted: _on_accepted_sent,
+        PublicationsConfirmed: _on_confirmed_sent,
+    }
+    """By kind of a reply that the broker sends, what is to be noted."""
+    _on_arrived: ClassVar[dict[type, Callable[[ClientWatch, Any], None]]] = {
+        Attached: _on_attached,
+        Settled: _on_settled,
+        Refused: _on_refused,
+        PublicationsConfirmed: _on_confirmed,
+    }
+    """By kind of a reply that arrives, what is to be noted."""
 
 
 def is_announced(

@@ -58,6 +58,13 @@ Watched = list[tuple[Input, "ClientWatch | None"]]
 class Node:
     """One broker of a world, up or down."""
 
+    __slots__ = (
+        "_busy", "_clock", "_is_working", "_leaving", "_observer", "_peak_before", "_pickup_us",
+        "_rare", "_serving", "answers", "broker", "channels", "clients", "closed", "config",
+        "drain", "epoch", "expired", "inbox", "name", "opened", "slowness", "timers", "times",
+        "trace", "uplink",
+    )  # fmt: skip
+
     keeps_inputs = False
     """Whether inputs are kept on a disk before the broker handles them."""
 
@@ -310,21 +317,25 @@ class Node:
 
     def _work(self, events: list[Input], read: Read | None = None) -> None:
         """Let the broker handle a turn, and perform its actions."""
-        watched = self._watched(events)
-        if not self._keep(events, watched, read):
+        watched: Watched = []
+        for event in events:
+            if type(event) is not FrameReceived:
+                watched = self._watched(events)
+                break
+        if self.keeps_inputs and not self._keep(events, watched, read):
             return
         assert self.broker is not None
-        self._report_read(watched, read)
+        if watched or read is not None:
+            self._report_read(watched, read)
         before, self._is_working = self._is_working, True
         self._perform(self.broker.handle_batch(self._clock.now_us, events))
         self._is_working = before
-        self._report_handled(watched)
+        if watched:
+            self._report_handled(watched)
 
     def _keep(self, events: list[Input], watched: Watched, read: Read | None) -> bool:
-        """Keep inputs before the broker handles them; False if the process has ended instead. A
-        node without a disk keeps nothing."""
-        del events, watched, read
-        return True
+        """Keep inputs before the broker handles them; False if the process has ended instead."""
+        raise NotImplementedError(f"{self.name} keeps nothing")
 
     # --- clients as they are watched -------------------------------------------------------------
 
@@ -332,12 +343,9 @@ class Node:
         """The inputs that are of clients. Between a goodbye that waits and the next attachment of
         the same name, a name means the client that left."""
         found: Watched = []
-        others = [event for event in events if type(event) is not FrameReceived]
-        if not others:
-            return found
         gone: dict[str, int] = {}
         attaching: set[str] = set()
-        for event in others:
+        for event in events:
             kind, client = type(event), _client_of(event)
             if client is not None:
                 found.append((event, self._watch_of(client, gone.get(client, 0))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -84,8 +84,12 @@ def url_of(node: str) -> BrokerUrl:
 class SimClient:
     """One client of a world, made by `World.client`."""
 
-    wire_type: type[ClientWire] = ClientWire
-    """The kind of connection that the client makes."""
+    __slots__ = (
+        "_advertisements", "_dialled", "_due", "_holders", "_inputs", "_is_taking", "_labels",
+        "_nodes", "_observer", "_subscriptions", "_timers", "_unpublished", "_wire", "clock",
+        "core", "events", "has_left", "home", "latency_us", "name", "online", "session_ttl_us",
+        "take_every_us", "watches", "wire_type",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -112,6 +116,8 @@ class SimClient:
         self.events = 0
         """Number of events that the application has taken."""
         self.core = ClientCore(options, incarnation, jitter)
+        self.wire_type: type[ClientWire] = ClientWire
+        """The kind of connection that the client makes."""
         self.latency_us = latency_us
         """The time that frames take between the client and any broker."""
         self.watches: dict[str, ClientWatch] = {}
@@ -133,21 +139,6 @@ class SimClient:
         """Inputs to be handled; the first is being handled."""
         self._is_taking = False
         """Whether the application is busy with an event."""
-        self._performers: dict[type, Callable[[Any], None]] = {
-            Dial: self._dial,
-            WriteFrame: self._write,
-            CloseConnection: self._close,
-            DropConnection: self._drop,
-            StartTimer: self._start_timer,
-            StopTimer: self._stop_timer,
-            TellEvents: self._on_events,
-            TellClosed: self._on_closed,
-            **dict.fromkeys(
-                (HoldReading, KeepConnection, TellAccepted, TellConfirmed, TellOpened,
-                 TellOpenFailed, TellRefused, TellRegistration, TellStatus, Warn),
-                _ignore,
-            ),
-        }  # fmt: skip
 
     def __repr__(self) -> str:
         return (
@@ -372,7 +363,7 @@ class SimClient:
             return
         while inputs:
             for action in self.core.handle(self.clock.now_us, inputs[0]):
-                performers[type(action)](action)
+                performers[type(action)](self, action)
             if self._due or self._unpublished or self.has_left:
                 self._follow_up(inputs)
             inputs.popleft()
@@ -504,11 +495,27 @@ class SimClient:
                 self._take_later()
                 return
 
+    def _ignore(self, action: Any) -> None:
+        """Do nothing: the application of a scenario does not wait for it."""
+
+    _performers: ClassVar[dict[type, Callable[[SimClient, Any], None]]] = {
+        Dial: _dial,
+        WriteFrame: _write,
+        CloseConnection: _close,
+        DropConnection: _drop,
+        StartTimer: _start_timer,
+        StopTimer: _stop_timer,
+        TellEvents: _on_events,
+        TellClosed: _on_closed,
+        **dict.fromkeys(
+            (HoldReading, KeepConnection, TellAccepted, TellConfirmed, TellOpened,
+             TellOpenFailed, TellRefused, TellRegistration, TellStatus, Warn),
+            _ignore,
+        ),
+    }  # fmt: skip
+    """By kind of an action, what performs it."""
+
 
 def _filter(what: str | Filter) -> Filter:
     return parse(what) if isinstance(what, str) else what
 
-
-def _ignore(action: Any) -> None:
-    """Do nothing: the application of a scenario does not wait for it."""
-    del action

@@ -70,6 +70,11 @@ class ClientHistory:
 class ClientAccount:
     """What one client is owed by one broker, and was given; a `ClientObserver`."""
 
+    __slots__ = (
+        "_account", "_broker", "_client", "_clock", "_is_attached", "_lost", "_lost_us",
+        "history", "owed", "received", "subscriptions", "under_way", "unreceived",
+    )  # fmt: skip
+
     def __init__(
         self, client: str, broker: str, history: ClientHistory, account: Account, clock: Clock
     ) -> None:
