@@ -460,7 +460,11 @@ class ClientCore:
     def _take(self, replies: Sequence[Reply]) -> None:
         """Take replies of the broker, in order."""
         deliveries = self.deliveries
-        if _DELIVERIES.issuperset(map(type, replies)):
+        if len(replies) == 1:
+            all_are_deliveries = type(replies[0]) is Delivery
+        else:
+            all_are_deliveries = _DELIVERIES.issuperset(map(type, replies))
+        if all_are_deliveries:
             fed = deliveries.take_all(replies)  # type: ignore[arg-type]
             if fed:
                 self._out.append(TellEvents(fed))

@@ -37,15 +37,36 @@ INCARNATIONS_KEPT: Final = 8
 _decode = msgspec.msgpack.Decoder(Body).decode
 
 
+class LatestDelivery:
+    """The latest publication of one publisher that a client was given."""
+
+    __slots__ = ("earlier", "incarnation", "sequence")
+
+    def __init__(self) -> None:
+        self.incarnation = 0
+        """The incarnation that was delivered last; others are in `earlier`."""
+        self.sequence = 0
+        self.earlier: dict[int, int] | None = None
+        """By incarnation, of which the last ones are kept, the latest sequence."""
+
+    def turn_to(self, incarnation: int) -> None:
+        """Go on with another incarnation than the last one."""
+        earlier = self.earlier = self.earlier or {}
+        if self.incarnation:
+            earlier[self.incarnation] = self.sequence
+        self.incarnation, self.sequence = incarnation, earlier.pop(incarnation, 0)
+        if len(earlier) >= INCARNATIONS_KEPT:
+            del earlier[min(earlier)]
+
+
 class ClientHistory:
     """What one client was given, at all brokers."""
 
     __slots__ = ("latest", "moved_us", "place")
 
     def __init__(self) -> None:
-        self.latest: dict[str, dict[int, int]] = {}
-        """By publisher and incarnation, of which the last ones are kept, the latest sequence that
-        was delivered."""
+        self.latest: dict[str, LatestDelivery] = {}
+        """By publisher, what was delivered last."""
         self.moved_us = -1
         """When the client last began a session at another broker than before: that one may deliver
         earlier publications again."""
@@ -58,12 +79,13 @@ class ClientHistory:
         publisher, incarnation = publication.publisher, publication.incarnation
         latest = self.latest.get(publisher)
         if latest is None:
-            latest = self.latest[publisher] = {}
-        if publication.sequence <= latest.get(incarnation, 0):
+            latest = self.latest[publisher] = LatestDelivery()
+        if incarnation != latest.incarnation:
+            latest.turn_to(incarnation)
+        sequence = publication.sequence
+        if sequence <= latest.sequence:
             return False
-        latest[incarnation] = publication.sequence
-        if len(latest) > INCARNATIONS_KEPT:
-            del latest[min(latest)]
+        latest.sequence = sequence
         return True
 
 
