@@ -148,7 +148,7 @@ def _size(world):
     account, clock = world._account, world._clock
     clients = world.clients.values()
     watches = [watch for client in clients for watch in client.watches.values()]
-    accounts = [watch._observed for watch in watches]
+    accounts = [watch.observed for watch in watches]
     return (
         account.unconfirmed,
         len(account._by_key),

@@ -18,6 +18,7 @@ from byway.model.bounds import INT64_MAX
 from byway.model.errors import ClosedError, FrameError
 from byway.model.messages import (
     SESSION,
+    AnyFrame,
     Attached,
     ClientHello,
     DeliveriesReceived,
@@ -307,17 +308,31 @@ class ClientCore:
         return self.sessions > 0 and self.attaching.is_same_incarnation
 
     def _on_frame(self, event: FrameArrived) -> None:
-        """Take a frame; one that a broker must not send closes the connection."""
-        if event.connection != self.attaching.heard:
+        """Take a frame: replies of the broker, in order, or another one."""
+        attaching, deliveries = self.attaching, self.deliveries
+        if event.connection != attaching.heard:
             return
         frame = event.frame
-        if type(frame) is Replies:
-            replies = frame.replies
-            if self.attaching.is_trying:
-                replies = self._attached_by(replies)
-            if replies:
-                self._take(replies)
-        elif isinstance(frame, Welcome):
+        if type(frame) is not Replies:
+            self._on_other_frame(frame)
+            return
+        replies = self._attached_by(frame.replies) if attaching.is_trying else frame.replies
+        if not replies:
+            return
+        if (type(replies[0]) is Delivery) if len(replies) == 1 else _are_deliveries(replies):
+            fed = deliveries.take_all(replies)  # type: ignore[arg-type]
+            if fed:
+                self._out.append(TellEvents(fed))
+        else:
+            self._take_answers(replies)
+        if deliveries.full:
+            self._adjust_flow()
+        if self._has_ttl and deliveries.received > self._receipted:
+            self._plan_receipt()
+
+    def _on_other_frame(self, frame: AnyFrame) -> None:
+        """Take a frame without replies; one that a broker must not send closes the connection."""
+        if isinstance(frame, Welcome):
             self.publications.body_bytes_max = frame.body_bytes_max
         elif isinstance(frame, Status):
             if self._is_status_wanted:
@@ -457,24 +472,6 @@ class ClientCore:
 
     # --- receiving --------------------------------------------------------------------------------
 
-    def _take(self, replies: Sequence[Reply]) -> None:
-        """Take replies of the broker, in order."""
-        deliveries = self.deliveries
-        if len(replies) == 1:
-            all_are_deliveries = type(replies[0]) is Delivery
-        else:
-            all_are_deliveries = _DELIVERIES.issuperset(map(type, replies))
-        if all_are_deliveries:
-            fed = deliveries.take_all(replies)  # type: ignore[arg-type]
-            if fed:
-                self._out.append(TellEvents(fed))
-        else:
-            self._take_answers(replies)
-        if deliveries.full:
-            self._adjust_flow()
-        if self._has_ttl and deliveries.received > self._receipted:
-            self._plan_receipt()
-
     def _take_answers(self, replies: Sequence[Reply]) -> None:
         """Take replies of which not all are deliveries."""
         publications = self.publications
@@ -574,6 +571,10 @@ class ClientCore:
         ClientTimer.RECEIPT: _on_receipt_due,
         ClientTimer.SETTLE: _stop_waiting_to_settle,
     }
+
+
+def _are_deliveries(replies: Sequence[Reply]) -> bool:
+    return _DELIVERIES.issuperset(map(type, replies))
 
 
 def whole(number: float, least: int = 0) -> int:

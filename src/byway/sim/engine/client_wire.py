@@ -50,6 +50,9 @@ class ClientWire:
         "incarnation", "node", "number", "open", "watch",
     )  # fmt: skip
 
+    is_encoded = False
+    """Whether it carries bytes instead of frames."""
+
     def __init__(
         self, client: SimClient, node: Node, number: int, incarnation: int, latency_us: int
     ) -> None:
@@ -166,7 +169,11 @@ class ClientWire:
         """The broker sends replies: answers at once, deliveries while the client wants them."""
         if not self.open or not replies:
             return
-        deliveries = self.watch.replies_sent(replies)
+        if len(replies) == 1 and type(replies[0]) is Delivery:  # mostly
+            self.watch.observed.delivery_sent(replies[0])
+            deliveries = 1
+        else:
+            deliveries = self.watch.replies_sent(replies)
         if not deliveries:
             self._tell(Replies(replies))
             return
@@ -176,8 +183,10 @@ class ClientWire:
         frame = Replies(replies)
         if self._is_held:
             self._held.append(frame)
-        else:
+        elif self._latency_us or self.is_encoded:
             self._tell(frame)
+        elif not self._is_broken:
+            self.client.receive(self, frame)
 
     def _hold(self, is_held: bool) -> None:
         self._is_held = is_held

@@ -59,8 +59,8 @@ class Node:
     """One broker of a world, up or down."""
 
     __slots__ = (
-        "_busy", "_clock", "_is_working", "_leaving", "_observer", "_peak_before", "_pickup_us",
-        "_rare", "_serving", "answers", "broker", "channels", "clients", "closed", "config",
+        "_busy", "_clock", "_is_instant", "_is_working", "_leaving", "_observer", "_peak_before",
+        "_pickup_us", "_rare", "_serving", "answers", "broker", "channels", "clients", "closed", "config",
         "drain", "epoch", "expired", "inbox", "name", "opened", "slowness", "timers", "times",
         "trace", "uplink",
     )  # fmt: skip
@@ -110,6 +110,7 @@ class Node:
         self._clock = clock
         self._observer = observer
         self._pickup_us = profile.pickup_us
+        self._is_instant = self.times.instant
         self.inbox = Inbox()
         """The inputs that were not handed to the broker yet."""
         self._peak_before = 0
@@ -190,7 +191,7 @@ class Node:
         """Let the broker handle an input that does not queue; where work takes no time, after the
         control inputs that wait, as in a broker process. `read` is called just before."""
         assert self.broker is not None, f"{self.name} is down"
-        if self.times.instant and not self._is_working:
+        if self._is_instant and not self._is_working:
             self._work([*self.inbox.take_control(), event], read)
         else:
             self._work([event], read)
@@ -205,8 +206,11 @@ class Node:
     def receive(self, link: str, frame: Frame) -> None:
         """Queue a frame from a neighbour."""
         self.inbox.put_frame(link, frame)
-        if not self._busy:
-            self.wake()
+        if not self._busy:  # what `wake` does, which costs a call
+            self._busy = True
+            clock = self._clock
+            at_us = clock.now_us + self._pickup_us
+            heappush(clock.foreground, (at_us, clock.order(), self._serve, self.epoch))
 
     def requests(self, client: str, requests: tuple[Request, ...], size_bytes: int) -> None:
         """Queue the requests of a client's frame, whose publications have so many bytes."""
@@ -297,7 +301,7 @@ class Node:
             return
         assert self.broker is not None
         while events := self.inbox.take(self.broker):
-            if not self.times.instant:
+            if not self._is_instant:
                 needed_us = self.times.of(events, len(self.broker.subscriptions)) * self.slowness
                 duration_us = int(needed_us + 0.5)
                 if duration_us:
@@ -305,6 +309,9 @@ class Node:
                     self._clock.at(self._clock.now_us + duration_us, self._served, epoch)
                     return
             self._work(events)
+            inbox = self.inbox
+            if not inbox.waiting and not inbox.control:
+                break
         self._busy = False
 
     def _served(self, epoch: int) -> None:
@@ -408,7 +415,7 @@ class Node:
     # --- actions -------------------------------------------------------------------------------
 
     def _perform(self, actions: Sequence[Action]) -> None:
-        channels, clients = self.channels, self.clients
+        channels, clients, has_told = self.channels, self.clients, False
         for action in actions:
             kind = type(action)
             if kind is Send:
@@ -418,10 +425,12 @@ class Node:
             elif kind is SendReply:
                 wire = clients.get(action.client)  # type: ignore[union-attr]
                 if wire is not None:
+                    has_told = True
                     wire.tell(action.replies)  # type: ignore[union-attr]
             else:
                 self._rare[kind](action)
-        self._observer.actions_done()
+        if has_told:
+            self._observer.replies_done()
         if self.drain is not None and self.trace.rows >= DRAIN_ROWS:
             self.drain(self.trace)
 

@@ -17,6 +17,7 @@ from byway.model.addresses import PORT, Address
 from byway.model.messages import (
     AnyFrame,
     Body,
+    Delivery,
     Goodbye,
     Preamble,
     PublishRequest,
@@ -85,9 +86,9 @@ class SimClient:
     """One client of a world, made by `World.client`."""
 
     __slots__ = (
-        "_advertisements", "_dialled", "_due", "_holders", "_inputs", "_is_taking", "_labels",
-        "_nodes", "_observer", "_subscriptions", "_timers", "_unpublished", "_wire", "clock",
-        "core", "events", "has_left", "home", "latency_us", "name", "online", "session_ttl_us",
+        "_advertisements", "_dialled", "_due", "_holders", "_inputs", "_is_handling",
+        "_is_taking", "_labels", "_nodes", "_observer", "_subscriptions", "_timers",
+        "_unpublished", "_wire", "clock", "core", "events", "has_left", "home", "latency_us", "name", "online", "session_ttl_us",
         "take_every_us", "watches", "wire_type",
     )  # fmt: skip
 
@@ -136,7 +137,8 @@ class SimClient:
         self._timers: dict[ClientTimer, int] = {}
         self._due: deque[ClientTimer] = deque()
         self._inputs: deque[ClientInput] = deque()
-        """Inputs to be handled; the first is being handled."""
+        """Inputs that wait while another one is handled."""
+        self._is_handling = False
         self._is_taking = False
         """Whether the application is busy with an event."""
 
@@ -357,26 +359,30 @@ class SimClient:
     def _handle(self, event: ClientInput) -> None:
         """Hand in an input, after those that wait, and perform what follows: what the connection
         brings meanwhile waits, as in an event loop."""
-        inputs, performers = self._inputs, self._performers
-        inputs.append(event)
-        if len(inputs) > 1:
+        if self._is_handling:
+            self._inputs.append(event)
             return
-        while inputs:
-            for action in self.core.handle(self.clock.now_us, inputs[0]):
+        self._is_handling = True
+        inputs, performers = self._inputs, self._performers
+        while True:
+            for action in self.core.handle(self.clock.now_us, event):
                 performers[type(action)](self, action)
             if self._due or self._unpublished or self.has_left:
                 self._follow_up(inputs)
-            inputs.popleft()
+            if not inputs:
+                break
+            event = inputs.popleft()
+        self._is_handling = False
 
     def _follow_up(self, inputs: deque[ClientInput]) -> None:
-        """Add the next input of the client itself, unless another one waits behind the first."""
-        while self._due and len(inputs) == 1:
+        """Add the next input of the client itself, unless another one waits."""
+        while self._due and not inputs:
             timer = self._due.popleft()
             if self._timers.pop(timer, None) is not None:
                 inputs.append(ClientTimerFired(timer))
-        if self._unpublished and len(inputs) == 1 and self.core.publications.has_room:
+        if self._unpublished and not inputs and self.core.publications.has_room:
             inputs.append(PublicationMade(self._unpublished.popleft()))
-        if self.has_left and len(inputs) == 1 and self._may_leave:
+        if self.has_left and not inputs and self._may_leave:
             inputs.append(self._closing())
 
     def _start_timer(self, action: StartTimer) -> None:
@@ -441,7 +447,11 @@ class SimClient:
         if wire is not self._wire:
             return
         if type(frame) is Replies:
-            wire.watch.replies_arrived(frame.replies)
+            watch, replies = wire.watch, frame.replies
+            if len(replies) == 1 and type(replies[0]) is Delivery:  # mostly
+                watch.given += watch.observed.delivered(replies[0])
+            else:
+                watch.replies_arrived(replies)
         self._handle(FrameArrived(wire.number, frame))
 
     def lost(self, wire: ClientWire, reason: str) -> None:
@@ -518,4 +528,3 @@ class SimClient:
 
 def _filter(what: str | Filter) -> Filter:
     return parse(what) if isinstance(what, str) else what
-

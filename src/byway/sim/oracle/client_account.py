@@ -94,7 +94,7 @@ class ClientAccount:
 
     __slots__ = (
         "_account", "_broker", "_client", "_clock", "_is_attached", "_lost", "_lost_us",
-        "history", "owed", "received", "subscriptions", "under_way", "unreceived",
+        "_streams", "history", "owed", "received", "subscriptions", "under_way", "unreceived",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +115,7 @@ class ClientAccount:
         self._client = client
         self._broker = broker
         self._account = account
+        self._streams = account.streams
         self._clock = clock
         self._is_attached = False
         """Whether the broker sends deliveries to the client."""
@@ -250,7 +251,8 @@ class ClientAccount:
             if sent is not None and sent[0] == identity_of(publication):
                 self.under_way[delivery.number] = sent
                 return
-        record = self._account.record_of(publication)
+        stream = self._streams.get((publication.publisher, publication.incarnation))
+        record = None if stream is None else stream.records.get(publication.sequence)
         identity = identity_of(publication) if record is None else record.identity
         state = None if record is None else record.waiting.pop(self, None)
         if self.owed and identity in self.owed:
