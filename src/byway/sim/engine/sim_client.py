@@ -88,8 +88,8 @@ class SimClient:
     __slots__ = (
         "_advertisements", "_dialled", "_due", "_holders", "_inputs", "_is_handling",
         "_is_taking", "_labels", "_nodes", "_observer", "_subscriptions", "_timers",
-        "_unpublished", "_wire", "clock", "core", "events", "has_left", "home", "latency_us", "name", "online", "session_ttl_us",
-        "take_every_us", "watches", "wire_type",
+        "_unpublished", "_wire", "clock", "core", "events", "has_left", "home", "latency_us",
+        "name", "online", "session_ttl_us", "take_every_us", "watches", "wire_type",
     )  # fmt: skip
 
     def __init__(

@@ -73,20 +73,13 @@ class ClientHistory:
         self.place: ClientAccount | None = None
         """Where the client was attached last."""
 
-    def is_later(self, publication: Publish) -> bool:
-        """Whether a publication is later than all that were delivered of its publisher in this
-        incarnation; it counts as delivered afterwards."""
-        publisher, incarnation = publication.publisher, publication.incarnation
-        latest = self.latest.get(publisher)
+    def turn_to(self, publication: Publish) -> LatestDelivery:
+        """The latest delivery of a publisher that goes on with another incarnation, or is new."""
+        latest = self.latest.get(publication.publisher)
         if latest is None:
-            latest = self.latest[publisher] = LatestDelivery()
-        if incarnation != latest.incarnation:
-            latest.turn_to(incarnation)
-        sequence = publication.sequence
-        if sequence <= latest.sequence:
-            return False
-        latest.sequence = sequence
-        return True
+            latest = self.latest[publication.publisher] = LatestDelivery()
+        latest.turn_to(publication.incarnation)
+        return latest
 
 
 class ClientAccount:
@@ -284,9 +277,13 @@ class ClientAccount:
         sent = self.under_way.pop(number, None)
         if sent is None and self.unreceived:
             sent = self.unreceived.pop(number, None)
-        if not self.history.is_later(publication):
+        latest = self.history.latest.get(publication.publisher)
+        if latest is None or latest.incarnation != publication.incarnation:
+            latest = self.history.turn_to(publication)
+        if publication.sequence <= latest.sequence:
             self._judge_repeated(publication, sent)
             return False
+        latest.sequence = publication.sequence
         account = self._account
         account.tally.add(publication.hop, self._clock.now_us - publication.published_us)
         return True
