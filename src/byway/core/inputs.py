@@ -12,7 +12,7 @@ class Started(msgspec.Struct, frozen=True):
     """The broker begins, or goes on after `restore`: the first input of all."""
 
 
-class FrameReceived(msgspec.Struct, frozen=True):
+class FrameReceived(msgspec.Struct, frozen=True, gc=False):
     """A frame arrived over a link that is up."""
 
     link: str

@@ -7,7 +7,7 @@ leads to; what is sent because of it is decided elsewhere.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -130,6 +130,23 @@ def without_link(links: frozenset[str], link: str) -> frozenset[str]:
     return links - {link}
 
 
+class LinksByMask(dict[int, tuple[str, ...]]):
+    """By mask of link numbers, the neighbours, in the order of their names; each is made out when
+    it is first asked for. `names` are theirs, by number: when one goes, clear this."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, mask: int) -> tuple[str, ...]:
+        if len(self) >= 4_096:  # a bound; masks seen are few
+            self.clear()
+        found = self[mask] = tuple(sorted(n for i, n in enumerate(self._names) if mask >> i & 1))
+        return found
+
+
 class LinkNumbers:
     """Small numbers for neighbours, as bit positions of link masks. The number of one that is
     forgotten is free again, and the smallest free number is given first."""
@@ -139,7 +156,12 @@ class LinkNumbers:
         """Names by number; a free number has an empty name."""
         self._numbers: dict[str, int] = {}
         self._free: list[int] = []  # a heap
-        self._masks: dict[int, tuple[str, ...]] = {}
+        self._masks = LinksByMask(self.names)
+        # looked up for every publication: methods of the dicts themselves cost no further call
+        self.known: Callable[[str], int | None] = self._numbers.get
+        """The number of a neighbour, if it has one."""
+        self.links: Callable[[int], tuple[str, ...]] = self._masks.__getitem__
+        """The neighbours of a mask, in the order of their names."""
         for number, name in enumerate(names):
             self.names.append(name)
             if name:
@@ -158,10 +180,6 @@ class LinkNumbers:
             self._numbers[link] = number
         return number
 
-    def known(self, link: str) -> int | None:
-        """The number of a neighbour, if it has one."""
-        return self._numbers.get(link)
-
     def release(self, link: str) -> None:
         """Free the number of a removed neighbour; no entry may be from it any more."""
         number = self._numbers.pop(link, None)
@@ -169,16 +187,6 @@ class LinkNumbers:
             self.names[number] = ""
             heappush(self._free, number)
             self._masks.clear()  # they name it
-
-    def links(self, mask: int) -> tuple[str, ...]:
-        """The neighbours of a mask, in the order of their names."""
-        known = self._masks.get(mask)
-        if known is None:
-            if len(self._masks) >= 4_096:  # a bound; masks seen are few
-                self._masks.clear()
-            found = [n for i, n in enumerate(self.names) if mask >> i & 1]
-            known = self._masks[mask] = tuple(sorted(found))
-        return known
 
 
 class TableWatcher(Protocol):
