@@ -572,7 +572,7 @@ def test_copies_for_who_is_named_later_are_in_order_whoever_confirmed_some(make)
     lone.acknowledge("K", 2)
     lone.meet("N")
     lone.receive("N", SyncDigest((), (), ("A", "K", "L", "M", "N")))
-    kept = lone.broker.context.ends["M"].sent[Lane.DATA].kept
+    kept = lone.broker.context.ends["M"].copies.messages
     assert [message.sequence for message in kept] == [1, 2, 3]
 
 
