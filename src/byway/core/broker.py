@@ -87,6 +87,7 @@ from byway.model.messages import (
     PublishRequest,
     Refused,
     RoutesRequest,
+    SelectiveAcknowledge,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsSynced,
@@ -374,7 +375,7 @@ class Broker(BrokerQueries):
             if end is None or not end.up:
                 self._check_closed(link, end)
                 return  # of a connection that was closed
-            if type(frame) is Acknowledge:
+            if type(frame) is Acknowledge or type(frame) is SelectiveAcknowledge:
                 self.context.confirmed(link, end.received(frame))
             elif type(frame) is Batch:
                 first, messages = end.take(frame)
@@ -487,8 +488,9 @@ class Broker(BrokerQueries):
                 actions.append(Send(link, batch))
         if end.up:
             acknowledgement = end.acknowledgement()
-            if acknowledgement is not None:
+            while acknowledgement is not None:
                 actions.append(Send(link, acknowledgement))
+                acknowledgement = end.acknowledgement() if end.window.untold else None
 
 
 def _ignore(link: str, message: Message) -> None:

@@ -19,8 +19,8 @@ import msgspec
 
 from byway.core.copies import CopyQueue
 from byway.core.in_flight import InFlight
-from byway.core.window import Window
-from byway.model.bounds import INT64_MAX
+from byway.core.window import LinkWindow
+from byway.model.bounds import INT64_MAX, RUNS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     CONTROL,
@@ -32,6 +32,7 @@ from byway.model.messages import (
     Lane,
     LinkKind,
     Message,
+    SelectiveAcknowledge,
 )
 
 UNLISTED: Final = ""
@@ -130,7 +131,7 @@ class LinkEnd:
         self.copies = CopyQueue()
         self.arrived = [0, 0]  # numbers received, by lane
         self.told = [0, 0]  # of these, what the peer knows
-        self.window = Window()
+        self.window = LinkWindow()
 
     def __repr__(self) -> str:
         control, copies = self.control, self.copies
@@ -157,6 +158,7 @@ class LinkEnd:
             self.epoch,
             kind=kind,
             learnt=self.dials,
+            runs=self.window.runs(RUNS_MAX),
         )
 
     def meet(self, hello: Hello, said: Hello | None = None) -> Meeting:
@@ -170,8 +172,9 @@ class LinkEnd:
         if self.resumes_with(hello):
             received = (hello.control, hello.data)
             self._check_numbers(received)
+            confirmed = self._confirm(hello)
             self.up = True
-            confirmed = self.confirmed(hello.confirmed)
+            self.window.resume(said.runs if said is not None else ())
             return Meeting(True, confirmed, self._again(received))
         self._reset()
         self.epoch = _following_epoch(self.epoch, hello.epoch)
@@ -190,7 +193,7 @@ class LinkEnd:
         self.control.clear()
         self.copies.renumber()
         self.arrived, self.told = [0, 0], [0, 0]
-        self.window = Window()  # what finishes late finishes in the old one
+        self.window = LinkWindow()  # what finishes late finishes in the old one
         self.open = False
 
     def _check(self, hello: Hello) -> None:
@@ -276,14 +279,33 @@ class LinkEnd:
             )
         if control.kept:
             control.forget(frame.control)
-        return self.confirmed(frame.confirmed)
+        if type(frame) is Acknowledge:
+            if frame.confirmed > self.copies.posted:
+                raise RemoteProtocolError(
+                    self.peer, f"confirms number {frame.confirmed}, never sent"
+                )
+            return self.copies.confirm(frame.confirmed)
+        assert isinstance(frame, SelectiveAcknowledge)
+        return self._confirm(frame)
 
-    def confirmed(self, number: int) -> Sequence[InFlight]:
-        """The peer confirms data messages up to `number`: forget them, and return what they are
-        copies of."""
-        if number > self.copies.posted:
-            raise RemoteProtocolError(self.peer, f"confirms number {number}, never sent")
-        return self.copies.confirm(number)
+    def _confirm(self, said: SelectiveAcknowledge | Hello) -> Sequence[InFlight]:
+        """The peer confirms data messages up to a number, and runs beyond it, all of them received:
+        forget them, and return what they are copies of."""
+        before = said.confirmed
+        for first, last in ((0, before), *said.runs):
+            if last > said.data:
+                raise RemoteProtocolError(
+                    self.peer, f"confirms number {last}, but has received up to {said.data} only"
+                )
+            if first and not before < first <= last:
+                raise RemoteProtocolError(
+                    self.peer, f"confirms numbers {first} to {last} behind {before}"
+                )
+            before = last
+        confirmed = list(self.copies.confirm(said.confirmed))
+        for first, last in said.runs:
+            confirmed += self.copies.confirm_run(first, last)
+        return confirmed
 
     # --- receiving ---------------------------------------------------------------------------
 
@@ -304,11 +326,16 @@ class LinkEnd:
         return expected, messages
 
     def acknowledgement(self) -> Acknowledge | None:
-        """What the peer should know now of what arrived and is confirmed, if that is news."""
+        """What the peer should know now of what arrived and is confirmed, if that is news. If that
+        does not fit into one frame, further calls give more of them."""
         window, arrived = self.window, self.arrived
-        confirmed = window.finished_up_to
-        if confirmed == window.told and self.told[CONTROL] == arrived[CONTROL]:
+        confirmed, untold = window.finished_up_to, window.untold
+        if confirmed == window.told and self.told[CONTROL] == arrived[CONTROL] and not untold:
             return None  # that data has arrived lets nobody forget anything: it is told in passing
         window.told = confirmed
         self.told[:] = arrived
+        if untold:
+            runs = window.take_untold(RUNS_MAX)
+            if runs:
+                return SelectiveAcknowledge(arrived[0], arrived[1], confirmed, runs)
         return Acknowledge(arrived[0], arrived[1], confirmed)

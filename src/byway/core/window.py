@@ -1,11 +1,14 @@
 """Windows: which data messages of one sender are finished, and can be confirmed to it.
 
-They finish in any order. The sender is told a cumulative number, up to which all are finished.
+They finish in any order. The sender is told a cumulative number, up to which all are finished; a
+neighbour is also told which of those beyond are, so that one copy owed to a dead client or broker
+does not keep others from being confirmed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 
 Run = tuple[int, int]
 """The first and the last of numbers that follow one another."""
@@ -60,7 +63,7 @@ class Runs:
 
 class Window:
     """Data messages received and not yet confirmed: they finish in any order, and are confirmed in
-    the order of their numbers."""
+    the order of their numbers. The window of a client is one."""
 
     def __init__(self) -> None:
         self.finished_up_to = 0
@@ -72,11 +75,14 @@ class Window:
         """Note that a message and all its copies are safe, so that it can be confirmed."""
         if number != self.finished_up_to + 1:
             assert number > self.finished_up_to, f"{number} was finished before"
-            self.early.add(number)
+            self._finish_early(number)
         elif self.early:
             self.finished_up_to = self.early.take(number + 1)
         else:
             self.finished_up_to = number
+
+    def _finish_early(self, number: int) -> None:
+        self.early.add(number)
 
     def due(self) -> int | None:
         """The number to confirm now, if that is news to the peer."""
@@ -84,3 +90,31 @@ class Window:
             return None
         self.told = self.finished_up_to
         return self.told
+
+
+class LinkWindow(Window):
+    """The window of a link: messages that finish early are confirmed too, as runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.untold = Runs()
+        """Early ones that the peer has not been told of over this connection."""
+
+    def _finish_early(self, number: int) -> None:
+        self.early.add(number)
+        self.untold.add(number)
+
+    def runs(self, most: int) -> tuple[Run, ...]:
+        """The first runs of early messages, at most so many."""
+        return tuple(islice(self.early, most))
+
+    def resume(self, told: Collection[Run]) -> None:
+        """A connection begins, and the peer has been told these runs."""
+        self.untold = Runs(run for run in self.early if run not in told)
+
+    def take_untold(self, most: int) -> tuple[Run, ...]:
+        """The first runs, at most so many, that are to be told now. Those that the cumulative
+        number includes are not told."""
+        beyond = [run for run in self.untold if run[0] > self.finished_up_to]
+        self.untold = Runs(beyond[most:])
+        return tuple(beyond[:most])

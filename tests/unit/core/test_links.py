@@ -52,8 +52,8 @@ def test_control_is_kept_until_received_and_data_until_confirmed():
         b.take(frame)
     a.received(b.acknowledgement())
     assert kept(a) == [0, 2]
-    assert len(a.confirmed(1)) == 1
-    assert not a.confirmed(1)
+    assert len(a.received(Acknowledge(1, 2, 1))) == 1
+    assert not a.received(Acknowledge(1, 2, 1))
     assert kept(a) == [0, 1]
 
 
@@ -86,7 +86,7 @@ def test_a_peer_that_restarted_gets_new_numbers_and_data_once_it_takes_it():
     a, b = pair()
     b.take(post(a, Lane.DATA, [data(1), data(2)]))
     post(a, Lane.CONTROL, [control(1)])
-    a.confirmed(1)
+    a.received(Acknowledge(0, 2, 1))
     a.lost()
     reborn = LinkEnd("B", "A", 2)
     to_b, to_a = a.hello(), reborn.hello()
@@ -130,7 +130,7 @@ def test_a_peer_that_broke_the_rules_starts_anew():
             lambda a: a.received(Acknowledge(1, 0, 0)),
             "acknowledges number 1 of lane CONTROL",
         ),
-        (lambda a: a.confirmed(1), "confirms number 1, never sent"),
+        (lambda a: a.received(Acknowledge(0, 0, 1)), "confirms number 1, never sent"),
         (lambda a: a.meet(Hello("C", 1, 0, 0, 0, 0)), "says it is 'C'"),
         (
             lambda a: a.meet(Hello("B", 1, 1, 0, 7, 0, 1)),

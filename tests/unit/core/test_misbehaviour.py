@@ -183,7 +183,7 @@ def test_too_few_digests():
             Hello("A", 1, 1, 9, 7, 0, epoch=1),
             "says it received up to number 7 of lane DATA, expected 0 to 1",
         ),
-        (Hello("A", 1, 1, 9, 1, 7, epoch=1), "confirms number 7, never sent"),
+        (Hello("A", 1, 1, 9, 1, 7, epoch=1), "confirms number 7, but has received up to 1 only"),
     ],
 )
 def test_a_greeting_that_cannot_be(hello, reason):

@@ -152,7 +152,7 @@ def _restore_client(state: ClientState, pendings: list[InFlight]) -> ClientSessi
         counter=state.counter,
         sequence=state.sequence,
         accepted=state.accepted,
-        window=_restore_window(state.window),
+        window=_restore_window(state.window, Window()),
         deliveries=state.deliveries,
         kept=deque(state.kept),
         kept_bytes=sum(len(delivery.publication.body) for delivery in state.kept),
@@ -161,8 +161,7 @@ def _restore_client(state: ClientState, pendings: list[InFlight]) -> ClientSessi
     )
 
 
-def _restore_window(state: WindowState) -> Window:
-    window = Window()
+def _restore_window(state: WindowState, window: Window) -> Window:
     window.finished_up_to, window.told = state.finished_up_to, state.told
     window.early = Runs(state.early)
     return window
@@ -176,7 +175,7 @@ def _restore_link(state: LinkState, context: Context) -> LinkEnd:
     end.open = state.open
     _restore_outbox(end.control, state.control, state.control_next)
     end.arrived, end.told = state.arrived, state.told
-    end.window = _restore_window(state.window)
+    _restore_window(state.window, end.window)
     return end
 
 
