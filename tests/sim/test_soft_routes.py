@@ -25,6 +25,7 @@ class SoftRun:
     def __init__(self, seed: int, faults: bool) -> None:
         self.rng = rng = random.Random(seed)
         self.tree = SoftRoutes.tree = self.random_tree()
+        self.window = rng.choice((1, 2, 5, 4_096))
         self.brokers = self.tree.brokers
         self.world = World(
             self.tree,
@@ -70,6 +71,8 @@ class SoftRun:
     def config(self) -> BrokerConfig:
         return BrokerConfig(
             covering=self.rng.choice(("none", "active")),
+            publisher_window=self.window,
+            link_bytes_max=self.rng.choice((1, 900, 2**28)),
             behaviours=(Rewiring.name, SoftRoutes.name),
         )
 

@@ -48,6 +48,8 @@ class BranchQueues:
     ) -> None:
         self.planner = planner
         self.queues: dict[Key, deque[Held]] = {}
+        self.bytes: dict[str, int] = {}
+        """By branch, what is held there takes, as the bounds count it."""
         self._context = context
         self._streams = streams
         self._hooks = hooks
@@ -104,10 +106,27 @@ class BranchQueues:
         queue = self.queues.get(key)
         if queue is None:
             queue = self.queues[key] = deque()
-        queue.append(held)
-        self._stream(key).waiting += 1
+        self._append(key, queue, held)
         if len(queue) == 1:
             self._send_on(key)
+
+    def _append(self, key: Key, queue: deque[Held], held: Held) -> None:
+        queue.append(held)
+        self._stream(key).waiting += 1
+        self.bytes[key[2]] = self.bytes.get(key[2], 0) + held.source.bytes
+
+    def restore(self, key: Key, held: Held) -> None:
+        """Hold a message that was held when a snapshot was taken."""
+        self._append(key, self.queues.setdefault(key, deque()), held)
+
+    def _removed(self, key: Key, held: Held) -> None:
+        """A message is held no longer."""
+        self._stream(key).waiting -= 1
+        left = self.bytes[key[2]] - held.source.bytes
+        if left:
+            self.bytes[key[2]] = left
+        else:
+            del self.bytes[key[2]]
 
     def _stream(self, key: Key) -> Stream:
         return self._streams.of(key[0], key[1])
@@ -127,8 +146,7 @@ class BranchQueues:
             assert isinstance(message, Publish)
             key = (message.publisher, message.incarnation, branch)
             held = Held(message, targets, source, message.sequence)
-            self.queues.setdefault(key, deque()).append(held)
-            self._stream(key).waiting += 1
+            self._append(key, self.queues.setdefault(key, deque()), held)
             touched[key] = None
         for key in touched:
             self.queues[key] = deque(sorted(self.queues[key], key=_order))
@@ -172,8 +190,7 @@ class BranchQueues:
                 self._context.copies.append(branch, message, held.source)
                 self._context.out.touched[branch] = None
                 self._context.out.has_other_data = True
-            queue.popleft()
-            stream.waiting -= 1
+            self._removed(key, queue.popleft())
             self._context.finish(held.source)
         del self.queues[key]
 
@@ -185,8 +202,8 @@ class BranchQueues:
     def remove_branch(self, branch: str) -> None:
         """A neighbour was removed: what is held for it is given up."""
         for key in [key for key in self.queues if key[2] == branch]:
-            self._stream(key).waiting -= len(self.queues[key])
             for held in self.queues.pop(key):
+                self._removed(key, held)
                 self._context.finish(held.source)
 
 

@@ -27,6 +27,7 @@ from typing import Any
 
 from byway.core import snapshot
 from byway.core.actions import Action, CloseLink, OpenLink, Send, SendReply
+from byway.core.back_pressure import BackPressure
 from byway.core.behaviours import Behaviour, make_behaviours, registered
 from byway.core.broker_config import BrokerConfig
 from byway.core.broker_status import BrokerQueries
@@ -134,6 +135,7 @@ class Broker(BrokerQueries):
         self.deliveries = deliveries = SessionDeliveries(context)
         self.clients = clients = Clients(context, deliveries)
         self.publications = publications = Publications(context, clients, deliveries, recovery)
+        self.back_pressure = BackPressure(context, deliveries, clients.sessions)
         self._neighbours = Neighbours(
             context, recovery, sync, publications, self.reachability, self.behaviours
         )
@@ -198,6 +200,7 @@ class Broker(BrokerQueries):
             broker.context.ends[link].up = True
         for client in attached:
             broker.clients.sessions[client].attached = True
+        broker.back_pressure.recount()
         return broker
 
     def snapshot(self) -> bytes:
@@ -227,18 +230,6 @@ class Broker(BrokerQueries):
         actions = self._flush(out)
         context.out = self._idle
         return actions
-
-    def reads_data_from(self, link: str | None) -> bool:
-        """Whether publications of a neighbour, or of clients (None), may be handed in: there is
-        room for copies to all others. Control messages always may, and what a full neighbour sends
-        too, so that two of them do not wait for each other."""
-        window = self.context.config.data_window
-        if self.deliveries.held >= window:
-            return False
-        for other, copies in self.context.copies.links.items():
-            if len(copies) >= window and other != link:
-                return False
-        return True
 
     def watch_deliveries(self, delivered: Delivered) -> None:
         """Call this whenever a publication is delivered to local clients."""
@@ -462,6 +453,7 @@ class Broker(BrokerQueries):
             self._flush_link(link, out, actions)
         for client in out.confirming:
             self.clients.acknowledge(client)
+            self.back_pressure.count(client)
         for client in sorted(replies) if len(replies) > 1 else replies:
             actions.append(SendReply(client, tuple(replies[client])))
         return actions

@@ -12,6 +12,7 @@ from typing import Final, cast
 
 import msgspec
 
+from byway.core.back_pressure import BackPressure
 from byway.core.behaviours import Behaviour, LoadExchange
 from byway.core.broker_config import BrokerConfig
 from byway.core.client_session import ClientSession
@@ -134,6 +135,7 @@ class BrokerQueries:
     deliveries: SessionDeliveries
     reachability: Reachability
     behaviours: dict[str, Behaviour]
+    back_pressure: BackPressure
 
     def status(self) -> BrokerFacts:
         """Everything at once. Where one number is wanted there is a query for it."""
@@ -259,6 +261,21 @@ class BrokerQueries:
         """How many data messages a neighbour has not confirmed; 0 for a broker that is none."""
         return len(self.context.copies.links.get(link, ()))
 
+    def reads_data_from(self, link: str | None) -> bool:
+        """Whether publications of a neighbour, or of clients (None), may be handed in: there is
+        room for copies into all other branches. Control messages always may, and what comes from a
+        full branch too, so that brokers do not wait for each other in a ring."""
+        return self.back_pressure.reads_data_from(link)
+
+    @property
+    def limits_publications(self) -> bool:
+        """Whether a driver has to ask how many publications of a client it may hand in."""
+        return self.back_pressure.limits_publications
+
+    def publication_room(self, client: str) -> int:
+        """How many publications of a client may be handed in: what `publisher_window` leaves."""
+        return self.back_pressure.publication_room(client)
+
     @property
     def held(self) -> int:
         """How many data messages wait for their turn in a branch, see `branch_queues`."""
@@ -281,7 +298,8 @@ class BrokerQueries:
         self._new_end(link, soft=hello.kind is LinkKind.SOFT).meet(hello, said)
 
     def _new_end(self, link: str, *, soft: bool = False) -> LinkEnd:
-        return LinkEnd(self.name, link, self.incarnation, soft=soft)
+        window = self.context.config.publisher_window
+        return LinkEnd(self.name, link, self.incarnation, soft=soft, publisher_window=window)
 
     def _link(self, end: LinkEnd) -> LinkFacts:
         link, state = end.peer, self.sync.states.get(end.peer, _NOTHING_TO_SYNC)

@@ -77,7 +77,9 @@ class Context:
 
     def add_link(self, link: str, kind: LinkKind = LinkKind.PRIMARY) -> LinkEnd:
         """Add the end of a new link."""
-        end = LinkEnd(self.name, link, self.incarnation, soft=kind is LinkKind.SOFT)
+        window = self.config.publisher_window
+        soft = kind is LinkKind.SOFT
+        end = LinkEnd(self.name, link, self.incarnation, soft=soft, publisher_window=window)
         self.ends[link] = end
         self.ends = dict(sorted(self.ends.items()))
         self.copies.add_link(link, end.copies)

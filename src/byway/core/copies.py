@@ -37,6 +37,7 @@ class CopyQueue:
         "_messages",
         "_sources",
         "_stragglers",
+        "bytes",
         "generation",
         "posted",
     )
@@ -59,6 +60,8 @@ class CopyQueue:
         been up."""
         self.generation = 0
         """Counts how often the copies got other numbers."""
+        self.bytes = 0
+        """What the unconfirmed copies take, as the bounds count it; `Copies` counts it."""
 
     def __len__(self) -> int:
         """Number of unconfirmed copies."""
@@ -246,7 +249,9 @@ class Copies:
         stream = source.stream
         if stream is not None:
             stream.open[link] = stream.open.get(link, 0) + 1
-        self.links[link].append(message, source)
+        queue = self.links[link]
+        queue.append(message, source)
+        queue.bytes += source.bytes
 
     def append_to_all(
         self, links: Sequence[str], message: Message, source: InFlight, touched: dict[str, None]
@@ -255,18 +260,21 @@ class Copies:
         source.left += len(links)
         stream, queues = source.stream, self.links
         assert stream is not None, "it is no publication"
-        unconfirmed = stream.open
+        unconfirmed, size = stream.open, source.bytes
         for link in links:
             unconfirmed[link] = unconfirmed.get(link, 0) + 1
             queue = queues[link]
             queue._messages.append(message)
             queue._sources.append(source)
+            queue.bytes += size
             touched[link] = None
 
     def release(self, link: str, sources: Sequence[InFlight]) -> None:
         """Copies for a link are in flight no more. What they are copies of still waits for them:
         `Context.finish` counts them down."""
+        size = 0
         for source in sources:
+            size += source.bytes
             stream = source.stream
             if stream is not None:
                 left = stream.open[link] - 1
@@ -274,6 +282,7 @@ class Copies:
                     stream.open[link] = left
                 else:
                     del stream.open[link]
+        self.links[link].bytes -= size
 
     def take_back(self, link: str) -> list[Copy]:
         """Remove and return what a link has not confirmed, the oldest first, so that it can be

@@ -20,7 +20,7 @@ import msgspec
 from byway.core.copies import CopyQueue
 from byway.core.in_flight import InFlight
 from byway.core.window import LinkWindow
-from byway.model.bounds import INT64_MAX, RUNS_MAX
+from byway.model.bounds import INT64_MAX, PUBLISHER_WINDOW, RUNS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     CONTROL,
@@ -112,12 +112,14 @@ class LinkEnd:
         incarnation: int,
         control_max: int = CONTROL_MAX,
         soft: bool = False,
+        publisher_window: int = PUBLISHER_WINDOW,
     ) -> None:
         self.broker = broker
         self.peer = peer
         self.incarnation = incarnation
         self.control_max = control_max
         self.soft = soft
+        self.publisher_window = publisher_window
         self.address = ""
         """Where the peer says it can be dialled."""
         self.dials = False
@@ -158,6 +160,7 @@ class LinkEnd:
             self.epoch,
             kind=kind,
             learnt=self.dials,
+            publisher_window=self.publisher_window,
             runs=self.window.runs(RUNS_MAX),
         )
 
@@ -203,6 +206,12 @@ class LinkEnd:
             )
         if hello.broker != self.peer:
             raise RemoteProtocolError(self.peer, f"says it is {hello.broker!r}")
+        if hello.publisher_window != self.publisher_window:
+            reason = (
+                f"has publisher_window {hello.publisher_window}, and {self.broker} has "
+                f"{self.publisher_window}: it must be equal in the whole network"
+            )
+            raise RemoteProtocolError(self.peer, reason)
         if hello.incarnation < 1:
             raise RemoteProtocolError(self.peer, f"has incarnation {hello.incarnation}")
 

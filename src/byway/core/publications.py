@@ -21,7 +21,7 @@ from byway.core.context import Context
 from byway.core.counters import columns_of
 from byway.core.covering.statistics import Statistics
 from byway.core.duplicates import Duplicates
-from byway.core.in_flight import InFlight
+from byway.core.in_flight import COPY_BYTES, InFlight
 from byway.core.links import UNLISTED
 from byway.core.planning import Planner
 from byway.core.recovery import Recovery
@@ -81,7 +81,7 @@ class Publications:
         """Take a publication from a neighbour, number `number` of its data lane."""
         context = self._context
         stream, sequence = self.streams.of(message.publisher, message.incarnation), message.sequence
-        pending = InFlight(window, number, link, "", 1, stream)
+        pending = InFlight(window, number, link, "", 1, stream, COPY_BYTES + len(message.body))
         if sequence <= stream.last:
             context.counters.duplicates += 1
             self.drop(message, DropReason.DUPLICATE, link)
@@ -133,7 +133,8 @@ class Publications:
             if not is_watched and hand_out(message, routes):
                 window.finish(sequence)
             else:
-                pending = InFlight(window, sequence, None, name, 1, stream)
+                size = COPY_BYTES + len(body)
+                pending = InFlight(window, sequence, None, name, 1, stream, size)
                 self._route(message, routes, None, pending)
                 context.finish(pending)
         if stream is not None:
@@ -172,6 +173,7 @@ class Publications:
         else:
             context.counters.publications_published += 1
             pending.stream = stream = self.streams.of(client.name, client.incarnation)
+            pending.bytes += len(request.body)
             stream.last = max(stream.last, request.sequence)
             routes = routes_of(request.body, context.routing.subscriptions.index, None)
             if client.reported and request.sequence in client.reported:

@@ -49,6 +49,8 @@ RUNS_MAX: Final = 512
 """Runs of confirmed numbers in one frame; more are told in further ones."""
 MESSAGES_MAX: Final = 65_536
 """Messages, requests or replies in one frame."""
+PUBLISHER_WINDOW: Final = 4_096
+"""Unconfirmed publications of one publisher, unless a network is configured otherwise."""
 BODY_BYTES_MAX: Final = 1_048_576
 """Bytes in the body of a publication."""
 KEEPALIVE_MS_MAX: Final = 3_600_000

@@ -25,6 +25,7 @@ from byway.model.bounds import (
     NAMES_MAX,
     NEIGHBOURS_MAX,
     PATH_MAX,
+    PUBLISHER_WINDOW,
     RUNS_MAX,
     SIMILARITIES_MAX,
     AddressText,
@@ -585,6 +586,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     learnt: bool = False
     """Whether the sender decided on this link while it ran, and may forget that with its state: so
     the receiver dials it too."""
+    publisher_window: Number = PUBLISHER_WINDOW
+    """Unconfirmed publications of one publisher that the sender admits; equal in a network."""
     runs: NumberRuns = ()
     """Data messages beyond `confirmed` that are safe too. If there are more, acknowledgements
     follow."""

@@ -359,7 +359,7 @@ def test_a_publication_that_travelled_too_far_is_dropped_and_confirmed():
 
 
 def test_data_is_read_while_there_is_room_where_it_may_go():
-    lone = between("C", config=BrokerConfig(data_window=2))
+    lone = between("C", config=BrokerConfig(link_bytes_max=500))
     lone.receive("A", FIRST)
     assert [lone.broker.reads_data_from(link) for link in ("A", "C", "D", None)] == [True] * 4
     lone.receive("A", SECOND)

@@ -271,7 +271,7 @@ def test_a_client_publishes_while_a_neighbour_is_missing(make):
 
 
 def test_at_the_window_no_data_is_read_but_from_the_missing_one(make):
-    lone = waiting(make, config=BrokerConfig(data_window=2))
+    lone = waiting(make, config=BrokerConfig(link_bytes_max=500))
     lone.receive("A", FIRST)
     assert lone.broker.reads_data_from(None)
     lone.receive("A", SECOND)

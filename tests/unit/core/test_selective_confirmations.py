@@ -1,16 +1,27 @@
 """One copy that is not confirmed does not keep those behind it from being confirmed."""
 
+import msgspec
 import pytest
 
 from byway.core.actions import Send
+from byway.core.broker import Broker
 from byway.core.in_flight import InFlight
 from byway.core.inputs import FrameReceived, LinkDown, LinkUp
 from byway.core.links import LinkEnd
+from byway.core.snapshot.state import BrokerState, LinkState
 from byway.core.window import Window
+from byway.model import ANY
 from byway.model.bounds import RUNS_MAX
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import Acknowledge, Hello, Lane, Publish, SelectiveAcknowledge
-from tests.lone_broker import Lone, acknowledged, data, onward, publication, subscribe
+from byway.model.messages import (
+    Acknowledge,
+    AdvertiseRequest,
+    Hello,
+    Lane,
+    Publish,
+    SelectiveAcknowledge,
+)
+from tests.lone_broker import Lone, acknowledged, data, onward, publication, publish, subscribe
 
 
 def selective(link: str, control: int, data: int, confirmed: int, *runs: tuple[int, int]) -> Send:
@@ -174,3 +185,30 @@ def test_a_number_that_was_never_sent_is_not_received():
         a.received(SelectiveAcknowledge(0, 2, 0, ((2, 2),)))
     assert a.post_data().lane is Lane.DATA
     assert len(a.received(SelectiveAcknowledge(0, 2, 0, ((2, 2),)))) == 1
+
+
+def test_a_snapshot_of_layout_6_has_numbers_where_this_one_has_runs():
+    """Layout 6 listed what finished early number by number, for neighbours and for clients."""
+    lone = forked()
+    lone.restored = False
+    lone.attach("c", ttl_us=10)
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.ask("c", publish(1, p=1), publish(2), publish(3, p=1), publish(4), publish(5))
+    lone.receive("A", P[1], Q[2], Q[3], P[4], Q[5])
+    lone.handle(LinkDown("A"))
+    lone.acknowledge("D", 3)
+    present = lone.broker.snapshot()
+    magic, version, state = msgspec.msgpack.decode(present)
+    assert version == 7
+    fields = BrokerState.__struct_fields__
+    links, clients = state[fields.index("links")], state[fields.index("clients")]
+    windows = [link[10] for link in links] + [client[8] for client in clients]
+    assert [[2, 3], [5, 5]] in [window[2] for window in windows]
+    assert [[2, 2], [4, 5]] in [window[2] for window in windows]
+    for window in windows:
+        window[2] = [n for first, last in window[2] for n in range(first, last + 1)]
+    for link in links:
+        del link[LinkState.__struct_fields__.index("kind") :]
+    del state[fields.index("former") :]
+    older = msgspec.msgpack.encode((magic, 6, state))
+    assert Broker.restore(older, lone.broker.config).snapshot() == present

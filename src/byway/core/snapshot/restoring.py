@@ -12,7 +12,7 @@ from byway.core.branch_queues import Held
 from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
 from byway.core.copies import CopyQueue
-from byway.core.in_flight import InFlight
+from byway.core.in_flight import COPY_BYTES, InFlight
 from byway.core.links import LinkEnd, Outbox
 from byway.core.snapshot.state import (
     BrokerState,
@@ -59,8 +59,11 @@ def restore(state: BrokerState, broker: Broker) -> None:
         routing.policy.restore(kept)
     pendings = _restore_in_flight(state)
     for client in state.clients:
-        broker.clients.sessions[client.name] = _restore_client(client, pendings)
-        broker.deliveries.held += len(client.held)
+        session = broker.clients.sessions[client.name] = _restore_client(client, pendings)
+        for delivery, source in session.held_deliveries:
+            source.bytes = COPY_BYTES + len(delivery.publication.body)
+            broker.deliveries.held += 1
+            broker.deliveries.held_bytes += source.bytes
     broker.clients.recount()
     broker.deliveries.in_grace = state.in_grace
     for link in state.links:
@@ -173,7 +176,8 @@ def _restore_window(state: WindowState, window: Window) -> Window:
 
 def _restore_link(state: LinkState, context: Context) -> LinkEnd:
     soft = state.kind is LinkKind.SOFT
-    end = LinkEnd(context.name, state.peer, context.incarnation, soft=soft)
+    window = context.config.publisher_window
+    end = LinkEnd(context.name, state.peer, context.incarnation, soft=soft, publisher_window=window)
     end.address, end.dials = state.address, state.dials
     end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
@@ -197,7 +201,9 @@ def _restore_copies(
         if isinstance(message, Publish):
             source.stream = stream = streams.known(message.publisher, message.incarnation)
             stream.last = max(stream.last, message.sequence)
+            source.bytes = COPY_BYTES + len(message.body)
             stream.open[state.peer] = stream.open.get(state.peer, 0) + 1
+        queue.bytes += source.bytes
 
 
 def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
@@ -208,12 +214,10 @@ def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
     stream = broker.publications.streams.known(state.publisher, state.incarnation)
     if isinstance(message, Publish):
         source.stream = stream
+        source.bytes = COPY_BYTES + len(message.body)
     if context.held is not None:
-        stream.waiting += 1
-        queue = context.held.queues.setdefault(
-            (state.publisher, state.incarnation, state.branch), deque()
-        )
-        queue.append(Held(message, state.targets, source, state.sequence))
+        key = state.publisher, state.incarnation, state.branch
+        context.held.restore(key, Held(message, state.targets, source, state.sequence))
     else:
         source.left -= 1  # its place is taken by the copy
         context.copies.append(state.branch, message, source)
