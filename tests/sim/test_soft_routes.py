@@ -3,6 +3,7 @@ and in order, nothing is held or unconfirmed at rest, and without faults nobody 
 twice."""
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -44,10 +45,8 @@ class SoftRun:
         for source in self.sources:
             source.advertise("ANY")
         assert self.world.quiet(60_000_000)
-        for a in self.brokers:
-            for b in self.brokers:
-                if a < b and self.tree.distance(a, b) > 1 and rng.random() < 0.5:
-                    order(self.world, a, f"open soft {b}")
+        for a, b in self.soft_links():
+            order(self.world, a, f"open soft {b}")
         assert self.world.quiet(60_000_000)
         self.begin_us = self.world.now_us
         for _ in range(rng.randint(20, 150)):
@@ -67,6 +66,10 @@ class SoftRun:
             for child, parent in enumerate(parents, 1)
         ]
         return Topology(names, tuple(links))
+
+    def soft_links(self) -> list[tuple[str, str]]:
+        pairs = [(a, b) for a in self.brokers for b in self.brokers if a < b]
+        return [p for p in pairs if self.tree.distance(*p) > 1 and self.rng.random() < 0.5]
 
     def config(self) -> BrokerConfig:
         return BrokerConfig(
@@ -128,6 +131,39 @@ class SoftRun:
     @property
     def duplicates(self) -> int:
         return sum(node.broker.counters.duplicates for node in self.world.nodes.values())
+
+
+class Ring(SoftRun):
+    """Brokers in a row, whose ends a soft link joins; a link is full with one copy."""
+
+    def __init__(self, seed: int, size: int) -> None:
+        self.size = size
+        super().__init__(seed, faults=False)
+        for _ in range(100):
+            self.world.at(self.time_us(), self.publish)
+
+    def random_tree(self) -> Topology:
+        names = tuple(f"B{number}" for number in range(self.size))
+        latency_us = self.rng.choice((0, 1_000, 20_000))
+        links = [LinkSpec(a, b, latency_us) for a, b in pairwise(names)]
+        return Topology(names, tuple(links))
+
+    def soft_links(self) -> list[tuple[str, str]]:
+        return [(self.brokers[0], self.brokers[-1])]
+
+    def config(self) -> BrokerConfig:
+        behaviours = Rewiring.name, SoftRoutes.name
+        return BrokerConfig(link_bytes_max=1, publisher_window=3, behaviours=behaviours)
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_full_brokers_in_a_ring_do_not_wait_for_each_other(size):
+    SoftRoutes.soft = 0
+    for seed in range(15):
+        run = Ring(seed, size)
+        run.run()
+        assert not run.duplicates
+    assert SoftRoutes.soft > 100
 
 
 def run_seeds(seeds: range, *, faults: bool) -> None:
