@@ -110,7 +110,9 @@ class Lone:
     def meet(self, link: str, incarnation: int = 1) -> list[Action]:
         """Connect a neighbour that knows nothing of B. Returns B's actions."""
         self.sent[link] = [0, 0]
-        return self.handle(LinkUp(link, Hello(link, incarnation, 0, 0, 0, 0)))
+        window = self.broker.config.publisher_window
+        hello = Hello(link, incarnation, 0, 0, 0, 0, publisher_window=window)
+        return self.handle(LinkUp(link, hello))
 
     def agree(self, link: str, incarnation: int = 1) -> list[Action]:
         """Connect a neighbour that holds nothing, and compare tables. Returns B's last actions."""

@@ -228,7 +228,7 @@ class Timed(RandomRun):
                 retire_batch=rng.choice((1, 2, 20)),
                 retire_interval_us=rng.choice((20_000, 150_000)),
                 retire_after_us=rng.choice((0, 100_000)),
-                data_window=rng.choice((3, 65_536)),
+                link_bytes_max=rng.choice((800, 2**28)),
             )
             for number in range(8)
         }

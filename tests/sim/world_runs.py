@@ -77,6 +77,8 @@ class RandomRun:
         """Draws what is between clients and brokers, apart from what they do."""
         self.link_rng = random.Random(f"links {seed}")
         """Draws which links brokers open and close; without `links` none."""
+        self.bounds = random.Random(f"bounds {seed}")
+        """Draws the window of publishers, which is equal at all brokers."""
         self.links = links
         self.moves = 0
         tree = self.tree()
@@ -151,11 +153,13 @@ class RandomRun:
 
     def configs(self):
         rng = self.rng
+        window = self.bounds.choice((1, 2, 5, 4_096))
         policies = rng.choice((("none",), ("active",), ("none", "active")))
         return {
             f"B{number}": BrokerConfig(
                 covering=rng.choice(policies),
-                data_window=rng.choice((1, 3, 65_536)),
+                link_bytes_max=rng.choice((1, 900, 2**28)),
+                publisher_window=window,
                 session_messages_max=rng.choice((2, 10_000)),
                 load_interval_us=rng.choice((0, 0, 300_000)),
                 probe_cycles=True,  # as live brokers do

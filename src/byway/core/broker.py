@@ -8,10 +8,10 @@ The path of a publication. From a neighbour: `_on_frame` and `_take_data` here, 
 `Publications.on_publish`. From a client: `_on_client_requested` here, then
 `Publications.on_request`. Both come together in `Publications._route`, which asks the index of the
 subscription table (`matching`) for the links and local subscriptions that match; `_forward` puts a
-copy for each link into `Outgoing`, `_deliver` gives it to `SessionDeliveries`. `_flush` here makes
-frames of the copies, numbered and kept by each `LinkEnd`. When a neighbour confirms a copy,
-`_on_frame` calls `Publications.confirmed`; with the last copy `Context.finish` confirms the
-publication to where it came from, and `_flush` says so.
+copy for each link into `Copies`, or leaves that to `BranchQueues` if a behaviour plans routes;
+`_deliver` gives it to `SessionDeliveries`. `_flush` here makes frames of the new copies. When a
+neighbour confirms a copy, `_on_frame` calls `Context.confirmed`; with the last copy
+`Context.finish` confirms the publication to where it came from, and `_flush` says so.
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart), `takeover`,
 `clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`,
@@ -27,6 +27,7 @@ from typing import Any
 
 from byway.core import snapshot
 from byway.core.actions import Action, CloseLink, OpenLink, Send, SendReply
+from byway.core.back_pressure import BackPressure
 from byway.core.behaviours import Behaviour, make_behaviours, registered
 from byway.core.broker_config import BrokerConfig
 from byway.core.broker_status import BrokerQueries
@@ -70,7 +71,6 @@ from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.core.takeover import Takeover
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
-    CONTROL,
     DATA,
     Acknowledge,
     AdvertisementsSynced,
@@ -87,6 +87,7 @@ from byway.model.messages import (
     PublishRequest,
     Refused,
     RoutesRequest,
+    SelectiveAcknowledge,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsSynced,
@@ -136,6 +137,7 @@ class Broker(BrokerQueries):
         self.deliveries = deliveries = SessionDeliveries(context)
         self.clients = clients = Clients(context, deliveries)
         self.publications = publications = Publications(context, clients, deliveries, recovery)
+        self.back_pressure = BackPressure(context, deliveries, clients.sessions)
         self._neighbours = Neighbours(
             context, recovery, sync, publications, self.reachability, self.behaviours
         )
@@ -198,6 +200,7 @@ class Broker(BrokerQueries):
             broker.context.ends[link].up = True
         for client in attached:
             broker.clients.sessions[client].attached = True
+        broker.back_pressure.recount()
         return broker
 
     def snapshot(self) -> bytes:
@@ -230,18 +233,6 @@ class Broker(BrokerQueries):
         actions = self._flush(out)
         context.out = self._idle
         return actions
-
-    def reads_data_from(self, link: str | None) -> bool:
-        """Whether publications of a neighbour, or of clients (None), may be handed in: there is
-        room for copies to all others. Control messages always may, and what a full neighbour sends
-        too, so that two of them do not wait for each other."""
-        window = self.context.config.data_window
-        if self.deliveries.held >= window:
-            return False
-        for other, waiting in self.context.unconfirmed.items():
-            if len(waiting) >= window and other != link:
-                return False
-        return True
 
     def watch_deliveries(self, delivered: Delivered) -> None:
         """Call this whenever a publication is delivered to local clients."""
@@ -313,6 +304,9 @@ class Broker(BrokerQueries):
         self._messages |= dict.fromkeys(behaviour.messages, behaviour.on_message)
         outside_tree = dict.fromkeys(behaviour.messages_outside_tree, behaviour.on_message)
         self._outside_tree |= outside_tree
+        planner = behaviour.planner()
+        if planner is not None:
+            self.publications.use_planner(planner)
         kind = type(behaviour)
         if kind.on_publication_received is not Behaviour.on_publication_received:
             self.publications.received_hooks.append(behaviour.on_publication_received)
@@ -378,8 +372,8 @@ class Broker(BrokerQueries):
             if end is None or not end.up:
                 self._check_closed(link, end)
                 return  # of a connection that was closed
-            if type(frame) is Acknowledge:
-                self.publications.confirmed(link, end.received(frame))
+            if type(frame) is Acknowledge or type(frame) is SelectiveAcknowledge:
+                self.context.confirmed(link, end.received(frame))
             elif type(frame) is Batch:
                 first, messages = end.take(frame)
                 self.context.out.touched[link] = None
@@ -462,6 +456,7 @@ class Broker(BrokerQueries):
             self._flush_link(link, out, actions)
         for client in out.confirming:
             self.clients.acknowledge(client)
+            self.back_pressure.count(client)
         for client in sorted(replies) if len(replies) > 1 else replies:
             actions.append(SendReply(client, tuple(replies[client])))
         return actions
@@ -469,24 +464,21 @@ class Broker(BrokerQueries):
     def _flush_link(self, link: str, out: Outgoing, actions: list[Action]) -> None:
         """Control, data, then what the peer should know of its own frames."""
         end = self.context.ends[link]
-        lanes = out.messages.get(link)
-        if lanes is not None:
-            control, data = lanes
-            if control:
-                if len(control) > 1 and self.context.routing.policy.packs:
-                    control = list(packed(control))
-                batch = end.post(CONTROL, control)
-                if batch is not None:
-                    self.context.count_sent(link, batch)
-                    actions.append(Send(link, batch))
-            if data:
-                batch = end.post(DATA, data)
-                if batch is not None:
-                    if out.has_other_data or self.context.trace.enabled:
-                        self.context.count_sent(link, batch)
-                    else:
-                        self.context.counters.count_publications(link, len(data))
-                    actions.append(Send(link, batch))
+        control = out.messages.get(link)
+        if control is not None:
+            if len(control) > 1 and self.context.routing.policy.packs:
+                control = list(packed(control))
+            batch = end.post_control(control)
+            if batch is not None:
+                self.context.count_sent(link, batch)
+                actions.append(Send(link, batch))
+        batch = end.post_data()
+        if batch is not None:
+            if out.has_other_data or self.context.trace.enabled:
+                self.context.count_sent(link, batch)
+            else:
+                self.context.counters.count_publications(link, len(batch.messages))
+            actions.append(Send(link, batch))
         if link in out.opening:
             batch = end.opened()
             if batch is not None:
@@ -494,8 +486,9 @@ class Broker(BrokerQueries):
                 actions.append(Send(link, batch))
         if end.up:
             acknowledgement = end.acknowledgement()
-            if acknowledgement is not None:
+            while acknowledgement is not None:
                 actions.append(Send(link, acknowledgement))
+                acknowledgement = end.acknowledgement() if end.window.untold else None
 
 
 def _ignore(link: str, message: Message) -> None:

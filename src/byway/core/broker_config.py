@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from byway.model.bounds import BODY_BYTES_MAX
+from byway.model.bounds import BODY_BYTES_MAX, PUBLISHER_WINDOW
 from byway.model.options import (
     Bytes,
     Count,
@@ -144,13 +144,22 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         within(1, BODY_BYTES_MAX, unit="bytes"),
         option("A publication with a larger body is refused."),
     ] = 1_048_576
-    data_window: Annotated[
+    publisher_window: Annotated[
         Quantity,
         option(
-            "With this many unconfirmed publications kept for one neighbour, no more data is read "
-            "that would go there."
+            "With this many unconfirmed publications of one publisher, its home broker takes no "
+            "more of it. It must be equal in the whole network: brokers that greet each other with "
+            "different values do not connect."
         ),
-    ] = 65_536
+    ] = PUBLISHER_WINDOW
+    link_bytes_max: Annotated[
+        Bytes,
+        option(
+            "With so many bytes of unconfirmed publications for one link, or held in one branch, "
+            "or held for clients after a restart, with 256 bytes of overhead for each, no more "
+            "data is read but from that branch."
+        ),
+    ] = 268_435_456
     publishers_max: Annotated[
         Quantity,
         option(

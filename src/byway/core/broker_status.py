@@ -12,6 +12,7 @@ from typing import Final, cast
 
 import msgspec
 
+from byway.core.back_pressure import BackPressure
 from byway.core.behaviours import Behaviour, LoadExchange
 from byway.core.broker_config import BrokerConfig
 from byway.core.client_session import ClientSession
@@ -134,6 +135,7 @@ class BrokerQueries:
     deliveries: SessionDeliveries
     reachability: Reachability
     behaviours: dict[str, Behaviour]
+    back_pressure: BackPressure
 
     def status(self) -> BrokerFacts:
         """Everything at once. Where one number is wanted there is a query for it."""
@@ -263,11 +265,31 @@ class BrokerQueries:
 
     def unconfirmed(self, link: str) -> int:
         """How many data messages a neighbour has not confirmed; 0 for a broker that is none."""
-        return len(self.context.unconfirmed.get(link, ()))
+        return len(self.context.copies.links.get(link, ()))
+
+    def reads_data_from(self, link: str | None) -> bool:
+        """Whether publications of a neighbour, or of clients (None), may be handed in: there is
+        room for copies into all other branches. Control messages always may, and what comes from a
+        full branch too, so that brokers do not wait for each other in a ring."""
+        return self.back_pressure.reads_data_from(link)
+
+    @property
+    def limits_publications(self) -> bool:
+        """Whether a driver has to ask how many publications of a client it may hand in."""
+        return self.back_pressure.limits_publications
+
+    def publication_room(self, client: str) -> int:
+        """How many publications of a client may be handed in: what `publisher_window` leaves."""
+        return self.back_pressure.publication_room(client)
+
+    @property
+    def held(self) -> int:
+        """How many data messages wait for their turn in a branch, see `branch_queues`."""
+        return 0 if self.context.held is None else len(self.context.held)
 
     def unconfirmed_publications(self, link: str) -> Iterator[Publish]:
         """Publications that a neighbour has not confirmed, the oldest first."""
-        kept = self.context.ends[link].sent[DATA].kept
+        kept = self.context.copies.links[link].messages
         return (message for message in kept if isinstance(message, Publish))
 
     def hello(self, link: str) -> Hello:
@@ -282,22 +304,23 @@ class BrokerQueries:
         self._new_end(link, soft=hello.kind is LinkKind.SOFT).meet(hello, said)
 
     def _new_end(self, link: str, *, soft: bool = False) -> LinkEnd:
-        return LinkEnd(self.name, link, self.incarnation, soft=soft)
+        window = self.context.config.publisher_window
+        return LinkEnd(self.name, link, self.incarnation, soft=soft, publisher_window=window)
 
     def _link(self, end: LinkEnd) -> LinkFacts:
         link, state = end.peer, self.sync.states.get(end.peer, _NOTHING_TO_SYNC)
-        control, data = end.sent
+        control, copies = end.control, end.copies
         return LinkFacts(
             neighbour=link,
             kind=self.context.kind(link),
             address=end.address,
             up=end.up,
             open=end.open,
-            unconfirmed=len(self.context.unconfirmed[link]),
+            unconfirmed=len(copies),
             unacknowledged=len(control.kept),
-            sent=(control.next - 1, data.next - 1),
+            sent=(control.next - 1, copies.posted),
             received=(end.arrived[CONTROL], end.arrived[DATA]),
-            finished_early=len(end.window.early),
+            finished_early=end.window.early.numbers,
             sync_phase=state.phase,
             peer_synced=state.peer_synced,
             comparing=bool(

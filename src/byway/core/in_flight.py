@@ -6,9 +6,15 @@ in `InFlight.left`; `Context.finish` counts it down.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
-from byway.core.links import Window
+from byway.core.streams import Stream
+from byway.core.window import Window
+
+COPY_BYTES: Final = 256
+"""What keeping a copy takes, the body of a publication apart."""
 
 
 class InFlight(msgspec.Struct, eq=False, gc=False):
@@ -24,6 +30,10 @@ class InFlight(msgspec.Struct, eq=False, gc=False):
     """The local client that it came from, if one did."""
     left: int
     """Copies that are not confirmed, and one more while the message is being handled."""
+    stream: Stream | None = None
+    """The stream of its publisher, if it is a publication."""
+    bytes: int = COPY_BYTES
+    """What keeping a copy of it takes, as the bounds count it."""
     duplicates: list[InFlight] | None = None
     """The same message, received again; each is finished together with this one."""
 

@@ -30,6 +30,8 @@ class SessionDeliveries:
         """Whether clients have time to come back after a restart, and lose nothing meanwhile."""
         self.held = 0
         """Deliveries beyond the bounds of sessions, which wait for their clients."""
+        self.held_bytes = 0
+        """What these take, as the bounds count copies."""
         self.beyond_shares = 0
         """Bytes that sessions keep beyond their shares, all together."""
         config = context.config
@@ -78,6 +80,7 @@ class SessionDeliveries:
             pending.left += 1
             client.held.append(pending)
             self.held += 1
+            self.held_bytes += pending.bytes
         else:
             self.keep_within_bounds(client)
 
@@ -151,8 +154,10 @@ class SessionDeliveries:
         if self._is_beyond_all(client):
             over = len(client.held)
         while len(client.held) > max(over, 0):
+            confirmed = client.held.popleft()
             self.held -= 1
-            self._context.finish(client.held.popleft())
+            self.held_bytes -= confirmed.bytes
+            self._context.finish(confirmed)
 
     def _trace_drop(self, client: ClientSession, delivery: Delivery, reason: DropReason) -> None:
         trace = self._context.trace

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Input
-from byway.inbox.request_lanes import ClientQueue, RequestLane
+from byway.inbox.request_lanes import ClientQueue, PublicationRoom, RequestLane
 from byway.inbox.request_lots import OVERTAKING, Lot, in_small_parts
 from byway.model.messages import PublishRequest, Request
 from byway.model.request_costs import BODY_SHIFT, cost_of
@@ -116,14 +116,20 @@ class ClientRequests:
 
     # --- taking out ------------------------------------------------------------------------------
 
-    def take(self, publications: bool, without: Collection[str], taken: list[Input]) -> None:
+    def take(
+        self,
+        publications: bool,
+        without: Collection[str],
+        taken: list[Input],
+        room: PublicationRoom | None = None,
+    ) -> None:
         """Move the requests for the next turn to `taken`, a share of every client that is not in
-        `without`."""
+        `without`. Of a client no more publications are moved than there is `room` for."""
         overtaking, others = self._overtaking, self._others
         if overtaking.cost:
-            self._take_lane(overtaking, True, without, _NOTHING, taken)
+            self._take_lane(overtaking, True, without, _NOTHING, taken, None)
         if others.cost:
-            self._take_lane(others, publications, without, overtaking.queues, taken)
+            self._take_lane(others, publications, without, overtaking.queues, taken, room)
 
     def _take_lane(
         self,
@@ -132,16 +138,17 @@ class ClientRequests:
         without: Collection[str],
         ahead: dict[str, ClientQueue],
         taken: list[Input],
+        room: PublicationRoom | None,
     ) -> None:
         start = len(taken)
-        if publications and not without and not ahead and not lane.queues:
+        if publications and not without and not ahead and not lane.queues and room is None:
             for arrived, _, bytes, _, is_fixed in lane.take_all():
                 taken.append(arrived)
                 self.bytes -= bytes
                 if is_fixed:
                     self._unfix(arrived.client)
         else:
-            for lot in lane.take(publications, without, ahead, taken):
+            for lot in lane.take(publications, without, ahead, taken, room):
                 self._end(lot)
         for event in taken[start:]:
             self.count -= len(event.requests) if type(event) is ClientRequested else 1

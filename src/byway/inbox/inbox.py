@@ -2,8 +2,9 @@
 
 It decides what is handed to the broker in the next turn: control before requests before data, a
 share of the turn for every client and every neighbour, data only while the broker has room for the
-copies, no publications while the process holds or drains them. What of one client may overtake
-what is decided in `client_requests`. It knows no connection and no time.
+copies, of a client no more publications than the broker has room for, and none while the process
+holds or drains them. What of one client may overtake what is decided in `client_requests`. It knows
+no connection and no time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ class DataReader(Protocol):
     def reads_data_from(self, link: str | None) -> bool:
         """Whether data of a neighbour, or of clients (None), may be handed in. If it may of
         clients, it may of every neighbour."""
+
+    @property
+    def limits_publications(self) -> bool:
+        """Whether there may be room for less than a turn of some client's publications."""
+
+    def publication_room(self, client: str) -> int:
+        """How many publications of a client may be handed in."""
 
 
 class Inbox:
@@ -164,7 +172,8 @@ class Inbox:
         reads_all = not stopped and broker.reads_data_from(None)
         if requests.count:
             before = requests.count
-            requests.take(reads_all, self.deaf, events)
+            room = broker.publication_room if broker.limits_publications else None
+            requests.take(reads_all, self.deaf, events, room)
             self.waiting -= before - requests.count
         if messages and not stopped:
             if messages <= TURN and reads_all and not self._links:

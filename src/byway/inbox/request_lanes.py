@@ -5,11 +5,14 @@ client, each of whom gets a share of every turn.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from byway.core.inputs import Input
-from byway.inbox.request_lots import Arrival, Lot
+from byway.inbox.request_lots import Arrival, Lot, publications_in
 from byway.inbox.shares import TURN, share_out
+
+PublicationRoom = Callable[[str], int]
+"""How many publications of a client there is room for."""
 
 
 class ClientQueue:
@@ -104,15 +107,25 @@ class RequestLane:
         without: Container[str],
         ahead: Mapping[str, ClientQueue],
         taken: list[Input],
+        publication_room: PublicationRoom | None = None,
     ) -> list[Lot]:
         """Move a share of every client that is not in `without` to `taken`. Returns the lots of
         which nothing is left.
 
-        Without `publications`, these wait, and what stands behind them. Nothing is taken that a
-        client sent later than something in its queue `ahead`.
+        Without `publications`, or of a client beyond its room for them, these wait, and what stands
+        behind them. Nothing is taken that a client sent later than something in its queue `ahead`.
         """
         self._sort()
         done: list[Lot] = []
+        handed: dict[str, int] = {}
+        """By client, how many of its publications are in this turn."""
+
+        def most_of(client: str) -> int:
+            if not publications:
+                return 0
+            if publication_room is None:
+                return TURN
+            return publication_room(client) - handed.get(client, 0)
 
         def take(client: str, queue: ClientQueue, room: int) -> int:
             earlier = ahead.get(client)
@@ -122,10 +135,12 @@ class RequestLane:
                 if earlier is not None and earlier.lots[0].number < lot.number:
                     break
                 count = lot.count
-                event, cost = lot.take(room - spent, publications)
+                event, cost = lot.take(room - spent, most_of(client))
                 if event is None:
                     break
                 taken.append(event)
+                if publication_room is not None:
+                    handed[client] = handed.get(client, 0) + publications_in(event)
                 spent += cost
                 queue.count -= count - lot.count
                 if not lot.count:

@@ -83,9 +83,9 @@ class Lot:
         """Whether the first request that is left is a publication."""
         return bool(self.requests) and type(self.requests[self.at]) is PublishRequest
 
-    def take(self, room: int, publications: bool) -> tuple[Input | None, int]:
-        """Hand over what fits, at least one request, with its cost. Without `publications`, only
-        what stands before the first of them; None if that is nothing."""
+    def take(self, room: int, publications: int) -> tuple[Input | None, int]:
+        """Hand over what fits, at least one request, with its cost. Of publications at most so
+        many, and only what stands before the next one; None if that is nothing."""
         stop, spent = self._fitting(room, publications)
         if not spent:
             return None, 0
@@ -99,21 +99,29 @@ class Lot:
         self.cost -= spent
         return taken, spent
 
-    def _fitting(self, room: int, publications: bool) -> tuple[int, int]:
+    def _fitting(self, room: int, publications: int) -> tuple[int, int]:
         """The end of the requests that fit, and their cost."""
         requests, at, costs = self.requests, self.at, self.costs
-        if publications or not requests:
+        if publications >= min(room, self.count) or not requests:
             if self.cost <= room or not requests:
                 return len(requests), self.cost
             if costs is None:
                 return at + room, room
         spent = 0
         while at < len(requests) and spent < room:
-            if not publications and type(requests[at]) is PublishRequest:
-                break
+            if type(requests[at]) is PublishRequest:
+                if publications <= 0:
+                    break
+                publications -= 1
             spent += 1 if costs is None else costs[at]
             at += 1
         return at, spent
+
+
+def publications_in(event: Input) -> int:
+    """Number of publications in an input of a client."""
+    requests = event.requests if type(event) is ClientRequested else ()
+    return sum(type(request) is PublishRequest for request in requests)
 
 
 def in_small_parts(requests: tuple[Request, ...]) -> tuple[Request, ...]:

@@ -45,8 +45,12 @@ NAMES_MAX: Final = 65_536
 DELIVERED_NAMES_MAX: Final = 512
 """Subscriptions named in one delivery; a publication that matches more of one client is delivered
 several times, each time for others of them."""
+RUNS_MAX: Final = 512
+"""Runs of confirmed numbers in one frame; more are told in further ones."""
 MESSAGES_MAX: Final = 65_536
 """Messages, requests or replies in one frame."""
+PUBLISHER_WINDOW: Final = 4_096
+"""Unconfirmed publications of one publisher, unless a network is configured otherwise."""
 BODY_BYTES_MAX: Final = 1_048_576
 """Bytes in the body of a publication."""
 KEEPALIVE_MS_MAX: Final = 3_600_000

@@ -94,6 +94,31 @@ def confirmed_while_away() -> Scene:
     return scene
 
 
+def confirmed_early() -> Scene:
+    """B3 is away, and a publication waits for it at B2. Those behind it, which are for B2 alone,
+    are confirmed all the same: to B1 as runs of numbers, which B2's greeting repeats. The client is
+    told of all of them when the first is confirmed too."""
+    scene = _busy()
+    scene.attach("near", "B2")
+    scene.subscribe("near", "price < 50")
+    scene.settle()
+    scene.begins_here()
+    scene.disconnect("B2", "B3")
+    scene.publish("pub", price=120)
+    scene.publish("pub", price=20)
+    scene.settle()
+    scene.says("One more, and the connection breaks before the confirmation gets back.")
+    scene.publish("pub", price=30)
+    scene.step(("B1", "B2"))
+    scene.disconnect("B1", "B2")
+    scene.connect("B1", "B2")
+    scene.settle()
+    scene.says("B3 is back.")
+    scene.connect("B2", "B3")
+    scene.settle()
+    return scene
+
+
 def restart_with_storage() -> Scene:
     """B2 dies with a publication on its way to B3, and is back with its state, as the same
     incarnation: links resume by number and the publication goes on."""

@@ -1,6 +1,6 @@
 """What an inbox promises, written down naively: lists of what waits, and a judge of every turn."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from byway.core.inputs import (
     ClientAttached,
@@ -137,12 +137,14 @@ class NaiveInbox:
 
     # --- turns -----------------------------------------------------------------------------------
 
-    def turn(self, read: Collection[str | None]) -> list[Input]:
+    def turn(
+        self, read: Collection[str | None], rooms: Mapping[str, int] | None = None
+    ) -> list[Input]:
         """Let the inbox hand over a turn to a broker that has room for the data of these
-        neighbours; None: for all data."""
-        room = Room(read)
+        neighbours; None: for all data. `rooms`: for so many publications of some clients."""
+        room = Room(read, rooms)
         ready = bool(self.control) or any(
-            any(p.overtakes for p in pieces) or not self._waits(pieces[0], False)
+            any(p.overtakes for p in pieces) or not self._waits(pieces[0], 0)
             for client, pieces in self.pieces.items()
             if client not in self.inbox.deaf
         )
@@ -156,7 +158,10 @@ class NaiveInbox:
             requests = [e for e in rest if not isinstance(e, FrameReceived)]
             data = rest[len(requests) :]
             stopped = self.inbox.holding or self.inbox.draining
-            self._judge_requests(requests, not stopped and room.reads_data_from(None))
+            takes = not stopped and room.reads_data_from(None)
+            self._judge_requests(
+                requests, {c: room.publication_room(c) if takes else 0 for c in self.pieces}
+            )
             self._judge_data(data, [] if stopped else [x for x in "ABCDE" if room.reads(x)])
         self.check()
         return taken
@@ -192,10 +197,9 @@ class NaiveInbox:
         assert max(after.values(), default=0) <= others, f"{after} starve"
         self.passed_over[kind] = after
 
-    def _judge_requests(self, taken: list[Input], publications: bool) -> None:
-        could = {
-            c for c, pieces in self.pieces.items() if self._next(c, pieces, publications, False)
-        }
+    def _judge_requests(self, taken: list[Input], room: dict[str, int]) -> None:
+        """`room`: by client, for how many of its publications there is room."""
+        could = {c for c, pieces in self.pieces.items() if self._next(c, pieces, room[c], False)}
         got: set[str] = set()
         costs: dict[bool, list[int]] = {True: [], False: []}
         for event in taken:
@@ -205,8 +209,8 @@ class NaiveInbox:
             if not piece.overtakes:
                 got.add(event.client)
             if isinstance(event, ClientRequested):
-                if not piece.overtakes and not publications:
-                    assert not any(isinstance(r, PublishRequest) for r in event.requests)
+                room[event.client] -= sum(isinstance(r, PublishRequest) for r in event.requests)
+                assert room[event.client] >= 0, "more publications than there is room for"
                 costs[piece.overtakes] += map(cost_of, event.requests)
                 del piece.left[: len(event.requests)]
                 if piece.left:
@@ -218,7 +222,7 @@ class NaiveInbox:
             assert sum(spent[:-1]) < TURN
             if sum(spent) < TURN:
                 for client, pieces in self.pieces.items():
-                    assert not self._next(client, pieces, publications, overtakes)
+                    assert not self._next(client, pieces, room[client], overtakes)
         self._judge_fairness("requests", could, got, len("bc"))
 
     def _piece_of(self, event: ClientRequested | ClientAttached | ClientDetached) -> Piece:
@@ -237,7 +241,7 @@ class NaiveInbox:
             assert isinstance(piece.event, ClientRequested), "it overtakes an attachment"
         raise AssertionError("nothing like that waits")
 
-    def _next(self, client: str, pieces: list[Piece], publications: bool, overtakes: bool) -> bool:
+    def _next(self, client: str, pieces: list[Piece], publications: int, overtakes: bool) -> bool:
         """Whether something of a client in this lane may be taken now."""
         if client in self.inbox.deaf or not pieces:
             return False
@@ -246,16 +250,24 @@ class NaiveInbox:
         return not pieces[0].overtakes and not self._waits(pieces[0], publications)
 
     @staticmethod
-    def _waits(piece: Piece, publications: bool) -> bool:
+    def _waits(piece: Piece, publications: int) -> bool:
         first = piece.left[0] if piece.left else None
         return isinstance(first, PublishRequest) and not publications
 
 
 class Room:
-    """A broker that has room for the data of some neighbours; None: for all data."""
+    """A broker that has room for the data of some neighbours; None: for all data. Of some clients
+    it has room for few publications."""
 
-    def __init__(self, read: Collection[str | None]) -> None:
+    def __init__(
+        self, read: Collection[str | None], rooms: Mapping[str, int] | None = None
+    ) -> None:
         self.read = read
+        self.rooms = rooms or {}
+        self.limits_publications = bool(self.rooms)
+
+    def publication_room(self, client: str) -> int:
+        return self.rooms.get(client, TURN)
 
     def reads_data_from(self, link: str | None) -> bool:
         return None in self.read or (link is not None and link in self.read)

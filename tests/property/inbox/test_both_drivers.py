@@ -47,7 +47,7 @@ from byway.sim.oracle.account import Account
 from tests.lone_broker import NAMES, NOTHING, TOLD, advertise, publication, publish, subscribe
 
 LINKS, CLIENTS = "ACD", "xyz"
-CONFIG = BrokerConfig(data_window=40)
+CONFIG = BrokerConfig(link_bytes_max=10_000, publisher_window=60)
 
 
 class Recorded(Broker):
@@ -137,7 +137,9 @@ class Played:
     def meet(self, link: str) -> None:
         self.incarnation += 1
         self.sent[link] = [0, 0]
-        self.driver.now(LinkUp(link, Hello(link, self.incarnation, 0, 0, 0, 0)))
+        window = CONFIG.publisher_window
+        hello = Hello(link, self.incarnation, 0, 0, 0, 0, publisher_window=window)
+        self.driver.now(LinkUp(link, hello))
         self.send(link, NOTHING, NAMES)
         self.send(link, *TOLD)
 

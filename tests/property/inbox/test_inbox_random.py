@@ -45,6 +45,7 @@ frames = st.tuples(st.just("frame"), links, st.sampled_from(("data", "data", "co
 mixed = st.lists(st.tuples(st.sampled_from(sorted(KINDS)), sizes), max_size=3)
 requests = st.tuples(st.just("requests"), clients, mixed, st.integers(0, 9))
 read = st.sampled_from(((None,), (None,), (None,), (), ("A",), ("A", "B"), ("C", "D", "E")))
+rooms = st.dictionaries(clients, st.sampled_from((0, 1, 3, 100, 1_023)))
 steps = st.lists(
     st.one_of(
         frames,
@@ -52,7 +53,7 @@ steps = st.lists(
         requests,
         requests,
         st.tuples(st.just("turn"), read),
-        st.tuples(st.just("turn"), read),
+        st.tuples(st.just("turn"), read, rooms),
         st.tuples(st.sampled_from(("ack", "drop_link")), links),
         st.tuples(
             st.sampled_from(("goodbye", "attached", "drop_connection", "drop_client")), clients
@@ -74,8 +75,8 @@ def do(naive: NaiveInbox, step: tuple[Any, ...], number: Iterator[int]) -> None:
         case "requests", client, kinds, bytes:
             asked = tuple(KINDS[kind](next(number)) for kind, size in kinds for _ in range(size))
             naive.put_requests(client, asked, bytes)
-        case "turn", read:
-            naive.turn(read)
+        case "turn", read, *rooms:
+            naive.turn(read, *rooms)
         case "ack", link:
             naive.put_frame(link, Acknowledge(next(number), 0, 0))
         case ("timer",):

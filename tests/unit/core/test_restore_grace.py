@@ -195,7 +195,7 @@ def test_what_waits_for_one_that_goes_is_confirmed(restarted, leave):
 
 
 def test_many_that_wait_stop_data(restarted):
-    lone = restarted(msgspec.structs.replace(TWO, data_window=2))
+    lone = restarted(msgspec.structs.replace(TWO, link_bytes_max=500))
     lone.receive("A", FIRST, SECOND, THIRD)
     assert [lone.broker.reads_data_from(link) for link in ("A", None)] == [True, True]
     lone.receive("A", FOURTH)
@@ -206,7 +206,7 @@ def test_many_that_wait_stop_data(restarted):
 
 
 def test_the_end_of_the_time_lets_data_in_again(restarted):
-    lone = restarted(msgspec.structs.replace(TWO, data_window=2))
+    lone = restarted(msgspec.structs.replace(TWO, link_bytes_max=500))
     lone.receive("A", FIRST, SECOND, THIRD, FOURTH)
     lone.handle(TimerFired(RESTORE))
     assert lone.broker.reads_data_from(None)

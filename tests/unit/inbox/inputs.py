@@ -1,7 +1,7 @@
 """Frames and requests that wait in an inbox, made by hand."""
 
 from byway.core.inputs import FrameReceived, Input
-from byway.inbox import Inbox
+from byway.inbox import TURN, Inbox
 from byway.model import TRUE
 from byway.model.messages import (
     Acknowledge,
@@ -20,10 +20,16 @@ UNSUBSCRIBE = UnsubscribeRequest(("s",))
 
 
 class Room:
-    """A broker that has room for data of these neighbours only; None stands for clients."""
+    """A broker that has room for data of these neighbours only; None stands for clients. Of these
+    clients it has room for so many publications."""
 
-    def __init__(self, *read: str | None) -> None:
+    def __init__(self, *read: str | None, **rooms: int) -> None:
         self.read = read
+        self.rooms = rooms
+        self.limits_publications = bool(rooms)
+
+    def publication_room(self, client: str) -> int:
+        return self.rooms.get(client, TURN)
 
     def reads_data_from(self, link: str | None) -> bool:
         return link in self.read
@@ -31,6 +37,11 @@ class Room:
 
 class RoomForAll:
     """A broker that has room for all data."""
+
+    limits_publications = False
+
+    def publication_room(self, client: str) -> int:
+        raise AssertionError(f"the room of {client} is as large as that of all")
 
     def reads_data_from(self, link: str | None) -> bool:
         del link

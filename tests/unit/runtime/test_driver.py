@@ -43,7 +43,7 @@ class Recorded(Broker):
     """A broker whose neighbour confirms one publication at a time; it writes down its turns."""
 
     def __init__(self) -> None:
-        super().__init__("B", ["C"], BrokerConfig(data_window=1))
+        super().__init__("B", ["C"], BrokerConfig(link_bytes_max=1))
         self.turns: list[list[Input]] = []
 
     def handle_batch(self, now_us: int, events: Any) -> list[Action]:

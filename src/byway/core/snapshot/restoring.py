@@ -8,19 +8,23 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from byway.core.branch_queues import Held
 from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
-from byway.core.in_flight import InFlight
-from byway.core.links import LinkEnd, Outbox, Window
+from byway.core.copies import CopyQueue
+from byway.core.in_flight import COPY_BYTES, InFlight
+from byway.core.links import LinkEnd, Outbox
 from byway.core.snapshot.state import (
     BrokerState,
     ClientState,
+    HeldState,
     LinkState,
     PlaceholderFields,
     TableState,
     TableSyncState,
     WindowState,
 )
+from byway.core.streams import Stream, Streams
 from byway.core.tables import (
     Entry,
     LinkNumbers,
@@ -30,7 +34,8 @@ from byway.core.tables import (
     Withdrawal,
     with_link,
 )
-from byway.model.messages import CONTROL, DATA, EntryId, LinkKind, Message
+from byway.core.window import Runs, Window
+from byway.model.messages import EntryId, LinkKind, Message, Publish, Unadvertise
 
 if TYPE_CHECKING:
     from byway.core.broker import Broker
@@ -54,8 +59,11 @@ def restore(state: BrokerState, broker: Broker) -> None:
         routing.policy.restore(kept)
     pendings = _restore_in_flight(state)
     for client in state.clients:
-        broker.clients.sessions[client.name] = _restore_client(client, pendings)
-        broker.deliveries.held += len(client.held)
+        session = broker.clients.sessions[client.name] = _restore_client(client, pendings)
+        for delivery, source in session.held_deliveries:
+            source.bytes = COPY_BYTES + len(delivery.publication.body)
+            broker.deliveries.held += 1
+            broker.deliveries.held_bytes += source.bytes
     broker.clients.recount()
     broker.deliveries.in_grace = state.in_grace
     for link in state.links:
@@ -63,13 +71,18 @@ def restore(state: BrokerState, broker: Broker) -> None:
             context.add_link(link.peer, link.kind)
         else:
             broker.sync.states[link.peer] = link.sync
-        context.ends[link.peer] = _restore_link(link, context)
-        context.unconfirmed[link.peer] = deque(pendings[number] for number in link.unconfirmed)
+        end = context.ends[link.peer] = _restore_link(link, context)
+        context.copies.add_link(link.peer, end.copies)
     context.former = state.former
     _restore_windows(state, pendings, broker)
     young, old = state.seen
-    broker.publications.seen.young = {(p, i): last for p, i, last in young}
-    broker.publications.seen.old = {(p, i): last for p, i, last in old}
+    streams = broker.publications.streams
+    streams.young = {(p, i): Stream(last) for p, i, last in young}
+    streams.old = {(p, i): Stream(last) for p, i, last in old}
+    for link in state.links:
+        _restore_copies(link, context.ends[link.peer].copies, pendings, streams)
+    for held in state.held:
+        _restore_held(held, pendings[held.source], broker)
     _restore_sync(state.sync, broker)
     reachability = state.reachability
     broker.reachability.restore(
@@ -146,7 +159,7 @@ def _restore_client(state: ClientState, pendings: list[InFlight]) -> ClientSessi
         counter=state.counter,
         sequence=state.sequence,
         accepted=state.accepted,
-        window=_restore_window(state.window),
+        window=_restore_window(state.window, Window()),
         deliveries=state.deliveries,
         kept=deque(state.kept),
         kept_bytes=sum(len(delivery.publication.body) for delivery in state.kept),
@@ -155,29 +168,60 @@ def _restore_client(state: ClientState, pendings: list[InFlight]) -> ClientSessi
     )
 
 
-def _restore_window(state: WindowState) -> Window:
-    window = Window()
+def _restore_window(state: WindowState, window: Window) -> Window:
     window.finished_up_to, window.told = state.finished_up_to, state.told
-    window.early = set(state.early)
+    window.early = Runs(state.early)
     return window
 
 
 def _restore_link(state: LinkState, context: Context) -> LinkEnd:
     soft = state.kind is LinkKind.SOFT
-    end = LinkEnd(context.name, state.peer, context.incarnation, soft=soft)
+    window = context.config.publisher_window
+    end = LinkEnd(context.name, state.peer, context.incarnation, soft=soft, publisher_window=window)
     end.address, end.dials = state.address, state.dials
     end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
-    _restore_outbox(end.sent[CONTROL], state.control, state.control_next)
-    _restore_outbox(end.sent[DATA], state.data, state.data_next)
+    _restore_outbox(end.control, state.control, state.control_next)
     end.arrived, end.told = state.arrived, state.told
-    end.window = _restore_window(state.window)
+    _restore_window(state.window, end.window)
     return end
 
 
 def _restore_outbox(box: Outbox, kept: list[Message], following: int) -> None:
     box.kept = deque(kept)
     box.next = following
+
+
+def _restore_copies(
+    state: LinkState, queue: CopyQueue, pendings: list[InFlight], streams: Streams
+) -> None:
+    sources = [pendings[number] for number in state.unconfirmed]
+    queue.restore(list(zip(state.data, sources, strict=True)), state.data_next, state.numbers)
+    for message, source in queue:
+        if isinstance(message, Publish):
+            source.stream = stream = streams.known(message.publisher, message.incarnation)
+            stream.last = max(stream.last, message.sequence)
+            source.bytes = COPY_BYTES + len(message.body)
+            stream.open[state.peer] = stream.open.get(state.peer, 0) + 1
+        queue.bytes += source.bytes
+
+
+def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
+    """What was held is held again, or, by a broker that plans no routes any more, sent over the
+    link of its branch."""
+    context, message = broker.context, state.message
+    assert isinstance(message, Publish | Unadvertise)
+    stream = broker.publications.streams.known(state.publisher, state.incarnation)
+    if isinstance(message, Publish):
+        source.stream = stream
+        source.bytes = COPY_BYTES + len(message.body)
+    if context.held is not None:
+        key = state.publisher, state.incarnation, state.branch
+        context.held.restore(key, Held(message, state.targets, source, state.sequence))
+    else:
+        source.left -= 1  # its place is taken by the copy
+        context.copies.append(state.branch, message, source)
+        context.copies.links[state.branch].post()
 
 
 def _restore_in_flight(state: BrokerState) -> list[InFlight]:

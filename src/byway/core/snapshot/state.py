@@ -25,7 +25,8 @@ class WindowState(msgspec.Struct, array_like=True):
 
     finished_up_to: int
     told: int
-    early: list[int]
+    early: list[tuple[int, int]]
+    """Runs of numbers."""
 
 
 class LinkState(msgspec.Struct, array_like=True):
@@ -49,6 +50,9 @@ class LinkState(msgspec.Struct, array_like=True):
     kind: LinkKind = LinkKind.PRIMARY
     address: str = ""
     dials: bool = False
+    numbers: list[int] = msgspec.field(default_factory=list)
+    """The numbers of `data`, if some between them are confirmed; else the last one is the one
+    before `data_next`, and they follow one another."""
 
 
 class InFlightState(msgspec.Struct, array_like=True):
@@ -61,6 +65,19 @@ class InFlightState(msgspec.Struct, array_like=True):
     current: bool
     duplicates: list[int]
     """Numbers of these in the list of all."""
+
+
+class HeldState(msgspec.Struct, array_like=True):
+    """What a `Held` knows, and where it is."""
+
+    publisher: str
+    incarnation: int
+    branch: str
+    message: Message
+    targets: int
+    source: int
+    """The number of what it will be a copy of."""
+    sequence: int
 
 
 class PlaceholderFields(msgspec.Struct, array_like=True):
@@ -164,6 +181,8 @@ class BrokerState(msgspec.Struct, array_like=True):
     """Number of the last probe for cycles, and the last one over each link."""
     former: dict[str, str] = msgspec.field(default_factory=dict)
     """Former neighbours, and why each is one."""
+    held: list[HeldState] = msgspec.field(default_factory=list)
+    """Data messages that wait for their turn in a branch, in order."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
