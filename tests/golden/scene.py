@@ -15,7 +15,7 @@ from byway.core.inputs import (
     Started,
     TimerFired,
 )
-from byway.model.messages import Acknowledge, DeliveriesReceived
+from byway.model.messages import Acknowledge, DeliveriesReceived, SelectiveAcknowledge
 from tests.core_net import DEFAULT, Net
 from tests.golden.words import action_line, duration, input_line
 
@@ -93,7 +93,8 @@ class Scene(Net):
     def _is_bare(self, way: str, frame: object) -> bool:
         if not isinstance(frame, Acknowledge) or self.acknowledgements:
             return False
-        news = frame.confirmed > self.confirmed_up_to[way]
+        selective = isinstance(frame, SelectiveAcknowledge)
+        news = frame.confirmed > self.confirmed_up_to[way] or selective
         self.confirmed_up_to[way] = frame.confirmed
         return not news
 

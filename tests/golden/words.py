@@ -48,6 +48,7 @@ from byway.model.messages import (
     PublishRequest,
     Refused,
     RoutesRequest,
+    SelectiveAcknowledge,
     Settled,
     Subscribe,
     SubscribeRequest,
@@ -198,7 +199,8 @@ def frame(what: Batch | Acknowledge | Hello) -> str:
             return f"{what.lane.name.lower()} {what.first}: {said}"
         case Acknowledge():
             numbers = f"control {what.control}, data {what.data}"
-            return f"acknowledge: {numbers}, confirmed {what.confirmed}"
+            runs = what.runs if isinstance(what, SelectiveAcknowledge) else ()
+            return f"acknowledge: {numbers}, confirmed {what.confirmed}{_runs(runs)}"
         case Hello():
             return _hello(what)
 
@@ -291,7 +293,14 @@ def _hello(hello: Hello) -> str:
     if not hello.knows:
         return f"{said}, knows none"
     numbers = f"control {hello.control}, data {hello.data}, confirmed {hello.confirmed}"
+    numbers += _runs(hello.runs)
     return f"{said}, knows incarnation {hello.knows} epoch {hello.epoch} up to {numbers}"
+
+
+def _runs(runs: Iterable[tuple[int, int]]) -> str:
+    """Numbers that are confirmed too."""
+    said = (str(first) if first == last else f"{first} to {last}" for first, last in runs)
+    return "".join(f" and {run}" for run in said)
 
 
 def _timer(timer: Timer) -> str:

@@ -8,10 +8,10 @@ The path of a publication. From a neighbour: `_on_frame` and `_take_data` here, 
 `Publications.on_publish`. From a client: `_on_client_requested` here, then
 `Publications.on_request`. Both come together in `Publications._route`, which asks the index of the
 subscription table (`matching`) for the links and local subscriptions that match; `_forward` puts a
-copy for each link into `Outgoing`, `_deliver` gives it to `SessionDeliveries`. `_flush` here makes
-frames of the copies, numbered and kept by each `LinkEnd`. When a neighbour confirms a copy,
-`_on_frame` calls `Publications.confirmed`; with the last copy `Context.finish` confirms the
-publication to where it came from, and `_flush` says so.
+copy for each link into `Copies`, `_deliver` gives it to `SessionDeliveries`. `_flush` here makes
+frames of the new copies of each `LinkEnd`. When a neighbour confirms a copy, `_on_frame` calls
+`Context.confirmed`; with the last copy `Context.finish` confirms the publication to where it came
+from, and `_flush` says so.
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart), `takeover`,
 `clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`,
@@ -70,7 +70,6 @@ from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.core.takeover import Takeover
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
-    CONTROL,
     DATA,
     Acknowledge,
     AdvertisementsSynced,
@@ -87,6 +86,7 @@ from byway.model.messages import (
     PublishRequest,
     Refused,
     RoutesRequest,
+    SelectiveAcknowledge,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsSynced,
@@ -235,8 +235,8 @@ class Broker(BrokerQueries):
         window = self.context.config.data_window
         if self.deliveries.held >= window:
             return False
-        for other, waiting in self.context.unconfirmed.items():
-            if len(waiting) >= window and other != link:
+        for other, copies in self.context.copies.links.items():
+            if len(copies) >= window and other != link:
                 return False
         return True
 
@@ -375,8 +375,8 @@ class Broker(BrokerQueries):
             if end is None or not end.up:
                 self._check_closed(link, end)
                 return  # of a connection that was closed
-            if type(frame) is Acknowledge:
-                self.publications.confirmed(link, end.received(frame))
+            if type(frame) is Acknowledge or type(frame) is SelectiveAcknowledge:
+                self.context.confirmed(link, end.received(frame))
             elif type(frame) is Batch:
                 first, messages = end.take(frame)
                 self.context.out.touched[link] = None
@@ -466,24 +466,21 @@ class Broker(BrokerQueries):
     def _flush_link(self, link: str, out: Outgoing, actions: list[Action]) -> None:
         """Control, data, then what the peer should know of its own frames."""
         end = self.context.ends[link]
-        lanes = out.messages.get(link)
-        if lanes is not None:
-            control, data = lanes
-            if control:
-                if len(control) > 1 and self.context.routing.policy.packs:
-                    control = list(packed(control))
-                batch = end.post(CONTROL, control)
-                if batch is not None:
-                    self.context.count_sent(link, batch)
-                    actions.append(Send(link, batch))
-            if data:
-                batch = end.post(DATA, data)
-                if batch is not None:
-                    if out.has_other_data or self.context.trace.enabled:
-                        self.context.count_sent(link, batch)
-                    else:
-                        self.context.counters.count_publications(link, len(data))
-                    actions.append(Send(link, batch))
+        control = out.messages.get(link)
+        if control is not None:
+            if len(control) > 1 and self.context.routing.policy.packs:
+                control = list(packed(control))
+            batch = end.post_control(control)
+            if batch is not None:
+                self.context.count_sent(link, batch)
+                actions.append(Send(link, batch))
+        batch = end.post_data()
+        if batch is not None:
+            if out.has_other_data or self.context.trace.enabled:
+                self.context.count_sent(link, batch)
+            else:
+                self.context.counters.count_publications(link, len(batch.messages))
+            actions.append(Send(link, batch))
         if link in out.opening:
             batch = end.opened()
             if batch is not None:
@@ -491,8 +488,9 @@ class Broker(BrokerQueries):
                 actions.append(Send(link, batch))
         if end.up:
             acknowledgement = end.acknowledgement()
-            if acknowledgement is not None:
+            while acknowledgement is not None:
                 actions.append(Send(link, acknowledgement))
+                acknowledgement = end.acknowledgement() if end.window.untold else None
 
 
 def _ignore(link: str, message: Message) -> None:

@@ -263,11 +263,11 @@ class BrokerQueries:
 
     def unconfirmed(self, link: str) -> int:
         """How many data messages a neighbour has not confirmed; 0 for a broker that is none."""
-        return len(self.context.unconfirmed.get(link, ()))
+        return len(self.context.copies.links.get(link, ()))
 
     def unconfirmed_publications(self, link: str) -> Iterator[Publish]:
         """Publications that a neighbour has not confirmed, the oldest first."""
-        kept = self.context.ends[link].sent[DATA].kept
+        kept = self.context.copies.links[link].messages
         return (message for message in kept if isinstance(message, Publish))
 
     def hello(self, link: str) -> Hello:
@@ -286,18 +286,18 @@ class BrokerQueries:
 
     def _link(self, end: LinkEnd) -> LinkFacts:
         link, state = end.peer, self.sync.states.get(end.peer, _NOTHING_TO_SYNC)
-        control, data = end.sent
+        control, copies = end.control, end.copies
         return LinkFacts(
             neighbour=link,
             kind=self.context.kind(link),
             address=end.address,
             up=end.up,
             open=end.open,
-            unconfirmed=len(self.context.unconfirmed[link]),
+            unconfirmed=len(copies),
             unacknowledged=len(control.kept),
-            sent=(control.next - 1, data.next - 1),
+            sent=(control.next - 1, copies.posted),
             received=(end.arrived[CONTROL], end.arrived[DATA]),
-            finished_early=len(end.window.early),
+            finished_early=end.window.early.numbers,
             sync_phase=state.phase,
             peer_synced=state.peer_synced,
             comparing=bool(

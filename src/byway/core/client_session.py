@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from byway.core.in_flight import InFlight
-from byway.core.links import Window
+from byway.core.window import Window
 from byway.model.messages import Delivery, EntryId
 
 REFUSED_KEPT: Final = 4_096
@@ -56,6 +58,12 @@ class ClientSession(msgspec.Struct, eq=False):
     reported: set[int] = msgspec.field(default_factory=set)
     """Sequences of publications to come whose routes the client wants to know. Not stored: a client
     that comes back asks again."""
+
+    @property
+    def held_deliveries(self) -> Iterator[tuple[Delivery, InFlight]]:
+        """The deliveries that are held, and what each is a copy of."""
+        latest = islice(self.kept, len(self.kept) - len(self.held), None)
+        return zip(latest, self.held, strict=True)
 
     @property
     def entries(self) -> int:

@@ -6,10 +6,11 @@ hands work to the next.
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from byway.core.broker_config import BrokerConfig
+from byway.core.copies import Copies, Copy
 from byway.core.counters import Counters
 from byway.core.in_flight import InFlight
 from byway.core.kind_mismatches import KindMismatches
@@ -57,8 +58,8 @@ class Context:
         self.former: dict[str, str] = {}
         """By broker that was a neighbour and may not become one again before an operator says so,
         the reason."""
-        self.unconfirmed: dict[str, deque[InFlight]] = {}
-        """By link, for each message its outbox keeps, what it is a copy of."""
+        self.copies = Copies()
+        """Copies in flight, by link: each link's are also those of its end in `ends`."""
 
     @property
     def tree(self) -> dict[str, None]:
@@ -76,22 +77,37 @@ class Context:
         end = LinkEnd(self.name, link, self.incarnation, soft=kind is LinkKind.SOFT)
         self.ends[link] = end
         self.ends = dict(sorted(self.ends.items()))
-        self.unconfirmed[link] = deque()
-        self.unconfirmed = dict(sorted(self.unconfirmed.items()))  # as after `restore`
+        self.copies.add_link(link, end.copies)
         if kind is LinkKind.PRIMARY:
             self.routing.add_link(link)
         return end
+
+    def remove_link(self, link: str) -> list[Copy]:
+        """Remove the end of a link; returns the copies that it had not confirmed. Whoever sent them
+        still waits for each of these."""
+        del self.ends[link]
+        return self.copies.remove_link(link)
 
     def count_sent(self, link: str, batch: Batch) -> None:
         """Count and trace the messages of a frame that is sent to a neighbour."""
         self.counters.count_sent(link, batch, self.now_us, self.trace)
 
+    def confirmed(self, link: str, sources: Sequence[InFlight]) -> None:
+        """A neighbour confirms copies of these data messages."""
+        self.copies.release(link, sources)
+        for source in sources:
+            source.left -= 1
+            if not source.left:
+                self._finished(source)
+
     def finish(self, pending: InFlight) -> None:
         """One copy of a data message is confirmed, or need not be. With the last one the message
         is finished, and whoever sent it is told at the end of this call of `handle`."""
         pending.left -= 1
-        if pending.left:
-            return
+        if not pending.left:
+            self._finished(pending)
+
+    def _finished(self, pending: InFlight) -> None:
         pending.window.finish(pending.number)
         if pending.link in self.ends:
             self.out.touched[pending.link] = None

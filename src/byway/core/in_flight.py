@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from byway.core.links import Window
+from byway.core.streams import Stream
+from byway.core.window import Window
 
 
 class InFlight(msgspec.Struct, eq=False, gc=False):
@@ -24,6 +25,8 @@ class InFlight(msgspec.Struct, eq=False, gc=False):
     """The local client that it came from, if one did."""
     left: int
     """Copies that are not confirmed, and one more while the message is being handled."""
+    stream: Stream | None = None
+    """The stream of its publisher, if it is a publication."""
     duplicates: list[InFlight] | None = None
     """The same message, received again; each is finished together with this one."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from byway.core.broker import Broker
+from byway.core.streams import Stream
 from byway.core.tables import Entry, Table
 from byway.model.filters import covers
 
@@ -128,10 +130,28 @@ def _clients(broker: Broker) -> Iterator[str]:
 
 
 def _links(broker: Broker) -> Iterator[str]:
-    for link, end in broker.context.ends.items():
-        kept, waiting = len(end.sent[1].kept), len(broker.context.unconfirmed[link])
-        if kept != waiting:
-            yield f"{kept} data messages are kept for {link}, but {waiting} are waited for"
+    context = broker.context
+    open_links: dict[int, tuple[Stream, Counter[str]]] = {}
+    waits: Counter[int] = Counter()
+    for link, end in context.ends.items():
+        if context.copies.links.get(link) is not end.copies:
+            yield f"the copies for {link} are not those of its end"
+        for _, source in end.copies:
+            waits[id(source)] += 1
+            if waits[id(source)] > source.left:
+                yield f"more copies of a message are kept, also for {link}, than it waits for"
+            if source.stream is not None:
+                _, found = open_links.setdefault(id(source.stream), (source.stream, Counter()))
+                found[link] += 1
+    for stream, found in open_links.values():
+        if stream.open != found:
+            yield f"{dict(found)} copies of a publisher are kept, but {stream.open} known to be"
+    for key, stream in (
+        *broker.publications.streams.young.items(),
+        *broker.publications.streams.old.items(),
+    ):
+        if stream.open and id(stream) not in open_links:
+            yield f"no copies of publisher {key} are kept, but {stream.open} known to be"
 
 
 def _indexes(broker: Broker) -> Iterator[str]:

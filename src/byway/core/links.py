@@ -1,7 +1,8 @@
 """One end of a link: numbers, acknowledgements and confirmations of its two lanes.
 
 It decides what has to be sent again when a link comes back, what may be forgotten, and which
-numbers can be confirmed to the peer. It does not know what messages mean, nor how they travel.
+numbers can be confirmed to the peer. It does not know what messages mean, nor how they travel. What
+is sent on the data lane is kept in `copies`.
 
 Three things are kept apart. *Received*: the frame arrived; control messages are forgotten then.
 *Confirmed*: every onward copy is safe; data messages are kept until then. *Settled* is a matter of
@@ -16,7 +17,10 @@ from typing import Final
 
 import msgspec
 
-from byway.model.bounds import INT64_MAX
+from byway.core.copies import CopyQueue
+from byway.core.in_flight import InFlight
+from byway.core.window import LinkWindow
+from byway.model.bounds import INT64_MAX, RUNS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     CONTROL,
@@ -28,6 +32,7 @@ from byway.model.messages import (
     Lane,
     LinkKind,
     Message,
+    SelectiveAcknowledge,
 )
 
 UNLISTED: Final = ""
@@ -43,14 +48,14 @@ class Meeting(msgspec.Struct, frozen=True):
 
     resumed: bool
     """Whether both ends go on where they were. If not, they count from 1 and compare tables."""
-    confirmed: int = 0
-    """If resumed: how many data messages the peer has confirmed meanwhile."""
+    confirmed: Sequence[InFlight] = ()
+    """If resumed: what the data messages that the peer has confirmed meanwhile are copies of."""
     again: tuple[Batch, ...] = ()
     """To be sent now, if resumed: what the peer did not receive."""
 
 
 class Outbox:
-    """What was sent on one lane and may have to be sent again, in order of its numbers."""
+    """What was sent on the control lane and may have to be sent again, in order of its numbers."""
 
     def __init__(self) -> None:
         self.next = 1
@@ -68,57 +73,21 @@ class Outbox:
         self.next += len(messages)
         return first
 
-    def forget(self, number: int) -> int:
-        """Forget all messages up to `number`; returns how many."""
+    def forget(self, number: int) -> None:
+        """Forget all messages up to `number`."""
         kept = self.kept
-        count = number - self.next + len(kept) + 1
-        if count <= 0:
-            return 0
-        for _ in range(count):
+        for _ in range(number - self.next + len(kept) + 1):
             kept.popleft()
-        return count
-
-    def renumber(self) -> None:
-        """Count the messages that are kept from 1 again."""
-        self.next = len(self.kept) + 1
 
     def clear(self) -> None:
         """Forget all messages, and count the next ones from 1."""
         self.kept.clear()
         self.next = 1
 
-    def since(self, number: int) -> tuple[Message, ...]:
+    def after(self, number: int) -> tuple[Message, ...]:
         """The messages after `number`, which must not be older than the oldest one kept."""
         skipped = number - self.first + 1
         return tuple(self.kept)[skipped:]
-
-
-class Window:
-    """Data messages received and not yet confirmed: they finish in any order, and are confirmed in
-    the order of their numbers."""
-
-    def __init__(self) -> None:
-        self.finished_up_to = 0
-        self.told = 0
-        self.early: set[int] = set()  # finished before one in front of them
-
-    def finish(self, number: int) -> None:
-        """Note that a message and all its copies are safe, so that it can be confirmed."""
-        if number != self.finished_up_to + 1:
-            assert number > self.finished_up_to, f"{number} was finished before"
-            self.early.add(number)
-            return
-        self.finished_up_to = number
-        while self.finished_up_to + 1 in self.early:
-            self.finished_up_to += 1
-            self.early.remove(self.finished_up_to)
-
-    def due(self) -> int | None:
-        """The number to confirm now, if that is news to the peer."""
-        if self.finished_up_to == self.told:
-            return None
-        self.told = self.finished_up_to
-        return self.told
 
 
 def _following_epoch(ours: int, theirs: int) -> int:
@@ -158,17 +127,18 @@ class LinkEnd:
         self.open = False
         self.peer_incarnation = 0
         self.epoch = 0
-        self.sent = (Outbox(), Outbox())  # by lane
+        self.control = Outbox()
+        self.copies = CopyQueue()
         self.arrived = [0, 0]  # numbers received, by lane
         self.told = [0, 0]  # of these, what the peer knows
-        self.window = Window()
+        self.window = LinkWindow()
 
     def __repr__(self) -> str:
-        control, data = self.sent
+        control, copies = self.control, self.copies
         state = ("up" if self.open else "agreeing") if self.up else "down"
         return (
-            f"<LinkEnd {self.broker}-{self.peer} {state}: sent {control.next - 1}+{data.next - 1}, "
-            f"unconfirmed {len(data.kept)}, received {self.arrived[0]}+{self.arrived[1]}, "
+            f"<LinkEnd {self.broker}-{self.peer} {state}: sent {control.next - 1}+{copies.posted}, "
+            f"unconfirmed {len(copies)}, received {self.arrived[0]}+{self.arrived[1]}, "
             f"confirmed {self.window.finished_up_to}>"
         )
 
@@ -188,6 +158,7 @@ class LinkEnd:
             self.epoch,
             kind=kind,
             learnt=self.dials,
+            runs=self.window.runs(RUNS_MAX),
         )
 
     def meet(self, hello: Hello, said: Hello | None = None) -> Meeting:
@@ -201,8 +172,9 @@ class LinkEnd:
         if self.resumes_with(hello):
             received = (hello.control, hello.data)
             self._check_numbers(received)
+            confirmed = self._confirm(hello)
             self.up = True
-            confirmed = self.confirmed(hello.confirmed)
+            self.window.resume(said.runs if said is not None else ())
             return Meeting(True, confirmed, self._again(received))
         self._reset()
         self.epoch = _following_epoch(self.epoch, hello.epoch)
@@ -218,10 +190,10 @@ class LinkEnd:
     def _reset(self) -> None:
         """Count from 1. Control messages are forgotten: tables replace them. Data that was never
         confirmed stays and is sent again once tables are synced."""
-        self.sent[CONTROL].clear()
-        self.sent[DATA].renumber()
+        self.control.clear()
+        self.copies.renumber()
         self.arrived, self.told = [0, 0], [0, 0]
-        self.window = Window()  # what finishes late finishes in the old one
+        self.window = LinkWindow()  # what finishes late finishes in the old one
         self.open = False
 
     def _check(self, hello: Hello) -> None:
@@ -236,25 +208,28 @@ class LinkEnd:
 
     def _check_numbers(self, received: tuple[int, int]) -> None:
         """Only what the peer acknowledged was forgotten, so it cannot lack older messages."""
-        for lane, number in zip(Lane, received, strict=True):
-            box = self.sent[lane]
-            if not box.first - 1 <= number < box.next:
+        ranges = (
+            (self.control.first - 1, self.control.next - 1),
+            (self.copies.last_confirmed, self.copies.posted),
+        )
+        for lane, number, (least, most) in zip(Lane, received, ranges, strict=True):
+            if not least <= number <= most:
                 raise RemoteProtocolError(
                     self.peer,
                     f"says it received up to number {number} of lane {lane.name}, "
-                    f"expected {box.first - 1} to {box.next - 1}",
+                    f"expected {least} to {most}",
                 )
 
     def _again(self, received: tuple[int, int]) -> tuple[Batch, ...]:
         # what arrived needs no further acknowledgement; data stays until it is confirmed
-        self.sent[CONTROL].forget(received[CONTROL])
-        lanes = Lane if self.open else (CONTROL,)
-        batches = []
-        for lane in lanes:
-            missing = self.sent[lane].since(received[lane])
-            if missing:
-                batches.append(Batch(lane, received[lane] + 1, missing))
-        return tuple(batches)
+        control, data = received
+        self.control.forget(control)
+        missing = self.control.after(control)
+        copies = self.copies.after(data) if self.open else ()
+        return (
+            *([Batch(CONTROL, control + 1, missing)] if missing else ()),
+            *([Batch(DATA, data + 1, copies)] if copies else ()),
+        )
 
     def lost(self) -> None:
         """The connection is gone; nothing is forgotten."""
@@ -267,28 +242,36 @@ class LinkEnd:
 
     # --- sending -----------------------------------------------------------------------------
 
-    def post(self, lane: Lane, messages: Sequence[Message]) -> Batch | None:
-        """Number and keep messages; the frame to send, or None while they have to wait."""
-        first = self.sent[lane].put(messages)
-        if not self.up and len(self.sent[CONTROL].kept) > self.control_max:
-            self.sent[CONTROL].clear()
+    def post_control(self, messages: Sequence[Message]) -> Batch | None:
+        """Number and keep control messages; the frame to send, or None while they have to wait."""
+        control = self.control
+        first = control.put(messages)
+        if self.up:
+            return Batch(CONTROL, first, tuple(messages))
+        if len(control.kept) > self.control_max:
+            control.clear()
             self.peer_incarnation = 0  # tables are compared when it comes back
-        ready = self.up and (self.open or lane is CONTROL)
-        return Batch(lane, first, tuple(messages)) if ready else None
+        return None
+
+    def post_data(self) -> Batch | None:
+        """The frame of the copies that were made since the last call; None if there are none, or
+        while they have to wait."""
+        first, messages = self.copies.post()
+        return Batch(DATA, first, messages) if messages and self.open and self.up else None
 
     def opened(self) -> Batch | None:
         """The peer takes data from now on: the frame of what has waited for that, if anything."""
         if self.open:
             return None
         self.open = True
-        waiting = tuple(self.sent[DATA].kept)
+        waiting = tuple(self.copies.messages)
         return Batch(DATA, 1, waiting) if waiting and self.up else None
 
-    def received(self, frame: Acknowledge) -> int:
+    def received(self, frame: Acknowledge) -> Sequence[InFlight]:
         """The peer acknowledges frames: forget control messages that arrived, and data messages
-        that it confirms. Returns how many of these there were."""
-        control, data = self.sent
-        if frame.control >= control.next or frame.data >= data.next:
+        that it confirms. Returns what these are copies of."""
+        control = self.control
+        if frame.control >= control.next or frame.data > self.copies.posted:
             lane = CONTROL if frame.control >= control.next else DATA
             number = frame.data if lane else frame.control
             raise RemoteProtocolError(
@@ -296,14 +279,33 @@ class LinkEnd:
             )
         if control.kept:
             control.forget(frame.control)
-        return self.confirmed(frame.confirmed)
+        if type(frame) is Acknowledge:
+            if frame.confirmed > self.copies.posted:
+                raise RemoteProtocolError(
+                    self.peer, f"confirms number {frame.confirmed}, never sent"
+                )
+            return self.copies.confirm(frame.confirmed)
+        assert isinstance(frame, SelectiveAcknowledge)
+        return self._confirm(frame)
 
-    def confirmed(self, number: int) -> int:
-        """The peer confirms data messages up to `number`: forget them, and return how many."""
-        box = self.sent[DATA]
-        if number >= box.next:
-            raise RemoteProtocolError(self.peer, f"confirms number {number}, never sent")
-        return box.forget(number)
+    def _confirm(self, said: SelectiveAcknowledge | Hello) -> Sequence[InFlight]:
+        """The peer confirms data messages up to a number, and runs beyond it, all of them received:
+        forget them, and return what they are copies of."""
+        before = said.confirmed
+        for first, last in ((0, before), *said.runs):
+            if last > said.data:
+                raise RemoteProtocolError(
+                    self.peer, f"confirms number {last}, but has received up to {said.data} only"
+                )
+            if first and not before < first <= last:
+                raise RemoteProtocolError(
+                    self.peer, f"confirms numbers {first} to {last} behind {before}"
+                )
+            before = last
+        confirmed = list(self.copies.confirm(said.confirmed))
+        for first, last in said.runs:
+            confirmed += self.copies.confirm_run(first, last)
+        return confirmed
 
     # --- receiving ---------------------------------------------------------------------------
 
@@ -324,11 +326,16 @@ class LinkEnd:
         return expected, messages
 
     def acknowledgement(self) -> Acknowledge | None:
-        """What the peer should know now of what arrived and is confirmed, if that is news."""
+        """What the peer should know now of what arrived and is confirmed, if that is news. If that
+        does not fit into one frame, further calls give more of them."""
         window, arrived = self.window, self.arrived
-        confirmed = window.finished_up_to
-        if confirmed == window.told and self.told[CONTROL] == arrived[CONTROL]:
+        confirmed, untold = window.finished_up_to, window.untold
+        if confirmed == window.told and self.told[CONTROL] == arrived[CONTROL] and not untold:
             return None  # that data has arrived lets nobody forget anything: it is told in passing
         window.told = confirmed
         self.told[:] = arrived
+        if untold:
+            runs = window.take_untold(RUNS_MAX)
+            if runs:
+                return SelectiveAcknowledge(arrived[0], arrived[1], confirmed, runs)
         return Acknowledge(arrived[0], arrived[1], confirmed)

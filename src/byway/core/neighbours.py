@@ -29,7 +29,6 @@ from byway.core.table_sync import TableSync
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
     CONTROL,
-    DATA,
     Advertise,
     AdvertisementsSynced,
     Batch,
@@ -124,8 +123,8 @@ class Neighbours:
         for link, end in list(context.ends.items()):
             end.distrusted()
             end.open = False
-            if link not in context.tree and not end.dials and not context.unconfirmed[link]:
-                del context.ends[link], context.unconfirmed[link]
+            if link not in context.tree and not end.dials and not end.copies:
+                context.remove_link(link)
 
     def on_added(self, event: NeighbourAdded) -> None:
         """An operator adds a neighbour."""
@@ -165,7 +164,7 @@ class Neighbours:
         """Close a link and tell the other end why. `for_good`: the other end does not become a
         neighbour again before an operator says so."""
         end = self._context.ends[link]
-        farewell = end.post(CONTROL, [Disconnect(reason, for_good)])
+        farewell = end.post_control([Disconnect(reason, for_good)])
         if farewell is not None:
             self._context.count_sent(link, farewell)
             self._context.out.do(Send(link, farewell))
@@ -184,16 +183,16 @@ class Neighbours:
         context, in_tree = self._context, link in self._context.tree
         if in_tree:
             context.routing.end_link(link)
-        for pending in context.unconfirmed.pop(link):
-            context.finish(pending)
-        end = context.ends.pop(link)
+        end, copies = context.ends[link], context.remove_link(link)
+        for _, source in copies:
+            context.finish(source)
         if in_tree:
             context.routing.remove_link(link)
             context.numbers.release(link)
             if for_good:
                 self._remember(link, reason)
         if link != UNLISTED:  # what was kept for that one was kept in case
-            for message in end.sent[DATA].kept:
+            for message, _ in copies:
                 if isinstance(message, Publish):
                     self._publications.drop(message, DropReason.LINK_LOST, link)
         context.out.forget_link(link)
@@ -231,14 +230,14 @@ class Neighbours:
             meeting = end.meet(event.hello, event.said)
         except RemoteProtocolError as error:
             if is_new:
-                del context.ends[link], context.unconfirmed[link]
+                context.remove_link(link)
             self.distrust(link, error)
             return
         in_tree = link in context.tree
         if event.hello.knows not in (0, context.incarnation):
             self._sync.on_restart_detected()  # it has numbers of an earlier life of this broker
         if meeting.resumed:
-            self._publications.confirmed(link, meeting.confirmed)
+            context.confirmed(link, meeting.confirmed)
             for batch in meeting.again:
                 context.count_sent(link, batch)
                 context.out.do(Send(link, batch))
@@ -385,13 +384,9 @@ class Neighbours:
         rechecking, out, room = self._recovery.rechecking, self._context.out, RECHECKED_MAX
         copies = self._publications.waiting_copies
         for link in sorted(rechecking):
-            lanes, end = out.messages.get(link), self._context.ends[link]
-            if lanes is not None and not end.open:
-                end.post(DATA, lanes[DATA])  # of the same call of `handle`; not sent: not open
-                lanes[DATA].clear()
             looked_at, rechecking[link] = copies.recheck(link, rechecking[link], room)
             room -= looked_at
-            if rechecking[link] == len(self._context.unconfirmed[link]):
+            if rechecking[link] == len(self._context.copies.links[link]):
                 self._sync.on_rechecked(link)
             if room <= 0:
                 out.do(SetTimer(RECHECK_TIMER, self._context.now_us))

@@ -1,17 +1,17 @@
 """What one call of `handle` wants done, collected until its end.
 
-Messages are gathered per link and lane so that each link gets one frame a lane, whatever the number
-of inputs.
+Control messages are gathered per link, so that each link gets one frame of them, whatever the
+number of inputs. Copies of data messages are gathered where they are kept, in `copies`.
 """
 
 from __future__ import annotations
 
 from byway.core.actions import Action
-from byway.model.messages import CONTROL, DATA, LANE_OF, EntryId, Message, Publish, Reply
+from byway.model.messages import EntryId, Message, Reply
 
 
 class Outgoing:
-    """Messages by link and lane, replies by client, and actions that are neither."""
+    """Control messages by link, replies by client, and actions that are neither."""
 
     __slots__ = (
         "actions",
@@ -25,10 +25,11 @@ class Outgoing:
     )
 
     def __init__(self) -> None:
-        self.messages: dict[str, tuple[list[Message], list[Message]]] = {}
+        self.messages: dict[str, list[Message]] = {}
+        """By link, control messages."""
         self.replies: dict[str, list[Reply]] = {}
         self.touched: dict[str, None] = {}
-        """Links that may have something to acknowledge."""
+        """Links that have new copies, or may have something to acknowledge."""
         self.confirming: dict[str, None] = {}
         """Clients that published, or may have publications confirmed."""
         self.opening: dict[str, None] = {}
@@ -37,24 +38,15 @@ class Outgoing:
         """By link, subscriptions of its that are settled: one message for all."""
         self.actions: list[Action] = []
         self.has_other_data = False
-        """Whether not all messages on data lanes are publications."""
+        """Whether not all new copies are publications."""
 
     def send(self, link: str, message: Message) -> None:
-        """Send a message over a link, on the lane that is its own."""
-        lanes = self.messages.get(link)
-        if lanes is None:
-            lanes = self.messages[link] = ([], [])
-        lane = LANE_OF[type(message)]
-        lanes[lane].append(message)
-        if lane is DATA:
-            self.has_other_data = True
-
-    def send_publication(self, link: str, message: Publish) -> None:
-        """Send a publication over a link, as `send` would; it is the most frequent message."""
-        lanes = self.messages.get(link)
-        if lanes is None:
-            lanes = self.messages[link] = ([], [])
-        lanes[1].append(message)
+        """Send a control message over a link."""
+        messages = self.messages.get(link)
+        if messages is None:
+            self.messages[link] = [message]
+        else:
+            messages.append(message)
 
     def answer(self, link: str, id: EntryId) -> None:
         """Tell a neighbour that a subscription of its is settled, or has ended."""
@@ -80,8 +72,6 @@ class Outgoing:
     def forget_control(self, link: str) -> None:
         """Send no control messages over a link that earlier inputs of the same batch wanted sent,
         and no data yet: its tables are compared anew."""
-        lanes = self.messages.get(link)
-        if lanes is not None:
-            lanes[CONTROL].clear()
+        self.messages.pop(link, None)
         self.answers.pop(link, None)
         self.opening.pop(link, None)

@@ -3,7 +3,7 @@
 They follow matching subscriptions: `on_publish` or `on_requests`, then `_route`, then `_forward`
 and `_deliver`. A copy is confirmed once every copy made of it is confirmed, and local clients have
 it in their session. A copy that is sent again after a neighbour died is recognised by its
-publisher's sequence; it is confirmed when the first one is.
+publisher's sequence; what becomes of it is decided in `duplicates`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from byway.core.clients import Clients
 from byway.core.context import Context
 from byway.core.counters import columns_of
 from byway.core.covering.statistics import Statistics
+from byway.core.duplicates import Duplicates
 from byway.core.in_flight import InFlight
-from byway.core.links import UNLISTED, Window
-from byway.core.outgoing import Outgoing
+from byway.core.links import UNLISTED
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
+from byway.core.streams import Stream, Streams
 from byway.core.tables import Entry
 from byway.core.waiting_copies import WaitingCopies
+from byway.core.window import Window
 from byway.matching import Routes
 from byway.model import conforms
 from byway.model.bounds import NEIGHBOURS_MAX
@@ -39,7 +41,6 @@ from byway.model.messages import (
     Refused,
     RoutesRequest,
 )
-from byway.model.seen import SeenPublications
 from byway.model.trace_schema import DropReason
 from byway.model.values import Attributes, check_sizes
 
@@ -65,23 +66,26 @@ class Publications:
         self._clients = clients
         self._deliveries = deliveries
         self._recovery = recovery
-        self.seen = SeenPublications(context.config.publishers_max)
+        self.streams = Streams(context.config.publishers_max)
         self.received_hooks: list[Received] = []
         self.forwarded_hooks: list[Forwarded] = []
         self.delivered_hooks: list[Delivered] = []
         self.waiting_copies = WaitingCopies(context, recovery, self.drop)
-        self._under_way: dict[tuple[str, int, int], InFlight] = {}
-        self._under_way_for: Outgoing | None = None
+        self._duplicates = Duplicates(context, clients.sessions)
 
     # --- in ----------------------------------------------------------------------------------
 
     def on_publish(self, link: str, window: Window, number: int, message: Publish) -> None:
         """Take a publication from a neighbour, number `number` of its data lane."""
         context = self._context
-        pending = InFlight(window, number, link, "", 1)
-        if not self.seen.is_new(message.publisher, message.incarnation, message.sequence):
-            self._on_duplicate(message, link, pending)
+        stream, sequence = self.streams.of(message.publisher, message.incarnation), message.sequence
+        pending = InFlight(window, number, link, "", 1, stream)
+        if sequence <= stream.last:
+            context.counters.duplicates += 1
+            self.drop(message, DropReason.DUPLICATE, link)
+            self._duplicates.take(message, link, pending)
             return
+        stream.last = sequence
         if message.hop > context.config.hops_max:
             self.drop(message, DropReason.HOP_LIMIT, link)
         else:
@@ -108,6 +112,7 @@ class Publications:
         now_us, largest = context.now_us, context.config.body_bytes_max
         match_body, hand_out = context.routing.subscriptions.index.match_body, self._hand_out
         is_watched, published, last = self._is_watched, 0, 0
+        stream: Stream | None = None
         for request in requests:
             sequence, body = request.sequence, request.body
             if sequence != client.sequence + 1 or len(body) > largest:
@@ -117,19 +122,21 @@ class Publications:
             if routes is None:
                 self.on_request(client, request)
                 continue
+            if stream is None:
+                stream = self.streams.of(name, incarnation)
             client.sequence = last = sequence
             published += 1
             message = Publish(name, incarnation, sequence, now_us, 0, 0, 0, body)
             if not is_watched and hand_out(message, routes):
                 window.finish(sequence)
             else:
-                pending = InFlight(window, sequence, None, name, 1)
+                pending = InFlight(window, sequence, None, name, 1, stream)
                 self._route(message, routes, None, pending)
                 context.finish(pending)
-        if published:
+        if stream is not None:
             context.out.confirming[name] = None
             context.counters.publications_published += published
-            self.seen.is_new(name, incarnation, last)
+            stream.last = max(stream.last, last)
 
     def _admits_all(self, client: ClientSession) -> bool:
         """Whether a client may publish whatever is a publication."""
@@ -161,7 +168,8 @@ class Publications:
             self.drop(message, DropReason.NONCONFORMING, None)
         else:
             context.counters.publications_published += 1
-            self.seen.is_new(message.publisher, message.incarnation, message.sequence)
+            pending.stream = stream = self.streams.of(client.name, client.incarnation)
+            stream.last = max(stream.last, request.sequence)
             routes = routes_of(request.body, context.routing.subscriptions.index, None)
             if client.reported and request.sequence in client.reported:
                 self._route_reported(client, message, routes, attributes, pending)
@@ -344,10 +352,7 @@ class Publications:
             min(message.count + (matched - 1 if matched else 0), COUNT_MAX) if message.hop else 0,
             message.body,
         )
-        for link in links:
-            pending.left += 1
-            context.unconfirmed[link].append(pending)
-            context.out.send_publication(link, onward)
+        context.copies.append_to_all(links, onward, pending, context.out.touched)
         if self.forwarded_hooks:
             if links[0] == UNLISTED:
                 links = links[1:]
@@ -390,41 +395,6 @@ class Publications:
         everything."""
         missing = self._recovery.missing
         return sorted({*links, *(name for name in missing if name != link)})
-
-    # --- duplicates and confirmations ----------------------------------------------------------
-
-    def _on_duplicate(self, message: Publish, link: str, pending: InFlight) -> None:
-        """A publication is a duplicate: it is finished when the first one is."""
-        self._context.counters.duplicates += 1
-        self.drop(message, DropReason.DUPLICATE, link)
-        first = self._first_copy(message)
-        if first is None or not first.left or first.link != link:
-            # finished; or it came round a cycle, where the first would wait for itself
-            self._context.finish(pending)
-        elif first.duplicates is None:
-            first.duplicates = [pending]
-        else:
-            first.duplicates.append(pending)
-
-    def _first_copy(self, message: Publish) -> InFlight | None:
-        """What copies of the same publication that are still unconfirmed were made of."""
-        context = self._context
-        if self._under_way_for is not context.out:  # looked up once for all inputs of a call
-            self._under_way_for = context.out
-            self._under_way = {
-                (kept.publisher, kept.incarnation, kept.sequence): pending
-                for link, waiting in context.unconfirmed.items()
-                for kept, pending in zip(context.ends[link].sent[1].kept, waiting, strict=False)
-                if isinstance(kept, Publish)
-            }
-        return self._under_way.get((message.publisher, message.incarnation, message.sequence))
-
-    def confirmed(self, link: str, count: int) -> None:
-        """A neighbour confirms the oldest `count` data messages it was sent."""
-        waiting = self._context.unconfirmed[link]
-        finish = self._context.finish
-        for _ in range(count):
-            finish(waiting.popleft())
 
     # --- trace ---------------------------------------------------------------------------------
 

@@ -83,9 +83,9 @@ class InForceOutlet:
     def send_unadvertise(self, link: str, message: Unadvertise, pending: InFlight) -> None:
         """Send the end of an advertisement; the neighbour confirms it like a publication."""
         context = self._context
-        pending.left += 1
-        context.unconfirmed[link].append(pending)
-        context.out.send(link, message)
+        context.copies.append(link, message, pending)
+        context.out.touched[link] = None
+        context.out.has_other_data = True
 
     def answer(self, link: str, id: EntryId) -> None:
         """Tell a neighbour that a subscription of its is settled, or has ended."""

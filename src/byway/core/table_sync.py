@@ -39,7 +39,6 @@ from byway.core.table_digests import BUCKETS, bucket_of, differing, digests
 from byway.model.bounds import NEIGHBOURS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
-    DATA,
     Advertise,
     AdvertisementSettled,
     AdvertisementsSynced,
@@ -232,11 +231,7 @@ class TableSync:
             for e in routing.adverts.went_to(link)
         }
         repeated = []
-        collected = context.out.messages.get(link)  # by earlier inputs of the same batch
-        for message in (
-            *context.ends[link].sent[DATA].kept,
-            *(collected[DATA] if collected else ()),
-        ):
+        for message in context.ends[link].copies.messages:
             if isinstance(message, Unadvertise):
                 announcement = Advertise(message.id, message.filter)
                 if message.id in adverts:

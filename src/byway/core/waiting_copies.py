@@ -7,14 +7,13 @@ for `recovery` to say.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from byway.core.bodies import routes_of
 from byway.core.context import Context
 from byway.core.in_flight import InFlight
 from byway.core.recovery import Recovery
-from byway.model.messages import DATA, Message, Publish
+from byway.model.messages import Message, Publish
 from byway.model.trace_schema import DropReason
 
 Drop = Callable[[Publish, DropReason, str | None], None]
@@ -37,19 +36,16 @@ class WaitingCopies:
         confirmed some.
         """
         context = self._context
-        has = {id(pending) for pending in context.unconfirmed[newcomer]}
+        copies = context.copies.links
+        has = {id(source) for _, source in copies[newcomer]}
         found: dict[int, tuple[Publish, InFlight]] = {}
         for link in sorted(self._recovery.missing):
             if link != newcomer:
-                waiting = context.out.messages.get(link, ((), ()))[1]
-                kept = (*context.ends[link].sent[1].kept, *waiting)
-                for message, pending in zip(kept, context.unconfirmed[link], strict=True):
-                    if not isinstance(message, Publish) or pending.link == newcomer:
+                for message, source in copies[link]:
+                    if not isinstance(message, Publish) or source.link == newcomer:
                         continue
-                    if id(pending) not in has:
-                        found.setdefault(id(pending), (message, pending))
-        for _, pending in found.values():
-            pending.left += 1
+                    if id(source) not in has:
+                        found.setdefault(id(source), (message, source))
         if found:
             self._put_in_order(newcomer, list(found.values()))
 
@@ -57,26 +53,20 @@ class WaitingCopies:
         """Add copies to what waits for a neighbour, so that each publisher's are in order; after
         what it was sent already."""
         context = self._context
-        end, lanes = context.ends[link], context.out.messages.get(link)
-        if end.open:
-            for late, pending in sorted(more, key=_by_publisher):
-                context.unconfirmed[link].append(pending)
-                context.out.send_publication(link, late)
+        queue = context.copies.links[link]
+        for late, source in sorted(more, key=_by_publisher):
+            context.copies.append(link, late, source)
+        if context.ends[link].open:
+            context.out.touched[link] = None
             return
-        if lanes is not None:
-            end.post(DATA, lanes[DATA])  # kept: the link is not open
-            lanes[DATA].clear()
-        publications = list(more)
+        publications: list[tuple[Publish, InFlight]] = []
         others: list[tuple[Message, InFlight]] = []
-        for message, pending in zip(end.sent[DATA].kept, context.unconfirmed[link], strict=True):
+        for message, source in queue:
             if isinstance(message, Publish):
-                publications.append((message, pending))
+                publications.append((message, source))
             else:  # an Unadvertise may come late, but not early
-                others.append((message, pending))
-        queue = [*sorted(publications, key=_by_publisher), *others]
-        end.sent[DATA].kept = deque(message for message, _ in queue)
-        end.sent[DATA].renumber()
-        context.unconfirmed[link] = deque(pending for _, pending in queue)
+                others.append((message, source))
+        queue.replace([*sorted(publications, key=_by_publisher), *others])
 
     def recheck(self, link: str, position: int, room: int) -> tuple[int, int]:
         """Drop and confirm what was kept for a neighbour that turns out not to want it.
@@ -85,27 +75,24 @@ class WaitingCopies:
         many were, and the new position.
         """
         context = self._context
-        end, waiting = context.ends[link], context.unconfirmed[link]
-        if end.open:  # no longer missing, and missing again: it was sent
-            return 0, len(waiting)
-        box = end.sent[1]
-        messages, pendings = list(box.kept), list(waiting)
+        queue = context.copies.links[link]
+        if context.ends[link].open:  # no longer missing, and missing again: it was sent
+            return 0, len(queue)
+        copies = list(queue)
         number = context.numbers.known(link)
         wanted, unwanted = position, []
-        last = min(position + room, len(messages))
-        for at in range(position, last):
-            message, pending = messages[at], pendings[at]
+        last = min(position + room, len(copies))
+        for copy in copies[position:last]:
+            message, source = copy
             if isinstance(message, Publish) and not self._is_wanted(message, number):
-                unwanted.append(pending)
+                unwanted.append(source)
                 self._drop(message, DropReason.UNWANTED, link)
             else:
-                messages[wanted], pendings[wanted] = message, pending
+                copies[wanted] = copy
                 wanted += 1
-        del messages[wanted:last], pendings[wanted:last]
-        box.kept, context.unconfirmed[link] = deque(messages), deque(pendings)
-        box.renumber()
-        for pending in unwanted:
-            context.finish(pending)
+        del copies[wanted:last]
+        queue.replace(copies)
+        context.confirmed(link, unwanted)
         return last - position, wanted
 
     def _is_wanted(self, message: Publish, number: int | None) -> bool:

@@ -45,6 +45,8 @@ NAMES_MAX: Final = 65_536
 DELIVERED_NAMES_MAX: Final = 512
 """Subscriptions named in one delivery; a publication that matches more of one client is delivered
 several times, each time for others of them."""
+RUNS_MAX: Final = 512
+"""Runs of confirmed numbers in one frame; more are told in further ones."""
 MESSAGES_MAX: Final = 65_536
 """Messages, requests or replies in one frame."""
 BODY_BYTES_MAX: Final = 1_048_576

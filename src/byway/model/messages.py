@@ -25,6 +25,7 @@ from byway.model.bounds import (
     NAMES_MAX,
     NEIGHBOURS_MAX,
     PATH_MAX,
+    RUNS_MAX,
     SIMILARITIES_MAX,
     AddressText,
     BodyBytes,
@@ -93,6 +94,8 @@ class EntryId(msgspec.Struct, frozen=True, array_like=True, order=True):
 Ids = Annotated[tuple[EntryId, ...], Meta(max_length=IDS_MAX)]
 NamedIds = Annotated[tuple[tuple[EntryId, bool], ...], Meta(max_length=IDS_MAX)]
 BrokerNames = Annotated[tuple[Name, ...], Meta(max_length=NEIGHBOURS_MAX)]
+NumberRuns = Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=RUNS_MAX)]
+"""The first and last number of each run, in order."""
 Digests = Annotated[tuple[Digest, ...], Meta(max_length=BUCKETS_MAX)]
 Buckets = Annotated[tuple[Bucket, ...], Meta(max_length=BUCKETS_MAX)]
 
@@ -552,6 +555,13 @@ class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
     confirmed: Int64
 
 
+class SelectiveAcknowledge(Acknowledge, frozen=True, array_like=True, tag="sack"):
+    """The same, and data messages beyond `confirmed` that are safe too, while one in front of them
+    is not. Not cumulative: each is told once over a connection."""
+
+    runs: NumberRuns
+
+
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """The first frame of each end when a link comes up."""
 
@@ -578,9 +588,12 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     added: bool = False
     """Whether an operator has added the receiver as a neighbour of the sender since they were
     linked last: then they may be neighbours again, though they parted for good."""
+    runs: NumberRuns = ()
+    """Data messages beyond `confirmed` that are safe too. If there are more, acknowledgements
+    follow."""
 
 
-Frame = Batch | Acknowledge | Hello
+Frame = Batch | Acknowledge | SelectiveAcknowledge | Hello
 """The frames between two brokers."""
 
 

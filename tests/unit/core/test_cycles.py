@@ -15,7 +15,6 @@ from byway.model.messages import (
     Delivery,
     Disconnect,
     Hello,
-    Lane,
     LinkProbe,
     SubscriptionsSettled,
     Unsubscribe,
@@ -60,7 +59,7 @@ def test_probes_of_others_are_passed_on_over_links_that_are_up(config):
     sent = lone.receive("A", probe("X", "A", incarnation=4, number=9))
     passed = probe("X", "A", "B", incarnation=4, number=9)
     assert [(a.link, a.frame.messages) for a in sent[1:]] == [("C", (passed,)), ("D", (passed,))]
-    assert passed not in lone.broker.context.ends["E"].sent[Lane.CONTROL].kept
+    assert passed not in lone.broker.context.ends["E"].control.kept
 
 
 def test_a_probe_that_was_here_or_went_too_far_ends():
@@ -128,7 +127,7 @@ def test_a_cycle_that_is_open_here_is_none(cycle):
     message = probe(*cycle.split())
     assert lone.receive("A", message) == [acknowledged("A", 5)]
     assert list(lone.broker.neighbours) == ["A", "C"]
-    assert message not in lone.broker.context.ends["C"].sent[Lane.CONTROL].kept
+    assert message not in lone.broker.context.ends["C"].control.kept
 
 
 def test_a_probe_of_another_time_cuts_nothing():

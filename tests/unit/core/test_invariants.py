@@ -4,13 +4,14 @@ import pytest
 
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
+from byway.core.copies import CopyQueue
 from byway.core.in_flight import InFlight
 from byway.core.inputs import Started
 from byway.core.invariants import validate
-from byway.core.links import Window
 from byway.core.tables import Origin, Sent
-from byway.model import ANY, parse
-from byway.model.messages import AdvertiseRequest, EntryId, SubscribeRequest
+from byway.core.window import Window
+from byway.model import ANY, TRUE, parse
+from byway.model.messages import AdvertiseRequest, EntryId, SubscribeRequest, Unadvertise
 from tests.lone_broker import Lone, advertise, entry, publication, subscribe
 
 
@@ -95,8 +96,17 @@ def confuse_whose_it_is(broker):
     broker.clients.sessions["c"].adverts["mine"] = entry("a")
 
 
-def wait_for_nothing(broker):
-    broker.context.unconfirmed["A"].append(InFlight(Window(), 1, None, "", 1))
+def keep_more_than_is_waited_for(broker):
+    source = InFlight(Window(), 1, None, "", 0)
+    broker.context.ends["A"].copies.append(Unadvertise(entry("a"), TRUE), source)
+
+
+def miscount_a_publisher(broker):
+    broker.publications.streams.of("far", 1).open["A"] = 2
+
+
+def mix_copies_up(broker):
+    broker.context.ends["A"].copies = CopyQueue()
 
 
 def lose_from_the_index(broker):
@@ -138,7 +148,13 @@ BREAKAGES = {
         "1 local advertisements are in the table, but clients hold 0"
     ],
     confuse_whose_it_is: ["client c holds advertisement mine, which is not in the table"],
-    wait_for_nothing: ["0 data messages are kept for A, but 1 are waited for"],
+    keep_more_than_is_waited_for: [
+        "more copies of a message are kept, also for A, than it waits for"
+    ],
+    miscount_a_publisher: [
+        "{'C': 1} copies of a publisher are kept, but {'C': 1, 'A': 2} known to be"
+    ],
+    mix_copies_up: ["the copies for A are not those of its end"],
     lose_from_the_index: ["4 subscriptions are in the table, but 3 in its index"],
 }
 

@@ -14,7 +14,6 @@ from byway.model.messages import (
     Disconnect,
     EntryId,
     Hello,
-    Lane,
     NeighbourNames,
     PublicationsConfirmed,
     Settled,
@@ -219,10 +218,10 @@ def test_control_for_a_neighbour_that_stays_away_is_bounded():
     end.meet(Hello("A", 1, 0, 0, 0, 0))
     end.lost()
     for _ in range(3):
-        end.post(Lane.CONTROL, [NOTHING])
-    assert (len(end.sent[Lane.CONTROL].kept), end.hello().knows) == (3, 1)
-    end.post(Lane.CONTROL, [NOTHING])
-    assert (len(end.sent[Lane.CONTROL].kept), end.hello().knows) == (0, 0)
+        end.post_control([NOTHING])
+    assert (len(end.control.kept), end.hello().knows) == (3, 1)
+    end.post_control([NOTHING])
+    assert (len(end.control.kept), end.hello().knows) == (0, 0)
     assert not end.meet(Hello("A", 1, 1, 0, 0, 0)).resumed
     assert CONTROL_MAX > 10_000
 
@@ -232,4 +231,4 @@ def test_what_changes_while_a_neighbour_is_away_waits_for_it():
     lone.handle(LinkDown("A"))
     lone.attach("c")
     assert lone.ask("c", AdvertiseRequest("a", ANY)) == []
-    assert lone.broker.context.ends["A"].sent[Lane.CONTROL].kept[-1] == MINE
+    assert lone.broker.context.ends["A"].control.kept[-1] == MINE

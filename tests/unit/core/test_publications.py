@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byway.core.actions import SendReply
+from byway.core.actions import Send, SendReply
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LinkDown
 from byway.core.publications import REPORTED_MAX
@@ -22,6 +22,7 @@ from byway.model.messages import (
     Publish,
     Refused,
     RoutesRequest,
+    SelectiveAcknowledge,
     SubscribeRequest,
     SubscriptionsSettled,
     Unadvertise,
@@ -194,7 +195,9 @@ def test_confirmations_go_back_in_order():
     lone.receive("C", subscribe("odd", "p = 1"))
     lone.receive("D", subscribe("even", "p = 2"))
     lone.receive("A", publication(1, p=1), publication(2, p=2), publication(3, p=1))
-    assert lone.acknowledge("D", 1) == []  # the second is done, the first is not
+    # the second is done, the first is not
+    early = SelectiveAcknowledge(4, 3, 0, ((2, 2),))
+    assert lone.acknowledge("D", 1) == [Send("A", early)]
     assert lone.acknowledge("C", 1) == [acknowledged("A", 4, data=3, confirmed=2)]
     assert lone.acknowledge("C", 2) == [acknowledged("A", 4, data=3, confirmed=3)]
 
@@ -268,11 +271,48 @@ def test_a_copy_may_come_any_number_of_times():
     assert lone.acknowledge("D", 1) == [acknowledged("A", 4, data=1, confirmed=1)]
 
 
-def test_a_copy_that_comes_round_a_cycle_is_confirmed_at_once():
-    """The first one's sender would wait for itself."""
+def test_a_copy_that_comes_again_by_another_link_waits_for_the_first_one():
     lone = between("C")
     lone.receive("A", FIRST)
-    assert lone.receive("D", FIRST) == [acknowledged("D", 4, data=1, confirmed=1)]
+    assert lone.receive("D", FIRST) == []
+    assert lone.acknowledge("C", 1) == [
+        acknowledged("A", 4, data=1, confirmed=1),
+        acknowledged("D", 4, data=1, confirmed=1),
+    ]
+
+
+@pytest.mark.parametrize(("link", "control"), [("C", 5), ("D", 4)])
+def test_a_copy_that_comes_round_a_cycle_is_confirmed_at_once(link, control):
+    """The first one's sender would wait for itself: it comes from where it was sent, or from where
+    it came by way of there."""
+    lone = between("C")
+    lone.receive("A", FIRST)
+    round_about = onward(onward(FIRST))
+    assert lone.receive(link, round_about) == [acknowledged(link, control, data=1, confirmed=1)]
+    assert lone.acknowledge("C", 1) == [acknowledged("A", 4, data=1, confirmed=1)]
+
+
+def test_a_copy_that_comes_from_where_it_was_confirmed_waits_for_the_other_copies():
+    lone = between("C", "D")
+    lone.receive("A", FIRST)
+    assert lone.acknowledge("C", 1) == []
+    assert lone.receive("C", FIRST) == []
+    assert lone.acknowledge("D", 1) == [
+        acknowledged("A", 4, data=1, confirmed=1),
+        acknowledged("C", 5, data=1, confirmed=1),
+    ]
+
+
+def test_a_copy_that_comes_again_in_the_same_batch_waits():
+    """An earlier duplicate of the batch came before the first one of this."""
+    lone = between("C")
+    lone.receive("A", FIRST)
+    again = lone.frame("D", FIRST), lone.frame("A", SECOND), lone.frame("D", SECOND)
+    assert lone.handle(*again) == [data("C", 2, onward(SECOND))]
+    assert lone.acknowledge("C", 2) == [
+        acknowledged("A", 4, data=2, confirmed=2),
+        acknowledged("D", 4, data=2, confirmed=2),
+    ]
 
 
 def test_copies_that_come_again_in_a_batch_with_their_confirmation():

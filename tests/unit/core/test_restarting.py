@@ -39,6 +39,7 @@ from byway.model.messages import (
     PublicationsAccepted,
     PublicationsConfirmed,
     Publish,
+    SelectiveAcknowledge,
     Settled,
     SubscribeRequest,
     SubscriptionsSynced,
@@ -210,7 +211,7 @@ def test_what_it_wants_is_sent_in_order(make):
     fourth = publication(4, p=4)
     # numbers count anew: what was dropped was never sent
     assert comes(lone, "N", subscribe("s", "p = 2 OR p = 4")) == [
-        acknowledged("A", 4, data=4, confirmed=1),
+        Send("A", SelectiveAcknowledge(4, 4, 1, ((3, 3),))),
         data("N", 1, onward(SECOND), onward(fourth)),
     ]
     fifth = publication(5, p=2)
@@ -572,7 +573,7 @@ def test_copies_for_who_is_named_later_are_in_order_whoever_confirmed_some(make)
     lone.acknowledge("K", 2)
     lone.meet("N")
     lone.receive("N", SyncDigest((), (), ("A", "K", "L", "M", "N")))
-    kept = lone.broker.context.ends["M"].sent[Lane.DATA].kept
+    kept = lone.broker.context.ends["M"].copies.messages
     assert [message.sequence for message in kept] == [1, 2, 3]
 
 

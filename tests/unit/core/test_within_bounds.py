@@ -115,7 +115,7 @@ def test_the_most_hints_for_the_most_ids():
     lone.broker.context.out.messages.clear()
     rules._tell_ended(entries, "A", dict.fromkeys([e.id for e in entries],
                                                   Withdrawal(similarities, hints)))  # fmt: skip
-    told = lone.broker.context.out.messages["A"][Lane.CONTROL]
+    told = lone.broker.context.out.messages["A"]
     assert [len(message.ids) for message in told] == [HINTED_MAX, 1]
     assert all(len(each) == HINTS_MAX for message in told for each in message.hints)
     for message in told:

@@ -46,8 +46,22 @@ def _from_5(state: Plain) -> Plain:
 
 def _from_6(state: Plain) -> Plain:
     """Layout 7 knows what each link is for, where its other end can be dialled, and former
-    neighbours. All links were those of the tree."""
+    neighbours. All links were those of the tree. Messages that finished early are runs."""
+    windows = [*(link[10] for link in state[3]), *(client[8] for client in state[8])]
+    for window in windows:
+        window[2] = _runs(window[2])
     return state
+
+
+def _runs(numbers: list[int]) -> list[list[int]]:
+    """Sorted numbers as runs, each of its first and last one."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs
 
 
 CONVERTERS: Final[dict[int, Converter]] = {4: _from_4, 5: _from_5, 6: _from_6}

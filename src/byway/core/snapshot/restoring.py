@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
+from byway.core.copies import CopyQueue
 from byway.core.in_flight import InFlight
-from byway.core.links import LinkEnd, Outbox, Window
+from byway.core.links import LinkEnd, Outbox
 from byway.core.snapshot.state import (
     BrokerState,
     ClientState,
@@ -21,6 +22,7 @@ from byway.core.snapshot.state import (
     TableSyncState,
     WindowState,
 )
+from byway.core.streams import Stream, Streams
 from byway.core.tables import (
     Entry,
     LinkNumbers,
@@ -30,7 +32,8 @@ from byway.core.tables import (
     Withdrawal,
     with_link,
 )
-from byway.model.messages import CONTROL, DATA, EntryId, LinkKind, Message
+from byway.core.window import Runs, Window
+from byway.model.messages import EntryId, LinkKind, Message, Publish
 
 if TYPE_CHECKING:
     from byway.core.broker import Broker
@@ -63,13 +66,16 @@ def restore(state: BrokerState, broker: Broker) -> None:
             context.add_link(link.peer, link.kind)
         else:
             broker.sync.states[link.peer] = link.sync
-        context.ends[link.peer] = _restore_link(link, context)
-        context.unconfirmed[link.peer] = deque(pendings[number] for number in link.unconfirmed)
+        end = context.ends[link.peer] = _restore_link(link, context)
+        context.copies.add_link(link.peer, end.copies)
     context.former = state.former
     _restore_windows(state, pendings, broker)
     young, old = state.seen
-    broker.publications.seen.young = {(p, i): last for p, i, last in young}
-    broker.publications.seen.old = {(p, i): last for p, i, last in old}
+    streams = broker.publications.streams
+    streams.young = {(p, i): Stream(last) for p, i, last in young}
+    streams.old = {(p, i): Stream(last) for p, i, last in old}
+    for link in state.links:
+        _restore_copies(link, context.ends[link.peer].copies, pendings, streams)
     _restore_sync(state.sync, broker)
     reachability = state.reachability
     broker.reachability.restore(
@@ -146,7 +152,7 @@ def _restore_client(state: ClientState, pendings: list[InFlight]) -> ClientSessi
         counter=state.counter,
         sequence=state.sequence,
         accepted=state.accepted,
-        window=_restore_window(state.window),
+        window=_restore_window(state.window, Window()),
         deliveries=state.deliveries,
         kept=deque(state.kept),
         kept_bytes=sum(len(delivery.publication.body) for delivery in state.kept),
@@ -155,10 +161,9 @@ def _restore_client(state: ClientState, pendings: list[InFlight]) -> ClientSessi
     )
 
 
-def _restore_window(state: WindowState) -> Window:
-    window = Window()
+def _restore_window(state: WindowState, window: Window) -> Window:
     window.finished_up_to, window.told = state.finished_up_to, state.told
-    window.early = set(state.early)
+    window.early = Runs(state.early)
     return window
 
 
@@ -168,16 +173,27 @@ def _restore_link(state: LinkState, context: Context) -> LinkEnd:
     end.address, end.dials = state.address, state.dials
     end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
-    _restore_outbox(end.sent[CONTROL], state.control, state.control_next)
-    _restore_outbox(end.sent[DATA], state.data, state.data_next)
+    _restore_outbox(end.control, state.control, state.control_next)
     end.arrived, end.told = state.arrived, state.told
-    end.window = _restore_window(state.window)
+    _restore_window(state.window, end.window)
     return end
 
 
 def _restore_outbox(box: Outbox, kept: list[Message], following: int) -> None:
     box.kept = deque(kept)
     box.next = following
+
+
+def _restore_copies(
+    state: LinkState, queue: CopyQueue, pendings: list[InFlight], streams: Streams
+) -> None:
+    sources = [pendings[number] for number in state.unconfirmed]
+    queue.restore(list(zip(state.data, sources, strict=True)), state.data_next, state.numbers)
+    for message, source in queue:
+        if isinstance(message, Publish):
+            source.stream = stream = streams.known(message.publisher, message.incarnation)
+            stream.last = max(stream.last, message.sequence)
+            stream.open[state.peer] = stream.open.get(state.peer, 0) + 1
 
 
 def _restore_in_flight(state: BrokerState) -> list[InFlight]:

@@ -25,7 +25,8 @@ class WindowState(msgspec.Struct, array_like=True):
 
     finished_up_to: int
     told: int
-    early: list[int]
+    early: list[tuple[int, int]]
+    """Runs of numbers."""
 
 
 class LinkState(msgspec.Struct, array_like=True):
@@ -49,6 +50,9 @@ class LinkState(msgspec.Struct, array_like=True):
     kind: LinkKind = LinkKind.PRIMARY
     address: str = ""
     dials: bool = False
+    numbers: list[int] = msgspec.field(default_factory=list)
+    """The numbers of `data`, if some between them are confirmed; else the last one is the one
+    before `data_next`, and they follow one another."""
 
 
 class InFlightState(msgspec.Struct, array_like=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from byway.core.client_session import ClientSession
+from byway.core.copies import CopyQueue
 from byway.core.in_flight import InFlight
-from byway.core.links import LinkEnd, Window
+from byway.core.links import LinkEnd
 from byway.core.recovery import Recovery
 from byway.core.snapshot.state import (
     BrokerState,
@@ -21,6 +22,7 @@ from byway.core.snapshot.state import (
     WindowState,
     encode,
 )
+from byway.core.streams import Stream
 from byway.core.table_sync import TableSync
 from byway.core.tables import (
     Entry,
@@ -30,6 +32,7 @@ from byway.core.tables import (
     Table,
     Withdrawal,
 )
+from byway.core.window import Window
 
 if TYPE_CHECKING:
     from byway.core.broker import Broker
@@ -40,14 +43,14 @@ def take(broker: Broker) -> bytes:
     context, routing = broker.context, broker.context.routing
     pendings = _all_in_flight(broker)
     numbers = {id(pending): number for number, pending in enumerate(pendings)}
-    seen = broker.publications.seen
+    seen = broker.publications.streams
     state = BrokerState(
         name=context.name,
         incarnation=context.incarnation,
         link_numbers=context.numbers.names,
         links=[
-            _link(end, [numbers[id(p)] for p in context.unconfirmed[peer]], broker)
-            for peer, end in context.ends.items()
+            _link(end, [numbers[id(source)] for _, source in end.copies], broker)
+            for end in context.ends.values()
         ],
         adverts=_table(routing.adverts, routing.adverts),
         subscriptions=_table(routing.subscriptions, routing.subscriptions),
@@ -80,7 +83,8 @@ def _sync(recovery: Recovery, sync: TableSync) -> TableSyncState:
 
 def _all_in_flight(broker: Broker) -> list[InFlight]:
     found: dict[int, InFlight] = {}
-    stack = [p for waiting in broker.context.unconfirmed.values() for p in reversed(waiting)]
+    queues = broker.context.copies.links.values()
+    stack = [source for queue in queues for _, source in reversed(list(queue))]
     stack += [p for client in broker.clients.sessions.values() for p in client.held]
     while stack:
         pending = stack.pop()
@@ -104,7 +108,7 @@ def _in_flight(pending: InFlight, numbers: dict[int, int], broker: Broker) -> In
 
 
 def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
-    control, data = end.sent
+    control, copies = end.control, end.copies
     return LinkState(
         peer=end.peer,
         peer_incarnation=end.peer_incarnation,
@@ -112,8 +116,8 @@ def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
         open=end.open,
         control=list(control.kept),
         control_next=control.next,
-        data=list(data.kept),
-        data_next=data.next,
+        data=copies.messages,
+        data_next=copies.next,
         arrived=end.arrived,
         told=end.told,
         window=_window(end.window),
@@ -122,11 +126,18 @@ def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
         kind=broker.context.kind(end.peer),
         address=end.address,
         dials=end.dials,
+        numbers=_numbers(copies),
     )
 
 
+def _numbers(copies: CopyQueue) -> list[int]:
+    """The numbers of copies, unless they follow one another up to the last one."""
+    numbers = copies.numbers
+    return [] if not numbers or numbers[0] == copies.next - len(numbers) else numbers
+
+
 def _window(window: Window) -> WindowState:
-    return WindowState(window.finished_up_to, window.told, sorted(window.early))
+    return WindowState(window.finished_up_to, window.told, list(window.early))
 
 
 def _table(table: Table, followers: Table) -> TableState:
@@ -190,5 +201,5 @@ def _client(client: ClientSession, numbers: dict[int, int]) -> ClientState:
     )
 
 
-def _sequences(seen: dict[tuple[str, int], int]) -> list[tuple[str, int, int]]:
-    return [(publisher, incarnation, last) for (publisher, incarnation), last in seen.items()]
+def _sequences(streams: dict[tuple[str, int], Stream]) -> list[tuple[str, int, int]]:
+    return [(publisher, incarnation, s.last) for (publisher, incarnation), s in streams.items()]

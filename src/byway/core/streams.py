@@ -1,0 +1,60 @@
+"""Streams: what a broker knows of each publisher whose publications it has seen.
+
+Publications of one publisher arrive in order, so its last sequence distinguishes a duplicate from a
+new publication. It cannot detect gaps: filtered streams skip numbers. A stream also knows on which
+links publications of its publisher are unconfirmed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from byway.model.generations import Generations
+
+Publisher = tuple[str, int]
+"""A publisher and its incarnation."""
+
+
+class Stream(msgspec.Struct, eq=False, gc=False):
+    """The publications of one publisher, as one broker sees them."""
+
+    last: int = 0
+    """The sequence of the latest one."""
+    open: dict[str, int] = msgspec.field(default_factory=dict)
+    """By link, how many of them it has not confirmed; links with none are left out."""
+
+
+class Streams(Generations[Publisher, Stream]):
+    """The streams of at least half and at most all of `publishers_max` publishers, and of those
+    besides that have unconfirmed publications.
+
+    A publisher that has not been heard of for a whole generation is forgotten.
+    """
+
+    __slots__ = ()
+
+    def of(self, publisher: str, incarnation: int) -> Stream:
+        """The stream of a publisher; a new one, if nothing is known of it."""
+        key = (publisher, incarnation)
+        stream = self.young.get(key)
+        if stream is None:
+            stream = self.old.get(key) or Stream()
+            if len(self.young) >= self.half:
+                self.age()
+            self.young[key] = stream
+        return stream
+
+    def known(self, publisher: str, incarnation: int) -> Stream:
+        """The stream of a publisher of which copies are restored, without hearing of it."""
+        key = (publisher, incarnation)
+        stream = self.young.get(key) or self.old.get(key)
+        if stream is None:
+            stream = self.old[key] = Stream()
+        return stream
+
+    def age(self) -> None:
+        """Forget the old generation, but for streams with unconfirmed publications."""
+        carried = {key: stream for key, stream in self.old.items() if stream.open}
+        super().age()
+        if carried:
+            self.old = carried | self.old
