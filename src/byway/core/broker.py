@@ -8,10 +8,10 @@ The path of a publication. From a neighbour: `_on_frame` and `_take_data` here, 
 `Publications.on_publish`. From a client: `_on_client_requested` here, then
 `Publications.on_request`. Both come together in `Publications._route`, which asks the index of the
 subscription table (`matching`) for the links and local subscriptions that match; `_forward` puts a
-copy for each link into `Copies`, `_deliver` gives it to `SessionDeliveries`. `_flush` here makes
-frames of the new copies of each `LinkEnd`. When a neighbour confirms a copy, `_on_frame` calls
-`Context.confirmed`; with the last copy `Context.finish` confirms the publication to where it came
-from, and `_flush` says so.
+copy for each link into `Copies`, or leaves that to `BranchQueues` if a behaviour plans routes;
+`_deliver` gives it to `SessionDeliveries`. `_flush` here makes frames of the new copies. When a
+neighbour confirms a copy, `_on_frame` calls `Context.confirmed`; with the last copy
+`Context.finish` confirms the publication to where it came from, and `_flush` says so.
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart), `takeover`,
 `clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`,
@@ -310,6 +310,9 @@ class Broker(BrokerQueries):
         self._messages |= dict.fromkeys(behaviour.messages, behaviour.on_message)
         outside_tree = dict.fromkeys(behaviour.messages_outside_tree, behaviour.on_message)
         self._outside_tree |= outside_tree
+        planner = behaviour.planner()
+        if planner is not None:
+            self.publications.use_planner(planner)
         kind = type(behaviour)
         if kind.on_publication_received is not Behaviour.on_publication_received:
             self.publications.received_hooks.append(behaviour.on_publication_received)

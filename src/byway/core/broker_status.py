@@ -265,6 +265,11 @@ class BrokerQueries:
         """How many data messages a neighbour has not confirmed; 0 for a broker that is none."""
         return len(self.context.copies.links.get(link, ()))
 
+    @property
+    def held(self) -> int:
+        """How many data messages wait for their turn in a branch, see `branch_queues`."""
+        return 0 if self.context.held is None else len(self.context.held)
+
     def unconfirmed_publications(self, link: str) -> Iterator[Publish]:
         """Publications that a neighbour has not confirmed, the oldest first."""
         kept = self.context.copies.links[link].messages

@@ -21,6 +21,7 @@ from byway.model.messages import Batch, LinkKind
 from byway.trace import TraceBuffer
 
 if TYPE_CHECKING:
+    from byway.core.branch_queues import BranchQueues
     from byway.core.routing import Routing
 
 
@@ -58,6 +59,8 @@ class Context:
         self.former: dict[str, str] = {}
         """By broker that was a neighbour and may not become one again before an operator says so,
         the reason."""
+        self.held: BranchQueues | None = None
+        """What is held by publisher and branch, if a behaviour plans routes."""
         self.copies = Copies()
         """Copies in flight, by link: each link's are also those of its end in `ends`."""
 
@@ -99,6 +102,12 @@ class Context:
             source.left -= 1
             if not source.left:
                 self._finished(source)
+        if self.held is not None:
+            self.held.on_confirmed(link, sources)
+
+    def branch_of(self, link: str) -> str:
+        """The primary link of the branch that a link leads into."""
+        return link if self.held is None else self.held.planner.branch_of(link)
 
     def finish(self, pending: InFlight) -> None:
         """One copy of a data message is confirmed, or need not be. With the last one the message

@@ -51,8 +51,7 @@ class Duplicates:
 
     def take(self, message: Publish, link: str, pending: InFlight) -> None:
         """Finish a duplicate that came over a link, or let it wait for the first one."""
-        self._index()
-        first = self._found.get(_key(message))
+        first = self._first(message)
         if first is None or not first.source.left or self._came_round(message, link, first):
             self._context.finish(pending)
         elif first.source.duplicates is None:
@@ -60,13 +59,23 @@ class Duplicates:
         else:
             first.source.duplicates.append(pending)
 
+    def _first(self, message: Publish) -> _First | None:
+        self._index()
+        found, held = self._found.get(_key(message)), self._context.held
+        if found is None and held is not None:
+            source = held.source_of(message)
+            return None if source is None else _First(source)
+        return found
+
     def _came_round(self, message: Publish, link: str, first: _First) -> bool:
         """Whether a duplicate may stem from copies of the first one that it would wait for."""
-        stream = first.source.stream
-        unconfirmed = [one for one in first.links if stream is not None and one in stream.open]
-        if not unconfirmed or link == first.source.link:
+        source, branch_of = first.source, self._context.branch_of
+        stream = source.stream
+        sent_into = {branch_of(x) for x in first.links if stream is not None and x in stream.open}
+        branch = branch_of(link)
+        if not sent_into or (source.link is not None and branch == branch_of(source.link)):
             return False
-        return link in unconfirmed or message.hop > first.hop
+        return branch in sent_into or message.hop > first.hop
 
     def _index(self) -> None:
         context = self._context

@@ -143,6 +143,7 @@ def _links(broker: Broker) -> Iterator[str]:
             if source.stream is not None:
                 _, found = open_links.setdefault(id(source.stream), (source.stream, Counter()))
                 found[link] += 1
+    queues = {} if context.held is None else context.held.queues
     for stream, found in open_links.values():
         if stream.open != found:
             yield f"{dict(found)} copies of a publisher are kept, but {stream.open} known to be"
@@ -152,6 +153,9 @@ def _links(broker: Broker) -> Iterator[str]:
     ):
         if stream.open and id(stream) not in open_links:
             yield f"no copies of publisher {key} are kept, but {stream.open} known to be"
+        waiting = sum(len(queue) for held_key, queue in queues.items() if held_key[:2] == key)
+        if waiting != stream.waiting:
+            yield f"{waiting} messages of {key} are held, but {stream.waiting} known to be"
 
 
 def _indexes(broker: Broker) -> Iterator[str]:

@@ -184,18 +184,24 @@ class Neighbours:
         if in_tree:
             context.routing.end_link(link)
         end, copies = context.ends[link], context.remove_link(link)
-        for _, source in copies:
+        anew = context.held is not None and not in_tree
+        for _, source in () if anew else copies:
             context.finish(source)
         if in_tree:
             context.routing.remove_link(link)
             context.numbers.release(link)
             if for_good:
                 self._remember(link, reason)
-        if link != UNLISTED:  # what was kept for that one was kept in case
+        if link != UNLISTED and not anew:  # what was kept for that one was kept in case
             for message, _ in copies:
                 if isinstance(message, Publish):
                     self._publications.drop(message, DropReason.LINK_LOST, link)
         context.out.forget_link(link)
+        if context.held is not None:
+            if in_tree:
+                context.held.remove_branch(link)
+            else:
+                context.held.route_anew(link, copies)
         if end.up:
             self._link_went_down(link, LinkChange.CLOSED, in_tree=in_tree)
         if in_tree:
@@ -257,6 +263,8 @@ class Neighbours:
         self._trace_change(link, LinkChange.RESUMED if meeting.resumed else LinkChange.OPENED)
         for behaviour in self._behaviours.values():
             behaviour.on_link_up(link)
+        if context.held is not None:
+            context.held.on_link_changed(link)
 
     def _is_other_kind(self, link: str, hello: Hello) -> bool:
         """Whether one end takes a link for soft that the other wants for the tree, or for one that
@@ -303,6 +311,8 @@ class Neighbours:
         self._trace_change(link, change, in_tree=in_tree)
         for behaviour in self._behaviours.values():
             behaviour.on_link_down(link)
+        if self._context.held is not None:
+            self._context.held.on_link_changed(link)
 
     def _trace_change(self, link: str, change: LinkChange, *, in_tree: bool | None = None) -> None:
         if in_tree is None:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from byway.core.bodies import read, routes_of
+from byway.core.branch_queues import BranchQueues
 from byway.core.client_session import ClientSession
 from byway.core.clients import Clients
 from byway.core.context import Context
@@ -22,6 +23,7 @@ from byway.core.covering.statistics import Statistics
 from byway.core.duplicates import Duplicates
 from byway.core.in_flight import InFlight
 from byway.core.links import UNLISTED
+from byway.core.planning import Planner
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.streams import Stream, Streams
@@ -90,9 +92,10 @@ class Publications:
             self.drop(message, DropReason.HOP_LIMIT, link)
         else:
             try:
-                routes = routes_of(
-                    message.body, context.routing.subscriptions.index, context.numbers.known(link)
-                )
+                exclude = context.numbers.known(link)
+                if exclude is None and context.held is not None:  # it came over a soft link
+                    exclude = context.numbers.known(context.branch_of(link))
+                routes = routes_of(message.body, context.routing.subscriptions.index, exclude)
             except msgspec.DecodeError as error:
                 reason = f"sends a publication that cannot be read: {error}"
                 raise RemoteProtocolError(link, reason) from error
@@ -287,7 +290,7 @@ class Publications:
         for hook in self.received_hooks:
             hook(message, link)
         if links:
-            self._forward(message, links, matched, pending)
+            self._forward(message, links, routes, pending)
         if clients:
             if context.trace.enabled:
                 context.trace.delivered(context.now_us, clients, *columns_of(message))
@@ -336,9 +339,10 @@ class Publications:
         )
 
     def _forward(
-        self, message: Publish, links: Sequence[str], matched: int, pending: InFlight
+        self, message: Publish, links: Sequence[str], routes: Routes, pending: InFlight
     ) -> None:
         context = self._context
+        mask, matched, _ = routes
         several = matched > 1
         onward = Publish(
             message.publisher,
@@ -352,6 +356,12 @@ class Publications:
             min(message.count + (matched - 1 if matched else 0), COUNT_MAX) if message.hop else 0,
             message.body,
         )
+        if context.held is not None:
+            matched_links = context.numbers.links(mask)
+            missing = [link for link in links if link not in matched_links]
+            context.held.forward(onward, mask, missing, pending)
+            return
+        # what a `TreePlanner` would plan, without asking one
         context.copies.append_to_all(links, onward, pending, context.out.touched)
         if self.forwarded_hooks:
             if links[0] == UNLISTED:
@@ -393,8 +403,15 @@ class Publications:
     def _with_missing(self, links: Sequence[str], link: str | None) -> Sequence[str]:
         """These links, and those of neighbours whose tables are missing: they count as wanting
         everything."""
-        missing = self._recovery.missing
-        return sorted({*links, *(name for name in missing if name != link)})
+        missing, branch = self._recovery.missing, link
+        if link is not None and self._context.held is not None:
+            branch = self._context.branch_of(link)
+        return sorted({*links, *(name for name in missing if name != branch)})
+
+    def use_planner(self, planner: Planner) -> None:
+        """Let a planner decide over which links copies travel."""
+        context = self._context
+        context.held = BranchQueues(context, planner, self.streams, self.forwarded_hooks)
 
     # --- trace ---------------------------------------------------------------------------------
 

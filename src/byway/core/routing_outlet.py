@@ -83,6 +83,9 @@ class InForceOutlet:
     def send_unadvertise(self, link: str, message: Unadvertise, pending: InFlight) -> None:
         """Send the end of an advertisement; the neighbour confirms it like a publication."""
         context = self._context
+        if context.held is not None:
+            context.held.end_advertisement(link, message, pending)
+            return
         context.copies.append(link, message, pending)
         context.out.touched[link] = None
         context.out.has_other_data = True

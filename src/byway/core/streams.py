@@ -22,11 +22,13 @@ class Stream(msgspec.Struct, eq=False, gc=False):
     """The sequence of the latest one."""
     open: dict[str, int] = msgspec.field(default_factory=dict)
     """By link, how many of them it has not confirmed; links with none are left out."""
+    waiting: int = 0
+    """How many messages of its are held, see `branch_queues`."""
 
 
 class Streams(Generations[Publisher, Stream]):
     """The streams of at least half and at most all of `publishers_max` publishers, and of those
-    besides that have unconfirmed publications.
+    besides that have publications which are unconfirmed or held.
 
     A publisher that has not been heard of for a whole generation is forgotten.
     """
@@ -53,8 +55,9 @@ class Streams(Generations[Publisher, Stream]):
         return stream
 
     def age(self) -> None:
-        """Forget the old generation, but for streams with unconfirmed publications."""
-        carried = {key: stream for key, stream in self.old.items() if stream.open}
+        """Forget the old generation, but for streams with publications that are unconfirmed or
+        held."""
+        carried = {key: s for key, s in self.old.items() if s.open or s.waiting}
         super().age()
         if carried:
             self.old = carried | self.old

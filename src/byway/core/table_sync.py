@@ -231,7 +231,8 @@ class TableSync:
             for e in routing.adverts.went_to(link)
         }
         repeated = []
-        for message in context.ends[link].copies.messages:
+        held = context.held.held_in(link) if context.held is not None else ()
+        for message in (*context.ends[link].copies.messages, *held):
             if isinstance(message, Unadvertise):
                 announcement = Advertise(message.id, message.filter)
                 if message.id in adverts:

@@ -126,14 +126,14 @@ def stored_bytes(scene: Scene) -> bytes:
 
 def in_this_layout(stored: bytes) -> bytes:
     """Layout 6 appended a list to every session; layout 7 the kind of every link and three
-    fields more, and former neighbours."""
+    fields more, former neighbours, and what is held."""
     magic, layout, state = msgspec.msgpack.decode(stored)
     assert layout == 5
     for client in state[BrokerState.__struct_fields__.index("clients")]:
         client.append([])
     for link in state[BrokerState.__struct_fields__.index("links")]:
         link += ["primary", "", False, []]
-    state.append({})
+    state += [{}, []]
     return msgspec.msgpack.encode((magic, VERSION, state))
 
 

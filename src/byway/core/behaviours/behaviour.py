@@ -13,7 +13,8 @@ from byway.core.actions import SetTimer, Timer
 from byway.core.broker_config import BrokerConfig
 from byway.core.context import Context
 from byway.core.inputs import LoadSampled
-from byway.core.tables import Table
+from byway.core.planning import Planner
+from byway.core.tables import LinkNumbers, Table
 from byway.model.bounds import REASON_LENGTH_MAX
 from byway.model.errors import shortened
 from byway.model.messages import LinkKind, Message, Publish
@@ -61,6 +62,11 @@ class BrokerView:
         end = self._context.ends.get(link)
         return end is not None and end.up
 
+    def takes_data(self, link: str) -> bool:
+        """Whether there is a link to a broker, it is up, and the broker takes data."""
+        end = self._context.ends.get(link)
+        return end is not None and end.up and end.open
+
     def open_link(self, broker: str, address: str, kind: LinkKind) -> None:
         """Open a link to a broker, which is dialled at this address until the link is closed. One
         of the tree makes it a neighbour at once; a link that there is stays, but a soft one that
@@ -72,6 +78,11 @@ class BrokerView:
         dials the other again for a link of the tree before an operator adds it."""
         if broker in self._context.ends:
             self._opener.disconnect(broker, shortened(reason, REASON_LENGTH_MAX), for_good)
+
+    @property
+    def numbers(self) -> LinkNumbers:
+        """Numbers of neighbours, by which matching names them."""
+        return self._context.numbers
 
     @property
     def subscriptions(self) -> Table:
@@ -136,6 +147,11 @@ class Behaviour:
 
     def on_publication_delivered(self, publication: Publish, clients: Sequence[str]) -> None:
         """A publication goes to these local clients."""
+
+    def planner(self) -> Planner | None:
+        """What decides over which links copies of publications travel; None: the tree does. Asked
+        once, when the broker is made. At most one behaviour of a broker has one."""
+        return None
 
     def snapshot(self) -> Any:
         """What must survive a restart, as msgpack can carry it."""

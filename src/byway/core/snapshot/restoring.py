@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from byway.core.branch_queues import Held
 from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
 from byway.core.copies import CopyQueue
@@ -16,6 +17,7 @@ from byway.core.links import LinkEnd, Outbox
 from byway.core.snapshot.state import (
     BrokerState,
     ClientState,
+    HeldState,
     LinkState,
     PlaceholderFields,
     TableState,
@@ -33,7 +35,7 @@ from byway.core.tables import (
     with_link,
 )
 from byway.core.window import Runs, Window
-from byway.model.messages import EntryId, LinkKind, Message, Publish
+from byway.model.messages import EntryId, LinkKind, Message, Publish, Unadvertise
 
 if TYPE_CHECKING:
     from byway.core.broker import Broker
@@ -76,6 +78,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
     streams.old = {(p, i): Stream(last) for p, i, last in old}
     for link in state.links:
         _restore_copies(link, context.ends[link.peer].copies, pendings, streams)
+    for held in state.held:
+        _restore_held(held, pendings[held.source], broker)
     _restore_sync(state.sync, broker)
     reachability = state.reachability
     broker.reachability.restore(
@@ -194,6 +198,26 @@ def _restore_copies(
             source.stream = stream = streams.known(message.publisher, message.incarnation)
             stream.last = max(stream.last, message.sequence)
             stream.open[state.peer] = stream.open.get(state.peer, 0) + 1
+
+
+def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
+    """What was held is held again, or, by a broker that plans no routes any more, sent over the
+    link of its branch."""
+    context, message = broker.context, state.message
+    assert isinstance(message, Publish | Unadvertise)
+    stream = broker.publications.streams.known(state.publisher, state.incarnation)
+    if isinstance(message, Publish):
+        source.stream = stream
+    if context.held is not None:
+        stream.waiting += 1
+        queue = context.held.queues.setdefault(
+            (state.publisher, state.incarnation, state.branch), deque()
+        )
+        queue.append(Held(message, state.targets, source, state.sequence))
+    else:
+        source.left -= 1  # its place is taken by the copy
+        context.copies.append(state.branch, message, source)
+        context.copies.links[state.branch].post()
 
 
 def _restore_in_flight(state: BrokerState) -> list[InFlight]:

@@ -67,6 +67,19 @@ class InFlightState(msgspec.Struct, array_like=True):
     """Numbers of these in the list of all."""
 
 
+class HeldState(msgspec.Struct, array_like=True):
+    """What a `Held` knows, and where it is."""
+
+    publisher: str
+    incarnation: int
+    branch: str
+    message: Message
+    targets: int
+    source: int
+    """The number of what it will be a copy of."""
+    sequence: int
+
+
 class PlaceholderFields(msgspec.Struct, array_like=True):
     """What a `Placeholder` knows; its state as the flags that snapshots have always had."""
 
@@ -168,6 +181,8 @@ class BrokerState(msgspec.Struct, array_like=True):
     """Number of the last probe for cycles, and the last one over each link."""
     former: dict[str, str] = msgspec.field(default_factory=dict)
     """Former neighbours, and why each is one."""
+    held: list[HeldState] = msgspec.field(default_factory=list)
+    """Data messages that wait for their turn in a branch, in order."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

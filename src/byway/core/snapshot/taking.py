@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from byway.core.branch_queues import BranchQueues
 from byway.core.client_session import ClientSession
 from byway.core.copies import CopyQueue
 from byway.core.in_flight import InFlight
@@ -13,6 +14,7 @@ from byway.core.snapshot.state import (
     BrokerState,
     ClientState,
     EntryState,
+    HeldState,
     InFlightState,
     LinkState,
     PlaceholderFields,
@@ -65,6 +67,7 @@ def take(broker: Broker) -> bytes:
         reachability=ReachabilityState(*broker.reachability.snapshot()),
         probes=broker.cycles.snapshot(),
         former=context.former,
+        held=_held(context.held, numbers),
     )
     return encode(state)
 
@@ -86,6 +89,9 @@ def _all_in_flight(broker: Broker) -> list[InFlight]:
     queues = broker.context.copies.links.values()
     stack = [source for queue in queues for _, source in reversed(list(queue))]
     stack += [p for client in broker.clients.sessions.values() for p in client.held]
+    if broker.context.held is not None:
+        held = broker.context.held.queues.values()
+        stack += [one.source for queue in held for one in queue]
     while stack:
         pending = stack.pop()
         if id(pending) not in found:
@@ -128,6 +134,14 @@ def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
         dials=end.dials,
         numbers=_numbers(copies),
     )
+
+
+def _held(queues: BranchQueues | None, numbers: dict[int, int]) -> list[HeldState]:
+    return [
+        HeldState(*key, held.message, held.targets, numbers[id(held.source)], held.sequence)
+        for key, queue in (queues.queues.items() if queues is not None else ())
+        for held in queue
+    ]
 
 
 def _numbers(copies: CopyQueue) -> list[int]:

@@ -169,6 +169,8 @@ def leaks(node: Node) -> Iterator[str]:
     for timer in sorted(node.timers):
         if timer.owner != "session" and not broker.has_behaviour(timer.owner):
             yield f"{node.name}: timer {timer.owner} {timer.detail} is set"
+    if broker.held:
+        yield f"{node.name}: {broker.held} data messages are held"
     for link, facts in broker.links.items():
         for lane, kept in (("control", facts.unacknowledged), ("data", facts.unconfirmed)):
             if kept:

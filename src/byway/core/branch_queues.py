@@ -1,0 +1,201 @@
+"""Branch queues: what is held of each publisher in each branch, and when it is sent.
+
+Several links may lead into one branch, and a copy over one of them could overtake an earlier copy
+over another. So copies of one publisher for one branch stand in a queue; a planner (`planning`)
+says whether the first may go, and over which links. A publication that is held keeps those behind
+it waiting, and the end of an advertisement too: it goes over the primary link of the branch, when
+no other link has unconfirmed publications of the publisher. A broker without a planner has none of
+this.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from byway.core.context import Context
+from byway.core.copies import Copy
+from byway.core.in_flight import InFlight
+from byway.core.links import UNLISTED
+from byway.core.planning import Planner
+from byway.core.streams import Stream, Streams
+from byway.model.messages import Publish, Unadvertise
+
+Key = tuple[str, int, str]
+"""A publisher, its incarnation and a branch."""
+Forwarded = Callable[[Publish, Sequence[str]], None]
+
+
+class Held(msgspec.Struct, eq=False):
+    """A data message that waits for its turn in a branch."""
+
+    message: Publish | Unadvertise
+    targets: int
+    source: InFlight
+    """What it will be a copy of, which waits for it."""
+    sequence: int
+    """The sequence of a publication; of the end of an advertisement, that of the last publication
+    before it."""
+
+
+class BranchQueues:
+    """What one broker holds."""
+
+    def __init__(
+        self, context: Context, planner: Planner, streams: Streams, hooks: list[Forwarded]
+    ) -> None:
+        self.planner = planner
+        self.queues: dict[Key, deque[Held]] = {}
+        self._context = context
+        self._streams = streams
+        self._hooks = hooks
+
+    def __len__(self) -> int:
+        """Number of messages that are held."""
+        return sum(map(len, self.queues.values()))
+
+    def __repr__(self) -> str:
+        return f"<BranchQueues: {len(self)} held of {len(self.queues)} publishers and branches>"
+
+    def held_in(self, branch: str) -> Iterator[Publish | Unadvertise]:
+        """The messages that are held in a branch."""
+        for key, queue in self.queues.items():
+            if key[2] == branch:
+                for held in queue:
+                    yield held.message
+
+    def source_of(self, publication: Publish) -> InFlight | None:
+        """What a publication that is held in some branch will be a copy of."""
+        for branch in self._context.tree:
+            key = publication.publisher, publication.incarnation, branch
+            for held in self.queues.get(key, ()):
+                if held.sequence == publication.sequence and isinstance(held.message, Publish):
+                    return held.source
+        return None
+
+    # --- in --------------------------------------------------------------------------------------
+
+    def forward(
+        self, onward: Publish, matched: int, missing: Sequence[str], source: InFlight
+    ) -> int:
+        """Send a publication to the targets that want it, and to neighbours whose tables are
+        missing, or hold it; to how many branches it goes."""
+        numbers = self._context.numbers
+        branches = dict(self.planner.branches(matched, source.link))
+        for link in missing:
+            if link != UNLISTED:
+                branches[link] = branches.get(link, 0) | 1 << numbers.number(link)
+        if UNLISTED in missing:  # nothing is sent there: what is kept is copied to others
+            self._send([(UNLISTED, onward)], source)
+        for branch in sorted(branches):
+            self._put(branch, Held(onward, branches[branch], source, onward.sequence))
+        return len(branches)
+
+    def end_advertisement(self, branch: str, message: Unadvertise, source: InFlight) -> None:
+        """Send the end of an advertisement behind the publications of its publisher."""
+        last = self._streams.of(message.id.client, message.id.incarnation).last
+        self._put(branch, Held(message, 0, source, last))
+
+    def _put(self, branch: str, held: Held) -> None:
+        held.source.left += 1
+        key = (*_publisher(held.message), branch)
+        queue = self.queues.get(key)
+        if queue is None:
+            queue = self.queues[key] = deque()
+        queue.append(held)
+        self._stream(key).waiting += 1
+        if len(queue) == 1:
+            self._send_on(key)
+
+    def _stream(self, key: Key) -> Stream:
+        return self._streams.of(key[0], key[1])
+
+    def route_anew(self, link: str, copies: Sequence[Copy]) -> None:
+        """Give back what a link that leads into a branch has not confirmed. Publications go to the
+        front of their queues, for the targets that they were for; all else is given up."""
+        branch = self.planner.branch_of(link)
+        touched: dict[Key, None] = {}
+        for message, source in copies:
+            targets = (
+                self.planner.targets_beyond(link, message) if isinstance(message, Publish) else 0
+            )
+            if not targets:
+                self._context.finish(source)
+                continue
+            assert isinstance(message, Publish)
+            key = (message.publisher, message.incarnation, branch)
+            held = Held(message, targets, source, message.sequence)
+            self.queues.setdefault(key, deque()).append(held)
+            self._stream(key).waiting += 1
+            touched[key] = None
+        for key in touched:
+            self.queues[key] = deque(sorted(self.queues[key], key=_order))
+            self._send_on(key)
+
+    # --- out -------------------------------------------------------------------------------------
+
+    def on_confirmed(self, link: str, sources: Sequence[InFlight]) -> None:
+        """A link has confirmed copies: what was held because of them may go."""
+        if not self.queues:
+            return
+        branch = self.planner.branch_of(link)
+        streams = {id(source.stream) for source in sources}
+        for key in [key for key in self.queues if key[2] == branch]:
+            if id(self._stream(key)) in streams:
+                self._send_on(key)
+
+    def on_link_changed(self, link: str) -> None:
+        """A link came up, went down or was removed: what is held in its branch may go."""
+        branch = self.planner.branch_of(link)
+        for key in [key for key in self.queues if key[2] == branch]:
+            self._send_on(key)
+
+    def _send_on(self, key: Key) -> None:
+        """Send from the front of a queue what may go now."""
+        queue, stream, branch = self.queues[key], self._stream(key), key[2]
+        while queue:
+            held = queue[0]
+            message = held.message
+            if isinstance(message, Publish):
+                plan = self.planner.plan(branch, held.targets, message, stream.open)
+                if plan is None:
+                    return
+                links = [(copy.link, copy.publication) for copy in plan]
+                self._send(links, held.source)
+                for hook in self._hooks:
+                    hook(message, [copy.link for copy in plan])
+            else:
+                if any(x != branch and self.planner.branch_of(x) == branch for x in stream.open):
+                    return
+                self._context.copies.append(branch, message, held.source)
+                self._context.out.touched[branch] = None
+                self._context.out.has_other_data = True
+            queue.popleft()
+            stream.waiting -= 1
+            self._context.finish(held.source)
+        del self.queues[key]
+
+    def _send(self, copies: Sequence[tuple[str, Publish]], source: InFlight) -> None:
+        for link, publication in copies:
+            self._context.copies.append(link, publication, source)
+            self._context.out.touched[link] = None
+
+    def remove_branch(self, branch: str) -> None:
+        """A neighbour was removed: what is held for it is given up."""
+        for key in [key for key in self.queues if key[2] == branch]:
+            self._stream(key).waiting -= len(self.queues[key])
+            for held in self.queues.pop(key):
+                self._context.finish(held.source)
+
+
+def _publisher(message: Publish | Unadvertise) -> tuple[str, int]:
+    if isinstance(message, Publish):
+        return message.publisher, message.incarnation
+    return message.id.client, message.id.incarnation
+
+
+def _order(held: Held) -> tuple[int, bool]:
+    """Publications by sequence; the end of an advertisement is behind those before it."""
+    return held.sequence, isinstance(held.message, Unadvertise)

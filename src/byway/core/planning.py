@@ -1,0 +1,81 @@
+"""Planning: over which links copies of a publication travel, once it is known who wants it.
+
+Matching says which *targets* want a publication; in the tree these are neighbours. They lie in
+*branches*, one for each neighbour, and several links may lead into a branch: its primary link, and
+links beside the tree. A planner decides for each branch which links get a copy, with which header,
+and for which targets; or that the publication is *held*, because a copy over another link would let
+it overtake earlier publications of its publisher. `branch_queues` carries that out.
+
+On the tree alone there is one link a branch, so nothing is ever held: `TreePlanner` says so, and
+`Publications` does the same without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from byway.core.tables import LinkNumbers
+from byway.model.messages import Publish
+
+
+class PlannedCopy(msgspec.Struct, frozen=True):
+    """One copy of a publication."""
+
+    link: str
+    publication: Publish
+    """The copy, with the header for this link."""
+    targets: int
+    """The targets that it is for, as bits."""
+
+
+class Planner(Protocol):
+    """Decides over which links copies travel."""
+
+    def branch_of(self, link: str) -> str:
+        """The primary link of the branch that a link leads into."""
+
+    def branches(self, matched: int, came_from: str | None) -> Sequence[tuple[str, int]]:
+        """By branch, the targets that want a publication, in the order of the branches' names. The
+        branch that it came from is not among them."""
+
+    def plan(
+        self, branch: str, targets: int, publication: Publish, unconfirmed: Mapping[str, int]
+    ) -> Sequence[PlannedCopy] | None:
+        """The copies for targets in a branch; None: it is held until a copy of its publisher is
+        confirmed in that branch, or a link changes. `unconfirmed`: how many publications of the
+        publisher each link has not confirmed."""
+
+    def targets_beyond(self, link: str, publication: Publish) -> int:
+        """The targets that a copy sent over a link was for, matched again."""
+
+
+class TreePlanner:
+    """The planner of a broker without links beside the tree: a copy for each neighbour."""
+
+    def __init__(self, numbers: LinkNumbers) -> None:
+        self._numbers = numbers
+
+    def branch_of(self, link: str) -> str:
+        """Every link is a branch of its own."""
+        return link
+
+    def branches(self, matched: int, came_from: str | None) -> Sequence[tuple[str, int]]:
+        """The neighbours that want it."""
+        del came_from  # it is not matched
+        links = self._numbers.links(matched)
+        return [(link, 1 << self._numbers.number(link)) for link in links]
+
+    def plan(
+        self, branch: str, targets: int, publication: Publish, unconfirmed: Mapping[str, int]
+    ) -> Sequence[PlannedCopy]:
+        """One copy over the link itself, which keeps it while it is down."""
+        del unconfirmed
+        return (PlannedCopy(branch, publication, targets),)
+
+    def targets_beyond(self, link: str, publication: Publish) -> int:
+        """None: what a neighbour that was removed wanted, nobody else does."""
+        del link, publication
+        return 0
