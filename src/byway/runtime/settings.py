@@ -145,9 +145,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         int,
         within(0, unit="bytes"),
         option(
-            "What the uplink of this broker carries in a second; load samples tell the broker which "
-            "share of it is in use. With 0 that is not known, and the share always 0. This limits "
-            "nothing."
+            "What the uplink of this broker carries in a second; load samples tell the broker "
+            "which share of it is in use. With 0 that is not known, and the share always 0. This "
+            "limits nothing."
         ),
     ] = 0
     keepalive_ms: Annotated[
