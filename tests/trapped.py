@@ -35,13 +35,15 @@ class Trapped(LoadExchange):
         assert ASSERTS not in text, f"at {what}"
         self.handled.append(what)
 
-    def on_publication_received(self, publication: Publish, link: str | None) -> None:
+    def on_publication_routed(
+        self,
+        publication: Publish,
+        link: str | None,
+        links: Sequence[str],
+        clients: Sequence[str],
+    ) -> None:
         self._see("publication", publication.body)
-        super().on_publication_received(publication, link)
-
-    def on_publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
-        self._see("copy", publication.body)
-        super().on_publication_forwarded(publication, links)
+        super().on_publication_routed(publication, link, links, clients)
 
     def on_message(self, link: str, message: Any) -> None:
         self._see("report", "".join(load.broker for load in message.loads))
@@ -59,7 +61,7 @@ class Trapped(LoadExchange):
         super().on_link_down(link)
 
     def on_load_sampled(self, sample: LoadSampled) -> None:
-        self._see("sample", "".join(name for name, _ in sample.outputs))
+        self._see("sample", "".join(load.link for load in sample.links))
         super().on_load_sampled(sample)
 
 

@@ -11,7 +11,7 @@ this.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -25,7 +25,6 @@ from byway.model.messages import Publish, Unadvertise
 
 Key = tuple[str, int, str]
 """A publisher, its incarnation and a branch."""
-Forwarded = Callable[[Publish, Sequence[str]], None]
 
 
 class Held(msgspec.Struct, eq=False):
@@ -43,16 +42,13 @@ class Held(msgspec.Struct, eq=False):
 class BranchQueues:
     """What one broker holds."""
 
-    def __init__(
-        self, context: Context, planner: Planner, streams: Streams, hooks: list[Forwarded]
-    ) -> None:
+    def __init__(self, context: Context, planner: Planner, streams: Streams) -> None:
         self.planner = planner
         self.queues: dict[Key, deque[Held]] = {}
         self.bytes: dict[str, int] = {}
         """By branch, what is held there takes, as the bounds count it."""
         self._context = context
         self._streams = streams
-        self._hooks = hooks
 
     def __len__(self) -> int:
         """Number of messages that are held."""
@@ -182,8 +178,6 @@ class BranchQueues:
                     return
                 links = [(copy.link, copy.publication) for copy in plan]
                 self._send(links, held.source)
-                for hook in self._hooks:
-                    hook(message, [copy.link for copy in plan])
             else:
                 if any(x != branch and self.planner.branch_of(x) == branch for x in stream.open):
                     return

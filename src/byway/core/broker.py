@@ -37,6 +37,7 @@ from byway.core.covering.packing import packed
 from byway.core.discards import Discards
 from byway.core.drafts import TIMER as DRAFT_TIMER
 from byway.core.drafts import Drafts
+from byway.core.hooks import Routed
 from byway.core.in_flight import InFlight
 from byway.core.inputs import (
     ClientAttached,
@@ -57,7 +58,7 @@ from byway.core.inputs import (
 from byway.core.links import UNLISTED, LinkEnd
 from byway.core.neighbours import NOTHING_LEARNT, RECHECK_TIMER, Neighbours
 from byway.core.outgoing import Outgoing
-from byway.core.publications import Delivered, Publications
+from byway.core.publications import Publications
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
 from byway.core.reachability import Reachability
 from byway.core.recovery import TIMER as SYNC_TIMER
@@ -154,7 +155,7 @@ class Broker(BrokerQueries):
         """By kind, what takes a control message that came over a link outside the tree."""
         self._requests = self._request_handlers()
         self._timers = self._timer_handlers()
-        for behaviour in make_behaviours(context, self._neighbours):
+        for behaviour in make_behaviours(context, self._neighbours, clients.sessions):
             self._plug_in(behaviour)
         if expects_unlisted and config.unlisted_wait_us:
             neighbours = [*neighbours, UNLISTED]
@@ -234,9 +235,9 @@ class Broker(BrokerQueries):
         context.out = self._idle
         return actions
 
-    def watch_deliveries(self, delivered: Delivered) -> None:
-        """Call this whenever a publication is delivered to local clients."""
-        self.publications.delivered_hooks.append(delivered)
+    def watch_publications(self, routed: Routed) -> None:
+        """Call this whenever a publication is routed, as `Behaviour.on_publication_routed` is."""
+        self.context.hooks.on_publication_routed.append(routed)
 
     # --- dispatch: which part handles what -----------------------------------------------------
 
@@ -307,18 +308,14 @@ class Broker(BrokerQueries):
         planner = behaviour.planner()
         if planner is not None:
             self.publications.use_planner(planner)
-        kind = type(behaviour)
-        if kind.on_publication_received is not Behaviour.on_publication_received:
-            self.publications.received_hooks.append(behaviour.on_publication_received)
-        if kind.on_publication_forwarded is not Behaviour.on_publication_forwarded:
-            self.publications.forwarded_hooks.append(behaviour.on_publication_forwarded)
-        if kind.on_publication_delivered is not Behaviour.on_publication_delivered:
-            self.publications.delivered_hooks.append(behaviour.on_publication_delivered)
+        self.context.hooks.connect(behaviour, Behaviour)
+        self.context.hooks.watch(self.context.routing)
 
     # --- inputs that several parts take --------------------------------------------------------
 
     def _on_started(self, event: Started) -> None:
-        del event
+        self.context.chance.seed = event.seed
+        self.context.load = LoadSampled(0)
         self.recovery.on_started()
         self.reachability.on_started()
         self.clients.on_started()
@@ -341,6 +338,7 @@ class Broker(BrokerQueries):
             self._neighbours.stop_waiting_for_unlisted()
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
+        self.context.load = event
         self.context.routing.policy.on_load_sampled(event.queued)
         for behaviour in self.behaviours.values():
             behaviour.on_load_sampled(event)

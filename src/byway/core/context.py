@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from byway.core.broker_config import BrokerConfig
+from byway.core.chance import Chance
 from byway.core.copies import Copies, Copy
 from byway.core.counters import Counters
+from byway.core.hooks import Hooks
 from byway.core.in_flight import InFlight
+from byway.core.inputs import LoadSampled
 from byway.core.kind_mismatches import KindMismatches
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
@@ -44,6 +47,10 @@ class Context:
         self.config = config
         self.trace = trace
         self.counters = Counters()
+        self.hooks = Hooks()
+        self.chance = Chance(name, incarnation)
+        self.load = LoadSampled(0)
+        """The driver's last report since the broker started."""
         self.now_us = 0
         """The time of the input that is handled."""
         self.out = Outgoing()
@@ -106,6 +113,9 @@ class Context:
                 self._finished(source)
         if self.held is not None:
             self.held.on_confirmed(link, sources)
+        if sources:
+            for hook in self.hooks.on_copies_confirmed:
+                hook(link, len(sources))
 
     def branch_of(self, link: str) -> str:
         """The primary link of the branch that a link leads into."""
@@ -124,5 +134,7 @@ class Context:
             self.out.touched[pending.link] = None
         elif pending.client:
             self.out.confirming[pending.client] = None
+            for hook in self.hooks.on_publication_finished:
+                hook(pending.client, pending.number)
         for duplicate in pending.duplicates or ():
             self.finish(duplicate)

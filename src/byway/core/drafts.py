@@ -102,6 +102,11 @@ class Drafts:
         self._forget(old)
         self._context.routing = draft
         draft.put_in_force(self._outlet)
+        hooks = self._context.hooks
+        hooks.unwatch(old)
+        hooks.watch(draft)
+        for hook in hooks.on_tables_replaced:
+            hook()
 
     def _forget(self, given_up: Routing) -> None:
         self._copy = self._context.draft = None

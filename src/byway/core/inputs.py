@@ -8,8 +8,11 @@ from byway.core.actions import Timer
 from byway.model.messages import Batch, Frame, Hello, Request
 
 
-class Started(msgspec.Struct, frozen=True):
+class Started(msgspec.Struct, frozen=True, omit_defaults=True):
     """The broker begins, or goes on after `restore`: the first input of all."""
+
+    seed: int = 0
+    """What its random numbers are drawn from, until it starts again."""
 
 
 class FrameReceived(msgspec.Struct, frozen=True, gc=False):
@@ -68,15 +71,39 @@ class TimerFired(msgspec.Struct, frozen=True):
     timer: Timer
 
 
+class LinkLoad(msgspec.Struct, frozen=True):
+    """What a driver has measured of one link that is up. Sums and means are over the time since the
+    last sample."""
+
+    link: str
+    waiting: int = 0
+    """Number of messages that wait to be sent."""
+    waiting_bytes: int = 0
+    sent_bytes: int = 0
+    """Bytes sent, as far as the driver counts them."""
+    waited_us: int = 0
+    """Mean time that a message waited before its turn to be sent had come."""
+    service_us: int = 0
+    """Mean time that sending one took, while others had to wait for that; 0 if none had to."""
+    round_trip_us: int = 0
+    """Last known time from sending something to the other end until that end's answer; 0 if it is
+    not known yet."""
+
+
 class LoadSampled(msgspec.Struct, frozen=True):
-    """The driver reports loads that the broker cannot see."""
+    """The driver reports loads that the broker cannot see. Sums and means are over the time since
+    the last sample."""
 
     queued: int
     """Number of messages in the input queue."""
-    outputs: tuple[tuple[str, int], ...] = ()
-    """Number of messages that wait to be written, by link."""
+    links: tuple[LinkLoad, ...] = ()
+    """The links that are up, in the order of their names."""
     uplink: float = 0.0
-    """Share of the uplink in use; 1 is all of it."""
+    """Share of the uplink that was in use, if that is limited; 1 is all of it."""
+    waited_us: int = 0
+    """Mean time that a message waited in the input queue."""
+    service_us: int = 0
+    """Mean time that the broker took to handle one."""
 
 
 class NeighbourAdded(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ publisher's sequence; what becomes of it is decided in `duplicates`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -49,9 +49,6 @@ from byway.model.values import Attributes, check_sizes
 COUNT_MAX: Final = 2**30
 REPORTED_MAX: Final = 4_096
 """Publications to come whose routes one client may ask for; beyond, it is not told."""
-Received = Callable[[Publish, str | None], None]
-Forwarded = Callable[[Publish, Sequence[str]], None]
-Delivered = Callable[[Publish, Sequence[str]], None]
 
 
 class Publications:
@@ -69,9 +66,8 @@ class Publications:
         self._deliveries = deliveries
         self._recovery = recovery
         self.streams = Streams(context.config.publishers_max)
-        self.received_hooks: list[Received] = []
-        self.forwarded_hooks: list[Forwarded] = []
-        self.delivered_hooks: list[Delivered] = []
+        self._published_hooks = context.hooks.on_published
+        self._routed_hooks = context.hooks.on_publication_routed
         self.waiting_copies = WaitingCopies(context, recovery, self.drop)
         self._duplicates = Duplicates(context, clients.sessions)
 
@@ -132,6 +128,8 @@ class Publications:
             client.sequence = last = sequence
             published += 1
             message = Publish(name, incarnation, sequence, now_us, 0, 0, 0, body)
+            if is_watched:
+                message = self._with_header(message)
             if not is_watched and hand_out(message, routes):
                 window.finish(sequence)
             else:
@@ -174,6 +172,7 @@ class Publications:
             self.drop(message, DropReason.NONCONFORMING, None)
         else:
             context.counters.publications_published += 1
+            message = self._with_header(message)
             pending.stream = stream = self.streams.of(client.name, client.incarnation)
             pending.bytes += len(request.body)
             stream.last = max(stream.last, request.sequence)
@@ -203,6 +202,16 @@ class Publications:
         )  # fmt: skip
         self.drop(message, DropReason.DISCARDED, None)
         context.finish(InFlight(client.window, request.sequence, None, client.name, 1))
+
+    def _with_header(self, message: Publish) -> Publish:
+        """A publication of a local client, with the header fields that hooks set."""
+        for hook in self._published_hooks:
+            headed = hook(message)
+            assert headed.body is message.body and _identity(headed) == _identity(message), (
+                "its identity and body are the client's"
+            )
+            message = headed
+        return message
 
     def _refuse(self, client: ClientSession, sequence: int, reason: str) -> None:
         """Tell a client that a publication is refused; once more, should it resume its session."""
@@ -235,8 +244,7 @@ class Publications:
         """Whether more is to be done with publications than to route them."""
         return bool(
             self._context.trace.enabled
-            or self.received_hooks
-            or self.delivered_hooks
+            or self._context.hooks.sees_publications
             or self._recovery.missing
             or self._context.routing.observer is not None
             or self._context.routing.policy.statistics is not None
@@ -291,15 +299,14 @@ class Publications:
             observer.observe(read(message.body), link)
         if context.trace.enabled:
             self._trace_arrival(message, link, len(clients), len(links))
-        for hook in self.received_hooks:
-            hook(message, link)
         if links:
             self._forward(message, links, routes, pending)
-        if clients:
-            if context.trace.enabled:
-                context.trace.delivered(context.now_us, clients, *columns_of(message))
-            for delivered in self.delivered_hooks:
-                delivered(message, clients)
+        if clients and context.trace.enabled:
+            context.trace.delivered(context.now_us, clients, *columns_of(message))
+        if self._routed_hooks:
+            named = links[1:] if links and links[0] == UNLISTED else links
+            for hook in self._routed_hooks:
+                hook(message, link, named, clients)
         mismatches = context.kind_mismatches
         mismatches.until -= 1
         if not mismatches.until:
@@ -314,13 +321,11 @@ class Publications:
         pending: InFlight,
     ) -> None:
         """Route a publication of a local client, and tell it where the publication went."""
-        clients: list[str] = []
-        links: list[str] = []
-        self.delivered_hooks.append(lambda _, names: clients.extend(names))
-        self.forwarded_hooks.append(lambda _, names: links.extend(names))
+        found: list[tuple[Sequence[str], Sequence[str]]] = []
+        self._routed_hooks.append(lambda *routed: found.append(routed[2:]))
         self._route(message, routes, None, pending)
-        self.delivered_hooks.pop()
-        self.forwarded_hooks.pop()
+        self._routed_hooks.pop()
+        ((links, clients),) = found
         client.reported.discard(message.sequence)
         self._context.out.tell(
             client.name,
@@ -357,7 +362,7 @@ class Publications:
             # incremental filter aggregation §IV: hops since two or more matched, at most all
             1 if several else min(message.distance, message.hop) + 1,
             # selective filter aggregation §IV: other matches on the way, not at its home broker
-            min(message.count + (matched - 1 if matched else 0), COUNT_MAX) if message.hop else 0,
+            min(message.count + (matched - 1 if matched and message.hop else 0), COUNT_MAX),
             message.body,
         )
         if context.held is not None:
@@ -367,11 +372,6 @@ class Publications:
             return
         # what a `TreePlanner` would plan, without asking one
         context.copies.append_to_all(links, onward, pending, context.out.touched)
-        if self.forwarded_hooks:
-            if links[0] == UNLISTED:
-                links = links[1:]
-            for hook in self.forwarded_hooks:
-                hook(onward, links)
 
     def _record(
         self, statistics: Statistics, message: Publish, entries: Sequence[Entry], matched: int
@@ -415,7 +415,7 @@ class Publications:
     def use_planner(self, planner: Planner) -> None:
         """Let a planner decide over which links copies travel."""
         context = self._context
-        context.held = BranchQueues(context, planner, self.streams, self.forwarded_hooks)
+        context.held = BranchQueues(context, planner, self.streams)
 
     # --- trace ---------------------------------------------------------------------------------
 
@@ -438,3 +438,7 @@ class Publications:
         if self._context.trace.enabled:
             columns = columns_of(message)
             self._context.trace.dropped(self._context.now_us, reason, *columns, link=link)
+
+
+def _identity(message: Publish) -> tuple[str, int, int]:
+    return message.publisher, message.incarnation, message.sequence

@@ -205,8 +205,8 @@ class Routing:
     def changed(self, entry: Entry) -> None:
         """Note that something of a subscription or placeholder has changed."""
         table = self.subscriptions if entry.placeholder is None else self.placeholders
-        if table.watcher is not None:
-            table.watcher.changed(entry)
+        for watcher in table.watchers:
+            watcher.changed(entry)
 
     # --- timers --------------------------------------------------------------------------------
 

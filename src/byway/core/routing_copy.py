@@ -113,7 +113,8 @@ class RoutingCopy:
     def _stop_watching(self) -> None:
         self.original.is_watched = False
         for copier in self._copiers:
-            copier.original.watcher = None
+            watchers = copier.original.watchers
+            copier.original.watchers = tuple(one for one in watchers if one is not copier)
 
     def _complete(self) -> None:
         """Copy what is not by entry."""
@@ -156,14 +157,15 @@ class _TableCopier:
     """Copies one table, and watches it meanwhile."""
 
     def __init__(self, copy: RoutingCopy, original: Table, draft: Table) -> None:
-        assert original.watcher is None, "it is being copied already"
+        others = original.watchers
+        assert not any(isinstance(one, _TableCopier) for one in others), "it is being copied"
         self.original = original
         self.draft = draft
         self._copy = copy
         self._waiting = deque(original)
         """Entries to be copied, or copied again; entries that are not `_due` no more."""
         self._due = set(original)
-        original.watcher = self
+        original.watchers = (*others, self)
         copy.original.is_watched = True
 
     def __len__(self) -> int:

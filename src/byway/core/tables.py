@@ -190,7 +190,7 @@ class LinkNumbers:
 
 
 class TableWatcher(Protocol):
-    """Is told of what happens to a table while a copy of it is made, step by step."""
+    """Is told of what happens to a table, for example while a copy of it is made step by step."""
 
     def added(self, entry: Entry) -> None:
         """An entry was added, behind all others."""
@@ -215,7 +215,7 @@ class Table:
         self._numbers = numbers
         self.keys = Keys() if keys is None else keys
         self.keys.join(self)
-        self.watcher: TableWatcher | None = None
+        self.watchers: tuple[TableWatcher, ...] = ()
         self._entries: dict[EntryId, Entry] = {}
         self._by_key: list[Entry | None] = []
         self._used = UsedKeys()
@@ -258,8 +258,8 @@ class Table:
         self._used.add(key)
         if self._clients is not None:
             self._clients.setdefault(id.client, {})[id] = None
-        if self.watcher is not None:
-            self.watcher.added(entry)
+        for watcher in self.watchers:
+            watcher.added(entry)
         return entry
 
     def adopt(self, entry: Entry) -> None:
@@ -284,13 +284,13 @@ class Table:
         if spare and not keys.is_shared:
             _cut_spare_keys(keys.free, self._by_key)
             self._links.resize(max(len(self._by_key), 16), refcheck=False)
-        if self.watcher is not None:
-            self.watcher.removed(entry)
+        for watcher in self.watchers:
+            watcher.removed(entry)
 
     def changed(self, entry: Entry) -> None:
         """Note that something of an entry has changed besides where it is stored."""
-        if self.watcher is not None:
-            self.watcher.changed(entry)
+        for watcher in self.watchers:
+            watcher.changed(entry)
 
     def align_with(self, other: Table) -> None:
         """Make room for keys like the table that this one is a draft of."""

@@ -26,7 +26,7 @@ from byway.core.actions import (
 )
 from byway.core.broker import Broker
 from byway.core.inputs import ClientAttached, ClientDetached, Input, LinkDown, TimerFired
-from byway.inbox import Inbox
+from byway.inbox import Inbox, TurnTimes
 from byway.model.errors import BrokenError, StorageError
 from byway.model.messages import Frame, Reply, Request
 from byway.storage.input_recovery import InputJournal, recognise, recover
@@ -69,6 +69,8 @@ class Driver:
         """Time spent in the broker's handler."""
         self.inbox = Inbox()
         """The inputs that were not handed to the broker yet."""
+        self.turn_times = TurnTimes()
+        """How long messages wait in the inbox, and the broker takes for one."""
         self.before_acting: Callable[[], None] | None = None
         """Called after the broker has handled inputs, before its actions are performed."""
         self._performer = performer
@@ -149,8 +151,9 @@ class Driver:
 
     def _turn(self) -> None:
         self._scheduled = False
-        requests = self.inbox.requests.count
+        requests, waiting = self.inbox.requests.count, self.inbox.waiting
         events = self.inbox.take(self.broker)
+        self.turn_times.turn(monotonic_ns() // 1_000, waiting, self.inbox.waiting)
         if events:
             if self.inbox.requests.count < requests:
                 self._performer.requests_taken()
@@ -175,7 +178,9 @@ class Driver:
                 self._journal.keep(at_us, events)
             began_ns = monotonic_ns()
             actions = self.broker.handle_batch(at_us, events)
-            self.busy_ns += monotonic_ns() - began_ns
+            worked_ns = monotonic_ns() - began_ns
+            self.busy_ns += worked_ns
+            self.turn_times.worked(worked_ns // 1_000)
         except StorageError:
             self.stop()
             raise

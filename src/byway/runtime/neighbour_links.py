@@ -10,6 +10,7 @@ decides which connection is a link, and hands its frames to the driver; it dials
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import msgspec
@@ -30,6 +31,7 @@ from byway.model.messages import Acknowledge as Acknowledgement
 from byway.runtime.acceptance import Acceptance
 from byway.runtime.dial_rules import heard_address
 from byway.runtime.driver import Driver
+from byway.runtime.load_sampling import RoundTrip
 from byway.transport.connection import Connection
 
 log = logging.getLogger("byway.broker")
@@ -60,6 +62,9 @@ class NeighbourLinks:
         """To the neighbour that this broker leaves for good; the neighbour closes it."""
         self.own_addresses: tuple[Address, ...] = ()
         """Where this broker can be dialled; the first one is said to others."""
+        self.round_trips: dict[str, RoundTrip] = {}
+        """By broker that is linked, how long it takes to answer."""
+        self._loop = asyncio.get_running_loop()
         self._id = id
         self._driver = driver
         self._acceptance = acceptance
@@ -201,6 +206,9 @@ class NeighbourLinks:
         elif self.connections.get(name) is not connection:
             return  # it is being replaced
         elif isinstance(frame, Batch | Acknowledgement):
+            round_trip = self.round_trips.get(name)
+            if round_trip is not None and isinstance(frame, Acknowledgement):
+                round_trip.acknowledged(frame.control, self._loop.time())
             self._driver.frame(name, frame)
         else:
             connection.close(f"a broker does not send {type(frame).__name__}")
@@ -281,6 +289,7 @@ class NeighbourLinks:
         self._unidentified.pop(connection, None)
         connection.trust(is_link=True)
         connection.was_up, connection.heard = True, hello
+        self.round_trips[name] = RoundTrip()
         self._acceptance.linked(name)
         log.info("%s (%s)", what, connection.address)
         self._driver.now(*events)
@@ -320,6 +329,9 @@ class NeighbourLinks:
             if frame.lane is DATA:
                 connection.send_data(frame)
             else:
+                round_trip = self.round_trips.get(link)
+                if round_trip is not None:
+                    round_trip.sent(frame, self._loop.time())
                 connection.send_large(frame)
         else:
             connection.send(frame)
@@ -335,6 +347,7 @@ class NeighbourLinks:
             if self.connections.get(name) is not connection:
                 return  # that has closed it
         del self.connections[name]
+        self.round_trips.pop(name, None)
         if not connection.was_up:
             connection.close(reason)  # the broker never heard of it
             return
@@ -350,6 +363,7 @@ class NeighbourLinks:
         any more; what was sent to it before arrives."""
         name, reason = action.link, action.reason
         connection = self.connections.pop(name, None)
+        self.round_trips.pop(name, None)
         if connection is not None and connection is self.leaving:
             self._unidentified[connection] = None
         elif connection is not None:

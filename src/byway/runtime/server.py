@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Iterable
 from typing import Final
 
 from byway.clock import now_us
 from byway.core.actions import CloseLink, OpenLink
 from byway.core.broker import Broker
-from byway.core.inputs import LoadSampled, NeighbourRemoved, Started
+from byway.core.inputs import NeighbourRemoved, Started
 from byway.model.addresses import Address, Neighbour, added_neighbours
 from byway.model.bounds import KEEPALIVE_MS_MAX
 from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Frame, Goodbye, Preamble, Reply
@@ -26,6 +27,7 @@ from byway.runtime.dialling import Dialler
 from byway.runtime.driver import Driver
 from byway.runtime.inspection import StatusReplies
 from byway.runtime.kind_hints import KindHints
+from byway.runtime.load_sampling import LoadSampler
 from byway.runtime.neighbour_links import NeighbourLinks
 from byway.runtime.settings import BrokerSettings
 from byway.runtime.waiting import Waiting
@@ -100,10 +102,10 @@ class BrokerServer:
         port = self._server.sockets[0].getsockname()[1]
         self.address = Address(listen.host, port)
         self.neighbour_links.own_addresses = self._addresses()
-        self.driver.now(Started())
+        self.driver.now(Started(secrets.randbits(63)))
         self._dial(self.settings.neighbours)
         self._tasks.append(asyncio.create_task(self._keep_alive()))
-        self._tasks.append(asyncio.create_task(self._sample_load()))
+        self._tasks.append(asyncio.create_task(LoadSampler(self).report()))
         self._tasks.append(asyncio.create_task(self.waiting.report()))
 
     def _addresses(self) -> tuple[Address, ...]:
@@ -280,18 +282,6 @@ class BrokerServer:
             if now - connection.began > patience_s:
                 self.unidentified_closed += 1
                 connection.close("it has not said who it is and what it wants")
-
-    # --- load samples --------------------------------------------------------------------------
-
-    async def _sample_load(self) -> None:
-        """Tell the broker at intervals how many messages wait, if it goes by that."""
-        every_us = self.settings.core.load_sample_us
-        while every_us:
-            await asyncio.sleep(every_us / 1e6)
-            if self.broker.uses_load:
-                up = [(name, link) for name, link in sorted(self.links.items()) if link.was_up]
-                outputs = tuple((name, link.waiting_messages) for name, link in up)
-                self.driver.control(LoadSampled(self.driver.inbox.waiting, outputs))
 
     # --- called by connections -----------------------------------------------------------------
 

@@ -141,6 +141,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "if it has one (`disconnect`)."
         ),
     ] = "disconnect"
+    uplink_bytes: Annotated[
+        int,
+        within(0, unit="bytes"),
+        option(
+            "What the uplink of this broker carries in a second; load samples tell the broker "
+            "which share of it is in use. With 0 that is not known, and the share always 0. This "
+            "limits nothing."
+        ),
+    ] = 0
     keepalive_ms: Annotated[
         int,
         time_within(10, KEEPALIVE_MS_MAX, "ms"),

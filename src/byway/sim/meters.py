@@ -117,7 +117,7 @@ class Meter:
         self._probes = Tally()
         for node in nodes.values():
             assert node.broker is not None, f"{node.name} is down"
-            node.broker.watch_deliveries(self._delivered)
+            node.broker.watch_publications(self._routed)
         self._before: dict[str, _Counted] = {}
         self._entries_before: dict[str, int] = {}
         self._entries_sum = dict.fromkeys(nodes, 0)
@@ -136,8 +136,13 @@ class Meter:
         for name, node in self._nodes.items():
             self._entries_sum[name] += _entries(node)
 
-    def _delivered(self, message: Publish, clients: Sequence[str]) -> None:
-        """A broker has delivered a publication to these clients."""
+    def _routed(
+        self, message: Publish, link: str | None, links: Sequence[str], clients: Sequence[str]
+    ) -> None:
+        """A broker has delivered a publication to these clients, among others."""
+        del link, links
+        if not clients:
+            return
         requested_us = self._requested_us(message)
         delay_us = self._now_us() - requested_us
         if self._is_probe(message.publisher):

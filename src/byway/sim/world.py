@@ -20,7 +20,7 @@ from byway.core.actions import CloseLink, OpenLink
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.clients import RESTORE_TIMER
-from byway.core.inputs import LoadSampled, Started
+from byway.core.inputs import Started
 from byway.core.invariants import validate
 from byway.core.placeholders import sample_placeholders
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
@@ -41,6 +41,7 @@ from byway.sim.engine.service import INSTANT, ServiceProfile
 from byway.sim.engine.sim_client import SimClient, url_of
 from byway.sim.engine.sim_clock import Clock
 from byway.sim.engine.stored_node import StoredNode
+from byway.sim.load_samples import LoadSamples
 from byway.sim.oracle.account import Account
 from byway.sim.oracle.checkers import leaks, table_faults, unanswered
 from byway.sim.oracle.present_tree import tree_of
@@ -78,6 +79,7 @@ class World:
         remembering: Collection[str] = (),
         storage: Mapping[str, StorageOptions] | None = None,
         disk_seed: int = 0,
+        seed: int = 0,
     ) -> None:
         """Start all brokers and connect all links.
 
@@ -85,11 +87,12 @@ class World:
         it when that one connects. `remembering`: brokers that, when they lose their state, still
         know that they ran before, and who their neighbours were (the `state_dir` of a broker
         process). `storage`: by broker, what it keeps on a disk of its own; `disk_seed` decides what
-        a crash leaves there.
+        a crash leaves there. `seed`: what brokers draw random numbers from.
         """
         self.topology = topology
         self._storage = storage or {}
         self._disk_seed = disk_seed
+        self._seed = seed
         self.clients: dict[str, SimClient] = {}
         self._clock = Clock()
         self._jitter = partial(Random(0).uniform, 0.5, 1.0)
@@ -116,7 +119,7 @@ class World:
         self._stopped: dict[str, Broker] = {}
         self._waiting_for_disk: set[str] = set()
         """Brokers that are down because their disk does not work."""
-        self._uplink_us: dict[str, int] = {}
+        self._loads = LoadSamples(self.nodes)
         for name in topology.brokers:
             self._start(name, self._starts.first(self.nodes[name]))
             self.nodes[name].answers = True
@@ -176,7 +179,7 @@ class World:
     def _start(self, name: str, broker: Broker) -> None:
         self._starting = name
         self.nodes[name].start(broker)
-        self.nodes[name].handle_now(Started())
+        self.nodes[name].handle_now(Started(self._seed))
         self._starting = None
 
     def __repr__(self) -> str:
@@ -474,23 +477,13 @@ class World:
         sample_placeholders(broker, trace, now_us)
 
     def _sample_loads(self, every_us: int) -> None:
-        """Tell the brokers that are told so often how many messages wait, if they go by that."""
+        """Tell the brokers that are told so often what they cannot see, if they go by that."""
         for node in self.nodes.values():
             if node.config.load_sample_us == every_us and node.broker is not None:
-                load = self._load(node)
+                load = self._loads.sample(node)
                 if node.broker.uses_load:
                     node.control(load)
         self._clock.background_at(self.now_us + every_us, self._sample_loads, every_us)
-
-    def _load(self, node: Node) -> LoadSampled:
-        channels = sorted(node.channels.items())
-        outputs = tuple((link, channel.waiting) for link, channel in channels)
-        busy_us = 0 if node.uplink is None else node.uplink.busy_us
-        before_us = self._uplink_us.get(node.name, 0)
-        self._uplink_us[node.name] = busy_us
-        return LoadSampled(
-            node.waiting, outputs, min((busy_us - before_us) / node.config.load_sample_us, 1.0)
-        )
 
     def _drain(self, buffer: TraceBuffer) -> None:
         assert self._trace is not None

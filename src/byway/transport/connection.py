@@ -31,6 +31,7 @@ from byway.model.messages import (
 )
 from byway.model.request_costs import cost_of
 from byway.transport.intake import FRAMES_A_SLICE, Intake
+from byway.transport.output_times import OutputTimes
 from byway.wire import (
     FRAME_BYTES_LEAST,
     FRAME_BYTES_MAX,
@@ -149,6 +150,7 @@ class Connection(asyncio.Protocol):
         self._silencers: dict[str, None] = {}
         """The reasons why nothing is read from the peer."""
         self._loop = asyncio.get_running_loop()
+        self.output = OutputTimes(self._loop.time)
 
     def __repr__(self) -> str:
         who = "?" if self.peer is None else f"{self.peer.role} {self.peer.name}"
@@ -331,7 +333,9 @@ class Connection(asyncio.Protocol):
             data, messages = self.waiting.popleft()
             self.waiting_bytes -= len(data)
             self.waiting_messages -= messages
+            self.output.messages += messages
             self._write(data)
+        self.output.waits(self.waiting_messages)
         if not self.waiting:
             self.owner.drained(self)
 
@@ -371,17 +375,20 @@ class Connection(asyncio.Protocol):
             return
         for data, messages in encode_counted(frame):
             if self.blocked_since is None and not self.waiting:
+                self.output.messages += messages
                 self._write(data)
             else:
                 self.waiting.append((data, messages))
                 self.waiting_bytes += len(data)
                 self.waiting_messages += messages
+                self.output.waits(self.waiting_messages)
 
     def drop_oldest(self) -> int:
         """Drop the data frame that has waited longest; its number of messages."""
         data, messages = self.waiting.popleft()
         self.waiting_bytes -= len(data)
         self.waiting_messages -= messages
+        self.output.waits(self.waiting_messages)
         return messages
 
     def _write(self, data: bytearray) -> None:
@@ -389,6 +396,9 @@ class Connection(asyncio.Protocol):
         if len(data) > self._longest:
             self._cannot_send(len(data) - HEADER_BYTES)
             return
+        self.output.bytes += len(data)
+        if self._intake is not None:
+            self._intake.bytes_out += len(data)
         self._transport.write(data)
 
     def _cannot_send(self, size: int) -> None:

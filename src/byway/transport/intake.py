@@ -30,7 +30,7 @@ class PartialFrameHolder(Protocol):
 
 
 class Intake:
-    """The bounds shared by the connections of one broker process."""
+    """The bounds shared by the connections of one broker process, and what they write."""
 
     def __init__(self, partial_bytes_max: int) -> None:
         self.partial_bytes_max = partial_bytes_max
@@ -40,6 +40,8 @@ class Intake:
         """Connections closed because incomplete frames were too large together."""
         self.closed_for_frames = 0
         """Connections closed because of a frame that is invalid, too large or not allowed."""
+        self.bytes_out = 0
+        """Bytes that all connections have written."""
         self._partial: dict[PartialFrameHolder, int] = {}
         """By connection, the bytes of its incomplete frame; the one begun first is first."""
         self._left = CHECKS_AN_ITERATION

@@ -15,6 +15,7 @@ from byway.core.inputs import (
     FrameReceived,
     Input,
     LinkDown,
+    LinkLoad,
     LinkUp,
     LoadSampled,
     MessageDiscarded,
@@ -92,9 +93,11 @@ GOLDEN = [
         "63",
     ),
     (
-        LoadSampled(3, (("B2", 4),), 0.5),
-        "92079192a46c6f616483a671756575656403a76f7574707574739192a2423204a675706c696e6bcb"
-        "3fe0000000000000",
+        LoadSampled(3, (LinkLoad("B2", 4, 800, 90_000, 70, 30, 1_500),), 0.5, 12, 7),
+        "92079192a46c6f616485a671756575656403a56c696e6b739187a46c696e6ba24232a77761697469"
+        "6e6704ad77616974696e675f6279746573cd0320aa73656e745f6279746573ce00015f90a9776169"
+        "7465645f757346aa736572766963655f75731ead726f756e645f747269705f7573cd05dca675706c"
+        "696e6bcb3fe0000000000000a97761697465645f75730caa736572766963655f757307",
     ),
     (
         NeighbourAdded("B3"),
@@ -121,6 +124,15 @@ GOLDEN = [
 def test_golden_bytes(event: Input, data: str) -> None:
     assert encode_inputs(7, [event]).hex() == data
     assert decode_inputs(bytes.fromhex(data)) == (7, [event])
+
+
+def test_a_load_sample_of_an_earlier_version_is_read() -> None:
+    """Of links it had only how many messages wait, which nothing went by."""
+    data = (
+        "92079192a46c6f616483a671756575656403a76f7574707574739192a2423204a675706c696e6bcb"
+        "3fe0000000000000"
+    )
+    assert decode_inputs(bytes.fromhex(data)) == (7, [LoadSampled(3, (), 0.5)])
 
 
 def test_what_an_earlier_version_wrote_is_read() -> None:

@@ -14,6 +14,7 @@ from byway.core.inputs import (
     ClientDetached,
     ClientRequested,
     LinkDown,
+    LinkLoad,
     LinkUp,
     LoadSampled,
     NeighbourAdded,
@@ -291,7 +292,7 @@ async def test_a_control_message_that_raises(driven):
 @run
 async def test_what_nobody_sent_is_set_aside_and_nobody_closed(driven):
     b = await driven()
-    for event in (TimerFired(Timer("load", "raises")), LoadSampled(0, (("raises", 1),))):
+    for event in (TimerFired(Timer("load", "raises")), LoadSampled(0, (LinkLoad("raises"),))):
         for _ in range(2):
             b.handle(event, b.frame("A", publication(len(b.delivered()) + 1, p=7)))
     assert b.delivered() == [1, 2, 3, 4]

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
-from byway.core.behaviours.behaviour import Behaviour, BrokerView
+from byway.core.behaviours.behaviour import Behaviour
+from byway.core.behaviours.broker_view import BrokerView
 from byway.core.broker_config import BrokerConfig
-from byway.core.inputs import LoadSampled
 from byway.model.bounds import LOADS_BYTES_MAX, LOADS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import Load, LoadReport, Publish
@@ -36,7 +36,6 @@ class LoadExchangeState(msgspec.Struct, array_like=True):
     received: int
     forwarded: int
     delivered: int
-    sample: LoadSampled
     known: dict[str, list[Load]]
 
 
@@ -61,20 +60,19 @@ class LoadExchange(Behaviour):
         """By link, the last load of each broker behind it."""
         self._since_us = 0
         self._received = self._forwarded = self._delivered = 0
-        self._sample = LoadSampled(0)
 
     def snapshot(self) -> LoadExchangeState:
         """The counts since the last report, and what was reported."""
         known = {link: list(loads.values()) for link, loads in self.known.items()}
         counts = self._received, self._forwarded, self._delivered
-        return LoadExchangeState(self._since_us, *counts, self._sample, known)
+        return LoadExchangeState(self._since_us, *counts, known)
 
     def restore(self, state: Any) -> None:
         """Go on from a snapshot; older ones hold nothing."""
         if state is None:
             return
         found = msgspec.convert(state, LoadExchangeState)
-        self._since_us, self._sample = found.since_us, found.sample
+        self._since_us = found.since_us
         self._received, self._forwarded = found.received, found.forwarded
         self._delivered = found.delivered
         self.known = {
@@ -91,7 +89,6 @@ class LoadExchange(Behaviour):
         behind links, which are down."""
         self.known.clear()
         self._received = self._forwarded = self._delivered = 0
-        self._sample = LoadSampled(0)
         self._since_us = self.view.now_us
         self.view.set_timer(self._since_us + self.interval_us)
 
@@ -117,6 +114,7 @@ class LoadExchange(Behaviour):
     def _own(self, now_us: int) -> Load:
         """The load of the interval that ends now; the next one begins."""
         seconds = max(now_us - self._since_us, 1) / 1e6
+        sample = self.view.load
         load = Load(
             broker=self.view.broker,
             hops=1,
@@ -124,8 +122,8 @@ class LoadExchange(Behaviour):
             publications_in=self._received / seconds,
             publications_out=self._forwarded / seconds,
             deliveries=self._delivered / seconds,
-            queued=self._sample.queued,
-            uplink=self._sample.uplink,
+            queued=sample.queued,
+            uplink=sample.uplink,
         )
         self._since_us = now_us
         self._received = self._forwarded = self._delivered = 0
@@ -153,23 +151,17 @@ class LoadExchange(Behaviour):
         """Forget the loads of brokers behind the link: they are out of reach."""
         self.known.pop(link, None)
 
-    def on_load_sampled(self, sample: LoadSampled) -> None:
-        """Keep the last sample for the next report."""
-        self._sample = sample
-
-    def on_publication_received(self, publication: Publish, link: str | None) -> None:
-        """Count a publication that came in."""
+    def on_publication_routed(
+        self,
+        publication: Publish,
+        link: str | None,
+        links: Sequence[str],
+        clients: Sequence[str],
+    ) -> None:
+        """Count a publication, its copies and its deliveries."""
         del publication, link
         self._received += 1
-
-    def on_publication_forwarded(self, publication: Publish, links: Sequence[str]) -> None:
-        """Count the copies of a publication."""
-        del publication
         self._forwarded += len(links)
-
-    def on_publication_delivered(self, publication: Publish, clients: Sequence[str]) -> None:
-        """Count the deliveries of a publication."""
-        del publication
         self._delivered += len(clients)
 
 

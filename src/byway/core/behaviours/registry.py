@@ -6,10 +6,12 @@ for: each class decides that itself (`Behaviour.make`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from byway.core.behaviours.behaviour import Behaviour, BrokerView, LinkOpener
+from byway.core.behaviours.behaviour import Behaviour
+from byway.core.behaviours.broker_view import BrokerView, LinkOpener
 from byway.core.behaviours.load_exchange import LoadExchange
+from byway.core.client_session import ClientSession
 from byway.core.context import Context
 from byway.model.errors import ConfigError
 
@@ -28,7 +30,9 @@ def registered() -> tuple[type[Behaviour], ...]:
     return tuple(_registered[name] for name in sorted(_registered))
 
 
-def make_behaviours(context: Context, opener: LinkOpener) -> Iterator[Behaviour]:
+def make_behaviours(
+    context: Context, opener: LinkOpener, sessions: Mapping[str, ClientSession]
+) -> Iterator[Behaviour]:
     """The behaviours that a broker's configuration asks for. Raises `ConfigError` for one that is
     not known."""
     for name in context.config.behaviours:
@@ -36,6 +40,7 @@ def make_behaviours(context: Context, opener: LinkOpener) -> Iterator[Behaviour]
             known = ", ".join(sorted(_registered))
             raise ConfigError("core.behaviours", f"{name!r} is not known; known are: {known}")
     for kind in registered():
-        made = kind.make(BrokerView(context, kind.name, opener), context.config)
+        view = BrokerView(context, kind.name, opener, sessions)
+        made = kind.make(view, context.config)
         if made is not None:
             yield made

@@ -89,6 +89,9 @@ def restore(state: BrokerState, broker: Broker) -> None:
         reachability.down, reachability.changed, reachability.behind, reachability.said
     )
     broker.cycles.restore(*state.probes)
+    context.chance.restore(*state.chance)
+    context.load = state.load
+    context.hooks.watch(routing)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:
             behaviour.restore(state.behaviours[name])

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from byway.core.inputs import LoadSampled
 from byway.core.snapshot import older_layouts
 from byway.core.sync_state import Missing, SyncState
 from byway.core.tables import Origin
@@ -183,6 +184,10 @@ class BrokerState(msgspec.Struct, array_like=True):
     """Former neighbours, and why each is one."""
     held: list[HeldState] = msgspec.field(default_factory=list)
     """Data messages that wait for their turn in a branch, in order."""
+    chance: tuple[int, dict[str, int]] = msgspec.field(default_factory=lambda: (0, {}))
+    """The seed, and how many numbers each owner has drawn."""
+    load: LoadSampled = LoadSampled(0)
+    """The last sample since the broker started."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -68,6 +68,8 @@ def take(broker: Broker) -> bytes:
         probes=broker.cycles.snapshot(),
         former=context.former,
         held=_held(context.held, numbers),
+        chance=(context.chance.seed, context.chance.draws),
+        load=context.load,
     )
     return encode(state)
 

@@ -180,6 +180,7 @@ class Transmitter:
             if duration_us:
                 self._sending = True
                 self.busy_us += duration_us
+                channel.busy_us += duration_us
                 self._clock.at(self._clock.now_us + duration_us, self._sent, item)
                 return
             onward(queued)
@@ -208,13 +209,18 @@ class Channel:
     """One direction of one connection. Once closed, it loses the frames on it for good."""
 
     __slots__ = (
+        "_area",
         "_clock",
         "_foreground",
         "_last_us",
         "_order",
         "_receive",
+        "_sampled_bytes",
+        "_sent",
         "_uplink",
+        "_waits_since_us",
         "_wire",
+        "busy_us",
         "bytes_sent",
         "extra_us",
         "latency_us",
@@ -251,6 +257,15 @@ class Channel:
         self.waiting_bytes = 0
         self.bytes_sent = 0
         """The bytes that have left; counted where something is limited or frames are encoded."""
+        self.busy_us = 0
+        """The time spent sending its frames since the last sample, all of the present one
+        included."""
+        self._sampled_bytes = 0
+        self._sent = 0
+        """Messages that have left since the last sample, where something is limited."""
+        self._area = 0
+        """The sum, over the time since the last sample, of messages that had not left."""
+        self._waits_since_us = 0
         self.send: Callable[[Frame], None] = self._queue if self.is_limited else self._depart
 
     def __repr__(self) -> str:
@@ -261,6 +276,29 @@ class Channel:
     def is_limited(self) -> bool:
         """Whether frames wait for the uplink or the wire."""
         return self._uplink is not None or self._wire is not None
+
+    @property
+    def delay_us(self) -> int:
+        """How long a frame takes once it has left."""
+        return self.latency_us + self.extra_us
+
+    def sample(self) -> tuple[int, int, int]:
+        """Since the last sample: the bytes that left, as far as they are counted, and the mean time
+        that messages waited for their turn to be sent and that sending one took. Those that still
+        wait count as sent now (Little's law)."""
+        self._count_waits()
+        sent, sent_bytes = self._sent + self.waiting, self.bytes_sent - self._sampled_bytes
+        service_us = self.busy_us // sent if sent else 0
+        waited_us = max(self._area // sent - service_us, 0) if sent else 0
+        self._sampled_bytes = self.bytes_sent
+        self._sent = self._area = self.busy_us = 0
+        return sent_bytes, waited_us, service_us
+
+    def _count_waits(self) -> None:
+        """The number of messages that wait changes, or is sampled."""
+        now_us = self._clock.now_us
+        self._area += self.waiting * (now_us - self._waits_since_us)
+        self._waits_since_us = now_us
 
     def _depart(self, frame: Any) -> None:
         """Schedule the arrival of a frame, behind all that left before."""
@@ -295,6 +333,7 @@ class Channel:
 
     def _put(self, queued: QueuedFrame) -> None:
         """Let a frame wait for what is limited."""
+        self._count_waits()
         self.waiting += queued.messages
         self.waiting_bytes += queued.size_bytes
         if self._uplink is not None:
@@ -309,7 +348,9 @@ class Channel:
             self._through_wire(queued)
 
     def _through_wire(self, queued: QueuedFrame) -> None:
+        self._count_waits()
         self.waiting -= queued.messages
+        self._sent += queued.messages
         self.waiting_bytes -= queued.size_bytes
         self.bytes_sent += queued.size_bytes
         if type(queued.content) is _Ending:

@@ -35,7 +35,7 @@ from byway.core.inputs import (
     Input,
     TimerFired,
 )
-from byway.inbox import Inbox
+from byway.inbox import Inbox, TurnTimes
 from byway.model.messages import ClientHello, Frame, PublishRequest, Request
 from byway.sim.engine.network import Channel, Transmitter, frame_bytes
 from byway.sim.engine.observer import Observer
@@ -59,10 +59,10 @@ class Node:
     """One broker of a world, up or down."""
 
     __slots__ = (
-        "_busy", "_clock", "_is_instant", "_is_working", "_leaving", "_observer", "_peak_before",
+        "_busy", "_clock", "_is_instant", "_is_timed", "_is_working", "_leaving", "_observer", "_peak_before",
         "_pickup_us", "_rare", "_serving", "answers", "broker", "channels", "clients",
         "closed", "config", "drain", "epoch", "expired", "inbox", "name", "opened", "slowness",
-        "timers", "times", "trace", "uplink",
+        "timers", "times", "trace", "turn_times", "uplink",
     )  # fmt: skip
 
     keeps_inputs = False
@@ -113,6 +113,9 @@ class Node:
         self._is_instant = self.times.instant
         self.inbox = Inbox()
         """The inputs that were not handed to the broker yet."""
+        self.turn_times = TurnTimes()
+        """How long messages wait in the inbox, if the broker goes by that."""
+        self._is_timed = False
         self._peak_before = 0
         """The most messages that were in the inbox before measuring began."""
         self._busy = False
@@ -168,6 +171,8 @@ class Node:
         """The broker is up from now on."""
         assert self.broker is None, f"{self.name} is up"
         self.broker = broker
+        self.turn_times = TurnTimes()
+        self._is_timed = broker.uses_load
 
     def stop(self) -> Broker:
         """The broker crashes: frames that wait are lost, requests go back to their clients. Returns
@@ -300,11 +305,12 @@ class Node:
         if epoch != self.epoch:
             return
         assert self.broker is not None
-        while events := self.inbox.take(self.broker):
+        while events := self._take(self.broker):
             if not self._is_instant:
                 needed_us = self.times.of(events, len(self.broker.subscriptions)) * self.slowness
                 duration_us = int(needed_us + 0.5)
                 if duration_us:
+                    self.turn_times.worked(duration_us)
                     self._serving = events
                     self._clock.at(self._clock.now_us + duration_us, self._served, epoch)
                     return
@@ -313,6 +319,15 @@ class Node:
             if not inbox.waiting and not inbox.control:
                 break
         self._busy = False
+
+    def _take(self, broker: Broker) -> list[Input]:
+        """The next turn; empty if nothing may be handled."""
+        if not self._is_timed:
+            return self.inbox.take(broker)
+        waiting = self.inbox.waiting
+        events = self.inbox.take(broker)
+        self.turn_times.turn(self._clock.now_us, waiting, self.inbox.waiting)
+        return events
 
     def _served(self, epoch: int) -> None:
         if epoch != self.epoch:

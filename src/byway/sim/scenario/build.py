@@ -73,6 +73,7 @@ def build(plan: RunPlan, trace: TraceWriter | None = None) -> tuple[World, dict[
         sample_us=microseconds(scenario.sample_s),
         storage=storage_of(scenario, topology),
         disk_seed=derived_seed(seed, Purpose.DISKS),
+        seed=derived_seed(seed, Purpose.BROKERS),
     )
     context = RunContext(scenario, seed, topology, world)
     clients = start_steps(context)

@@ -36,6 +36,7 @@ class Purpose(IntEnum):
     MOVES = 14
     MONITORS = 15
     DISKS = 16
+    BROKERS = 17
 
 
 def stream(seed: int, purpose: Purpose) -> np.random.Generator:
