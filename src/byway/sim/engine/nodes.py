@@ -58,13 +58,6 @@ Watched = list[tuple[Input, "ClientWatch | None"]]
 class Node:
     """One broker of a world, up or down."""
 
-    __slots__ = (
-        "_busy", "_clock", "_is_instant", "_is_timed", "_is_working", "_leaving", "_observer",
-        "_peak_before", "_pickup_us", "_rare", "_serving", "answers", "broker", "channels", "clients",
-        "closed", "config", "drain", "epoch", "expired", "inbox", "name", "opened", "slowness",
-        "timers", "times", "trace", "turn_times", "uplink",
-    )  # fmt: skip
-
     keeps_inputs = False
     """Whether inputs are kept on a disk before the broker handles them."""
 
