@@ -486,7 +486,9 @@ class Broker(BrokerQueries):
             acknowledgement = end.acknowledgement()
             while acknowledgement is not None:
                 actions.append(Send(link, acknowledgement))
-                acknowledgement = end.acknowledgement() if end.window.untold else None
+                if end.window.untold is None:
+                    break
+                acknowledgement = end.acknowledgement()
 
 
 def _ignore(link: str, message: Message) -> None:

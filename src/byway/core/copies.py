@@ -120,10 +120,13 @@ class CopyQueue:
 
     def post(self) -> tuple[int, tuple[Message, ...]]:
         """The copies since the last call, which go into a frame, and the number of the first."""
-        first = self.posted + 1
-        fresh = self._messages[first - self._base :]
+        first, messages = self.posted + 1, self._messages
+        start = first - self._base
+        if start == len(messages):
+            return first, ()
+        fresh = tuple(messages[start:] if start else messages)
         self.posted += len(fresh)
-        return first, tuple(fresh)  # type: ignore[arg-type]  # what was not sent is not confirmed
+        return first, fresh  # type: ignore[return-value]  # what was not sent is not confirmed
 
     def after(self, number: int) -> tuple[Message, ...]:
         """The copies after `number` that were put into frames; none of them may be confirmed."""

@@ -76,7 +76,7 @@ class Window:
         if number != self.finished_up_to + 1:
             assert number > self.finished_up_to, f"{number} was finished before"
             self._finish_early(number)
-        elif self.early:
+        elif self.early._last:  # its truth, without a call: this is done for every message
             self.finished_up_to = self.early.take(number + 1)
         else:
             self.finished_up_to = number
@@ -97,11 +97,14 @@ class LinkWindow(Window):
 
     def __init__(self) -> None:
         super().__init__()
-        self.untold = Runs()
-        """Early ones that the peer has not been told of over this connection."""
+        self.untold: Runs | None = None
+        """Early ones that the peer has not been told of over this connection; None: all are told,
+        which is the usual."""
 
     def _finish_early(self, number: int) -> None:
         self.early.add(number)
+        if self.untold is None:
+            self.untold = Runs()
         self.untold.add(number)
 
     def runs(self, most: int) -> tuple[Run, ...]:
@@ -110,11 +113,16 @@ class LinkWindow(Window):
 
     def resume(self, told: Collection[Run]) -> None:
         """A connection begins, and the peer has been told these runs."""
-        self.untold = Runs(run for run in self.early if run not in told)
+        self.untold = _some(run for run in self.early if run not in told)
 
     def take_untold(self, most: int) -> tuple[Run, ...]:
         """The first runs, at most so many, that are to be told now. Those that the cumulative
         number includes are not told."""
-        beyond = [run for run in self.untold if run[0] > self.finished_up_to]
-        self.untold = Runs(beyond[most:])
+        beyond = [run for run in self.untold or () if run[0] > self.finished_up_to]
+        self.untold = _some(beyond[most:])
         return tuple(beyond[:most])
+
+
+def _some(runs: Iterable[Run]) -> Runs | None:
+    found = Runs(runs)
+    return found if found else None
