@@ -31,6 +31,8 @@ from tests.chaos.interests import Interest
 SECOND = 1_000_000_000
 TOLD_MAX = 12
 """Faults that are told in words, at most, of each kind."""
+_USED = ("C", "G", "P", "T")
+"""Lines that show that something came of a session."""
 
 
 @dataclass(frozen=True)
@@ -225,11 +227,15 @@ class _Account:
         self._open: dict[str, Life] = {}
         self._began: int | None = None
         """When the session began that goes on."""
+        self._is_blank = True
+        """Whether nothing is known to have come of that session: its broker may have ended before
+        it had a request, and does not resume a session of which nothing came."""
 
     def read(self, line: str) -> None:
         """One line."""
         word, time, rest = (*line.split(" ", 2), "")[:3]
         t, words = int(time), rest.split(" ")
+        self._is_blank &= word not in _USED
         if word == "G":
             name, publisher, *numbers = words
             incarnation, sequence, n = map(int, numbers)
@@ -269,7 +275,9 @@ class _Account:
     def _on_session(self, t: int, incarnation: int) -> None:
         began, self._began = self._began, t
         has_session = self._facts.sessions[self.client]
-        if began is not None and has_session and not self._facts.explains(self.client, began, t):
+        was_blank, self._is_blank = self._is_blank, True
+        is_owed = began is not None and has_session and not was_blank
+        if is_owed and not self._facts.explains(self.client, began, t):
             self._verdict.sessions_lost += 1
             self._verdict.tell("session lost", f"{self.client}, which began anew at {t}")
         self.source.sessions.append(incarnation)

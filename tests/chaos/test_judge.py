@@ -161,10 +161,23 @@ def test_what_was_unconfirmed_when_a_session_ended_may_come_again(logs: Logs) ->
 
 
 def test_a_publishers_session_that_ends_without_reason_is_a_fault(logs: Logs) -> None:
+    logs.publish(1)
+    logs.p("C", "1 1")
+    logs.get(1)
     logs.loses("S")
     logs.p("L", "2 200")
     verdict = logs.verdict()
     assert (verdict.sessions_lost, verdict.is_exact) == (1, False)
+
+
+def test_a_session_of_which_nothing_came_need_not_go_on(logs: Logs) -> None:
+    logs.p("L", "2 200")  # it has published nothing
+    logs.s("L", "2 200")
+    logs.s("L", "3 300")  # the subscription of the second session was not settled
+    assert logs.verdict().sessions_lost == 1  # that of the first one was
+    logs.s("T", "w 3")
+    logs.s("L", "4 400")
+    assert logs.verdict().sessions_lost == 2
 
 
 def test_without_a_session_nothing_goes_on(logs: Logs) -> None:
