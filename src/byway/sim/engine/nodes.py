@@ -286,6 +286,8 @@ class Node:
         if not self._busy:
             self._busy = True
             clock = self._clock
+            if self._is_timed:
+                self.turn_times.woken(clock.now_us)
             at_us = clock.now_us + self._pickup_us
             heappush(clock.foreground, (at_us, clock.order(), self._serve, self.epoch))
 
