@@ -24,7 +24,7 @@ def dropping(kind, client="sink"):
 
 
 def account(client):
-    return client.watch._observed
+    return client.watch.observed
 
 
 def wait(case, us):

@@ -148,14 +148,18 @@ def _size(world):
     account, clock = world._account, world._clock
     clients = world.clients.values()
     watches = [watch for client in clients for watch in client.watches.values()]
-    accounts = [watch._observed for watch in watches]
+    accounts = [watch.observed for watch in watches]
     return (
         account.unconfirmed,
         len(account._by_key),
         len(account._orphans),
         len(clock.foreground),
         len(clock.background),
-        sum(sum(map(len, one.history.latest.values())) for one in accounts),
+        sum(
+            1 + len(latest.earlier or ())
+            for one in accounts
+            for latest in one.history.latest.values()
+        ),
         sum(len(one.subscriptions) for one in accounts),
         sum(len(one.owed) + len(one.under_way) + len(one.unreceived) for one in accounts),
         sum(len(client._unpublished) + client.unconfirmed for client in clients),

@@ -14,14 +14,14 @@ class Timer(msgspec.Struct, frozen=True, order=True):
     detail: str = ""
 
 
-class Send(msgspec.Struct, frozen=True):
+class Send(msgspec.Struct, frozen=True, gc=False):
     """Send a frame over a link."""
 
     link: str
     frame: Frame
 
 
-class SendReply(msgspec.Struct, frozen=True):
+class SendReply(msgspec.Struct, frozen=True, gc=False):
     """Give a client these replies, in this order; deliveries are among them."""
 
     client: str

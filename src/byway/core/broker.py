@@ -224,7 +224,10 @@ class Broker(BrokerQueries):
         out = context.out = Outgoing()
         handlers = self._inputs
         for event in events:
-            handlers[type(event)](event)
+            if type(event) is FrameReceived:  # most are
+                self._on_frame(event)
+            else:
+                handlers[type(event)](event)
         actions = self._flush(out)
         context.out = self._idle
         return actions
@@ -419,7 +422,7 @@ class Broker(BrokerQueries):
 
     def _take_data(self, link: str, end: LinkEnd, first: int, messages: Iterable[Message]) -> None:
         window, on_publish = end.window, self.publications.on_publish
-        if link not in self.context.tree:
+        if link not in self.context.routing.links:
             self._check_outside_tree(link, end, messages)
         for number, message in enumerate(messages, first):
             if type(message) is Publish:

@@ -15,7 +15,7 @@ class Started(msgspec.Struct, frozen=True, omit_defaults=True):
     """What its random numbers are drawn from, until it starts again."""
 
 
-class FrameReceived(msgspec.Struct, frozen=True):
+class FrameReceived(msgspec.Struct, frozen=True, gc=False):
     """A frame arrived over a link that is up."""
 
     link: str

@@ -87,14 +87,16 @@ class Publications:
         if message.hop > context.config.hops_max:
             self.drop(message, DropReason.HOP_LIMIT, link)
         else:
-            try:
-                exclude = context.numbers.known(link)
-                if exclude is None and context.held is not None:  # it came over a soft link
-                    exclude = context.numbers.known(context.branch_of(link))
-                routes = routes_of(message.body, context.routing.subscriptions.index, exclude)
-            except msgspec.DecodeError as error:
-                reason = f"sends a publication that cannot be read: {error}"
-                raise RemoteProtocolError(link, reason) from error
+            index, number_of_link = context.routing.subscriptions.index, context.numbers.known(link)
+            if number_of_link is None and context.held is not None:  # it came over a soft link
+                number_of_link = context.numbers.known(context.branch_of(link))
+            routes = index.match_body(message.body, number_of_link)
+            if routes is None:  # it is not plain
+                try:
+                    routes = routes_of(message.body, index, number_of_link)
+                except msgspec.DecodeError as error:
+                    reason = f"sends a publication that cannot be read: {error}"
+                    raise RemoteProtocolError(link, reason) from error
             context.counters.publications_received += 1
             self._route(message, routes, link, pending)
         context.finish(pending)

@@ -8,9 +8,7 @@ holds in both. A key is free when neither uses it.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Final
 
 from byway.model.messages import EntryId
 
@@ -46,15 +44,6 @@ class UsedKeys:
         takes time for each key that is free, and can be needed again only after so many keys were
         new, so it costs little for each entry."""
         return keys >= len(self._blocks) + 1 << _BLOCK_BITS
-
-
-def cut_spare_keys(free: array[int], by_key: list[Any]) -> None:
-    """Cut off free keys behind the last one in use; those that are left keep their order."""
-    while by_key and by_key[-1] is None:
-        by_key.pop()
-    keys = np.array(free, np.int64)
-    del free[:]
-    free.frombytes(keys[keys < len(by_key)].tobytes())
 
 
 class Keys:

@@ -7,7 +7,7 @@ leads to; what is sent because of it is decided elsewhere.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from byway.core.alternates import AlternateOrigins
-from byway.core.table_keys import Keys, UsedKeys, cut_spare_keys
+from byway.core.table_keys import Keys, UsedKeys
 from byway.matching import TableIndex
 from byway.model import Filter
 from byway.model.fitting import fit
@@ -130,6 +130,23 @@ def without_link(links: frozenset[str], link: str) -> frozenset[str]:
     return links - {link}
 
 
+class LinksByMask(dict[int, tuple[str, ...]]):
+    """By mask of link numbers, the neighbours, in the order of their names; each is made out when
+    it is first asked for. `names` are theirs, by number: when one goes, clear this."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, mask: int) -> tuple[str, ...]:
+        if len(self) >= 4_096:  # a bound; masks seen are few
+            self.clear()
+        found = self[mask] = tuple(sorted(n for i, n in enumerate(self._names) if mask >> i & 1))
+        return found
+
+
 class LinkNumbers:
     """Small numbers for neighbours, as bit positions of link masks. The number of one that is
     forgotten is free again, and the smallest free number is given first."""
@@ -139,7 +156,12 @@ class LinkNumbers:
         """Names by number; a free number has an empty name."""
         self._numbers: dict[str, int] = {}
         self._free: list[int] = []  # a heap
-        self._masks: dict[int, tuple[str, ...]] = {}
+        self._masks = LinksByMask(self.names)
+        # looked up for every publication: methods of the dicts themselves cost no further call
+        self.known: Callable[[str], int | None] = self._numbers.get
+        """The number of a neighbour, if it has one."""
+        self.links: Callable[[int], tuple[str, ...]] = self._masks.__getitem__
+        """The neighbours of a mask, in the order of their names."""
         for number, name in enumerate(names):
             self.names.append(name)
             if name:
@@ -158,10 +180,6 @@ class LinkNumbers:
             self._numbers[link] = number
         return number
 
-    def known(self, link: str) -> int | None:
-        """The number of a neighbour, if it has one."""
-        return self._numbers.get(link)
-
     def release(self, link: str) -> None:
         """Free the number of a removed neighbour; no entry may be from it any more."""
         number = self._numbers.pop(link, None)
@@ -169,16 +187,6 @@ class LinkNumbers:
             self.names[number] = ""
             heappush(self._free, number)
             self._masks.clear()  # they name it
-
-    def links(self, mask: int) -> tuple[str, ...]:
-        """The neighbours of a mask, in the order of their names."""
-        known = self._masks.get(mask)
-        if known is None:
-            if len(self._masks) >= 4_096:  # a bound; masks seen are few
-                self._masks.clear()
-            found = [n for i, n in enumerate(self.names) if mask >> i & 1]
-            known = self._masks[mask] = tuple(sorted(found))
-        return known
 
 
 class TableWatcher(Protocol):
@@ -274,7 +282,7 @@ class Table:
         self._used.remove(entry.key)
         spare = self._used.leave_spare(len(keys.free) + len(self._entries))
         if spare and not keys.is_shared:
-            cut_spare_keys(keys.free, self._by_key)
+            _cut_spare_keys(keys.free, self._by_key)
             self._links.resize(max(len(self._by_key), 16), refcheck=False)
         for watcher in self.watchers:
             watcher.removed(entry)
@@ -413,7 +421,7 @@ class Sent:
             self.index.remove(key)
             self._used.remove(key)
             if self._used.leave_spare(len(self._entries)):
-                cut_spare_keys(self._free, self._entries)
+                _cut_spare_keys(self._free, self._entries)
 
     def covering(self, filter: Filter) -> list[Entry]:
         """Entries that cover a filter, in the order of their ids."""
@@ -429,6 +437,15 @@ class Sent:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+def _cut_spare_keys(free: array[int], by_key: list[Any]) -> None:
+    """Cut off free keys behind the last one in use; those that are left keep their order."""
+    while by_key and by_key[-1] is None:
+        by_key.pop()
+    keys = np.array(free, np.int64)
+    del free[:]
+    free.frombytes(keys[keys < len(by_key)].tobytes())
 
 
 def _id(entry: Entry) -> EntryId:

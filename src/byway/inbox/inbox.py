@@ -36,11 +36,11 @@ class Inbox:
     """
 
     __slots__ = (
-        "_control",
         "_control_messages",
         "_data",
         "_data_messages",
         "_links",
+        "control",
         "deaf",
         "draining",
         "holding",
@@ -63,7 +63,8 @@ class Inbox:
         """Clients that do not read their answers; their requests wait."""
         self.requests = ClientRequests()
         """The requests of clients; the inbox puts them in and takes them out."""
-        self._control: list[Input] = []
+        self.control: list[Input] = []
+        """The control inputs."""
         self._control_messages = 0
         self._data: list[FrameReceived] = []
         """Data frames in the order of arrival; none while there are some in `_links`."""
@@ -74,15 +75,15 @@ class Inbox:
     def __repr__(self) -> str:
         return (
             f"<Inbox: {self.waiting} messages, {self.requests.count} of them of clients, "
-            f"{len(self._control)} control inputs>"
+            f"{len(self.control)} control inputs>"
         )
 
     def __bool__(self) -> bool:
-        return bool(self._control or self._data or self._links or self.requests.count)
+        return bool(self.control or self._data or self._links or self.requests.count)
 
     def __iter__(self) -> Iterator[Input]:
         """Everything that waits: control, requests, data."""
-        yield from self._control
+        yield from self.control
         yield from self.requests
         yield from self._data
         for queue in self._links.values():
@@ -91,26 +92,26 @@ class Inbox:
     @property
     def has_ready(self) -> bool:
         """Whether an input waits that is handled even while the broker holds or drains."""
-        return bool(self._control) or self.requests.has_ready(self.deaf)
+        return bool(self.control) or self.requests.has_ready(self.deaf)
 
     # --- putting in ------------------------------------------------------------------------------
 
     def put_control(self, event: Input) -> None:
         """Append an input that never waits behind publications: of a timer, an operator, a
         sample."""
-        self._control.append(event)
+        self.control.append(event)
 
     def put_frame(self, link: str, frame: Frame) -> None:
         """Append a frame of a neighbour."""
         if type(frame) is not Batch:
-            self._control.append(FrameReceived(link, frame))
+            self.control.append(FrameReceived(link, frame))
             return
         count = len(frame.messages)
         self.waiting += count
         if self.waiting > self.peak:
             self.peak = self.waiting
         if frame.lane is not DATA or not count:
-            self._control.append(FrameReceived(link, frame))
+            self.control.append(FrameReceived(link, frame))
             self._control_messages += count
         else:
             self._data_messages += count
@@ -143,10 +144,10 @@ class Inbox:
 
     def take_control(self) -> list[Input]:
         """Remove and return the control inputs."""
-        events = self._control
+        events = self.control
         if not events:
             return []
-        self._control = []
+        self.control = []
         self.waiting -= self._control_messages
         self._control_messages = 0
         return events
@@ -155,7 +156,7 @@ class Inbox:
         """Remove and return what the broker is to handle in the next turn."""
         if self._control_messages > TURN:
             return self._take_some_control()
-        events = self.take_control() if self._control else []
+        events = self.take_control() if self.control else []
         requests, messages = self.requests, self._data_messages
         if not requests.count and not messages:
             return events
@@ -182,9 +183,9 @@ class Inbox:
         that came before it."""
         stop = room = 0
         while room < TURN:
-            room += _messages(self._control[stop])
+            room += _messages(self.control[stop])
             stop += 1
-        events, self._control = self._control[:stop], self._control[stop:]
+        events, self.control = self.control[:stop], self.control[stop:]
         self._control_messages -= room
         self.waiting -= room
         return events
@@ -214,10 +215,10 @@ class Inbox:
     def drop_link(self, link: str) -> None:
         """Remove the frames of a neighbour's lost connection, which must not be handled after those
         of a new one."""
-        control = [e for e in self._control if not (type(e) is FrameReceived and e.link == link)]
-        if len(control) < len(self._control):
+        control = [e for e in self.control if not (type(e) is FrameReceived and e.link == link)]
+        if len(control) < len(self.control):
             gone = self._control_messages - sum(map(_messages, control))
-            self._control = control
+            self.control = control
             self._control_messages -= gone
             self.waiting -= gone
         dropped = self._links.pop(link, None)

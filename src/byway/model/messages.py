@@ -537,7 +537,7 @@ Reply = (
 # --- frames ----------------------------------------------------------------------------------
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
+class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch", gc=False):
     """Messages of one lane, numbered on from `first` (the first message ever has number 1)."""
 
     lane: Lane
@@ -545,7 +545,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch"):
     messages: Annotated[tuple[Message, ...], Meta(max_length=MESSAGES_MAX)]
 
 
-class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
+class Acknowledge(msgspec.Struct, frozen=True, array_like=True, tag="ack", gc=False):
     """Everything up to these numbers has arrived (the link acknowledgement); and data messages up
     to `confirmed` are safe: every onward copy is confirmed, local clients have theirs in their
     session, and the receiver may forget them. Cumulative, so one that is lost costs nothing."""
@@ -637,7 +637,7 @@ class Requests(msgspec.Struct, frozen=True, array_like=True, tag="c-ask"):
     requests: Annotated[tuple[Request, ...], Meta(max_length=MESSAGES_MAX)]
 
 
-class Replies(msgspec.Struct, frozen=True, array_like=True, tag="c-told"):
+class Replies(msgspec.Struct, frozen=True, array_like=True, tag="c-told", gc=False):
     """Replies to a client, in this order."""
 
     replies: Annotated[tuple[Reply, ...], Meta(max_length=MESSAGES_MAX)]

@@ -28,6 +28,12 @@ from byway.session.client_options import BrokerUrl, ClientOptions
 class Attaching:
     """The connections of one client, one at a time."""
 
+    __slots__ = (
+        "_connection", "_delay_s", "_failures", "_give_up_us", "_highest", "_is_dismissed",
+        "_is_kept", "_is_open", "_jitter", "_options", "_out", "_round", "_tried", "broker",
+        "goodbye", "heard", "incarnation", "is_trying", "peer", "reason", "state", "url",
+    )  # fmt: skip
+
     def __init__(
         self,
         options: ClientOptions,
@@ -56,10 +62,11 @@ class Attaching:
         self._out = out
         self._connection = 0
         """Number of the connection that was dialled last."""
+        self.heard: int | None = None
+        """Number of the connection whose frames are taken. None: there is none, or its peer broke
+        the protocol, so that only its loss counts."""
         self._is_open = False
-        """Whether that connection may still bring something."""
-        self._is_refused = False
-        """Whether its peer broke the protocol; only its loss counts then."""
+        """Whether the connection that was dialled last may still bring something."""
         self._highest = incarnation
         """The highest incarnation that was tried."""
         self._tried = incarnation
@@ -86,10 +93,6 @@ class Attaching:
         """Whether this connection was dialled last and may still bring something."""
         return self._is_open and connection == self._connection
 
-    def is_heard(self, connection: int) -> bool:
-        """Whether frames of this connection are taken."""
-        return self._is_open and not self._is_refused and connection == self._connection
-
     @property
     def is_same_incarnation(self) -> bool:
         """Whether the connection goes on with the incarnation of the session."""
@@ -115,6 +118,7 @@ class Attaching:
     def _end(self, reason: str) -> None:
         self.state, self.reason = "closed", reason
         self._is_open = self.is_trying = False
+        self.heard = None
         for timer in (ClientTimer.ATTEMPT, ClientTimer.RETRY):
             self._out.append(StopTimer(timer))
 
@@ -141,7 +145,7 @@ class Attaching:
         self._connection += 1
         self._tried, self.peer, self.goodbye = incarnation, None, None
         self._is_open = self.is_trying = True
-        self._is_refused = False
+        self.heard = self._connection
         timeout_us = round(min(self._options.connect_timeout * 1e6, INT64_MAX))
         self._out.append(StartTimer(ClientTimer.ATTEMPT, now_us + timeout_us))
         self._out.append(Dial(self._connection, self._round[0], incarnation))
@@ -164,7 +168,7 @@ class Attaching:
 
     def refuse(self, reason: str) -> None:
         """The peer breaks the protocol: close the connection, and take no more frames of it."""
-        self._is_refused = True
+        self.heard = None
         self._out.append(CloseConnection(reason))
 
     # --- failures ---------------------------------------------------------------------------------
@@ -185,12 +189,14 @@ class Attaching:
             self._failed(now_us, reason)
             return
         self._is_open = False
+        self.heard = None
         self.state, self.reason = "away", reason
         self._delay_s = self._options.retry
         self._reconnect(now_us)
 
     def _failed(self, now_us: int, reason: str) -> None:
         self._is_open = self.is_trying = False
+        self.heard = None
         self._failures.append((self._round[0].text, reason))
         self._round = self._round[1:]
         if self._round and not self._is_dismissed:

@@ -150,7 +150,7 @@ class TellRegistration(msgspec.Struct, frozen=True):
     registration: Registration
 
 
-class TellEvents(msgspec.Struct, frozen=True):
+class TellEvents(msgspec.Struct, frozen=True, gc=False):
     """Events were put into the queues of these subscriptions."""
 
     registrations: tuple[Registration, ...]

@@ -12,12 +12,13 @@ sockets nor an event loop: the client library, its blocking twin and the simulat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from byway.model.bounds import INT64_MAX
 from byway.model.errors import ClosedError, FrameError
 from byway.model.messages import (
     SESSION,
+    AnyFrame,
     Attached,
     ClientHello,
     DeliveriesReceived,
@@ -94,12 +95,20 @@ _TIMERS_OF_A_CONNECTION: Final = (
 class ClientCore:
     """One client: its session, its registrations, its publications and its deliveries."""
 
+    __slots__ = (
+        "_has_ttl", "_is_flushing", "_is_paused", "_is_receipt_due", "_is_settling",
+        "_is_status_wanted", "_now_us", "_out", "_receipted", "_requests", "_to_begin",
+        "_unadvertise_requests", "attaching", "attachments", "deliveries", "is_holding",
+        "is_ready", "options", "publications", "registrations", "sessions",
+    )  # fmt: skip
+
     def __init__(
         self, options: ClientOptions, incarnation: int, jitter: Callable[[], float]
     ) -> None:
         """`incarnation`: higher than every earlier one of a client of this name. `jitter`: draws
         the part of a delay between attempts that is waited, from 0.5 to 1."""
         self.options = options
+        self._has_ttl = options.session_ttl > 0
         self._out: list[ClientAction] = []
         self.attaching = Attaching(options, incarnation, jitter, self._out)
         self.registrations = Registrations()
@@ -132,29 +141,6 @@ class ClientCore:
         """Whether the receipt timer runs."""
         self._is_status_wanted = False
         """Whether the status was asked for and has not arrived."""
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            PublicationMade: self._on_publication,
-            FrameArrived: self._on_frame,
-            ClientTimerFired: self._on_timer,
-            EventsTaken: self._on_events_taken,
-            Registered: self._on_registered,
-            FiltersReplaced: self._on_filters_replaced,
-            Unregistered: self._on_unregistered,
-            StatusAsked: self._on_status_asked,
-            ClientOpened: self._on_opened,
-            ClientClosed: self._on_closed,
-            PublishingEnded: self._on_publishing_ended,
-            Greeted: self._on_greeted,
-            ConnectionLost: self._on_lost,
-        }
-        self._timers: dict[ClientTimer, Callable[[], None]] = {
-            ClientTimer.ATTEMPT: self._on_attempt_over,
-            ClientTimer.RETRY: lambda: self.attaching.on_retry(self._now_us),
-            ClientTimer.BEGIN: self._begin,
-            ClientTimer.FLUSH: self._on_flush,
-            ClientTimer.RECEIPT: self._on_receipt_due,
-            ClientTimer.SETTLE: self._stop_waiting_to_settle,
-        }
 
     def __repr__(self) -> str:
         return f"<ClientCore of {self.options.name}, {self.describe()}>"
@@ -183,7 +169,7 @@ class ClientCore:
         application that cannot be met, and changes nothing then: `ClosedError`, `WindowFullError`,
         `InvalidValueError`."""
         self._now_us = now_us
-        self._handlers[type(event)](event)
+        self._handlers[type(event)](self, event)
         if not self._out:
             return []
         actions = self._out.copy()
@@ -305,7 +291,7 @@ class ClientCore:
 
     def _on_greeted(self, event: Greeted) -> None:
         """The peer's preamble arrived: answer with the client's hello."""
-        if not self.attaching.is_heard(event.connection):
+        if event.connection != self.attaching.heard:
             return
         if event.peer.role != "broker":
             self.attaching.refuse(f"this is a {event.peer.role}, not a broker")
@@ -322,17 +308,31 @@ class ClientCore:
         return self.sessions > 0 and self.attaching.is_same_incarnation
 
     def _on_frame(self, event: FrameArrived) -> None:
-        """Take a frame; one that a broker must not send closes the connection."""
-        if not self.attaching.is_heard(event.connection):
+        """Take a frame: replies of the broker, in order, or another one."""
+        attaching, deliveries = self.attaching, self.deliveries
+        if event.connection != attaching.heard:
             return
         frame = event.frame
-        if type(frame) is Replies:
-            replies = frame.replies
-            if self.attaching.is_trying:
-                replies = self._attached_by(replies)
-            if replies:
-                self._take(replies)
-        elif isinstance(frame, Welcome):
+        if type(frame) is not Replies:
+            self._on_other_frame(frame)
+            return
+        replies = self._attached_by(frame.replies) if attaching.is_trying else frame.replies
+        if not replies:
+            return
+        if (type(replies[0]) is Delivery) if len(replies) == 1 else _are_deliveries(replies):
+            fed = deliveries.take_all(replies)  # type: ignore[arg-type]
+            if fed:
+                self._out.append(TellEvents(fed))
+        else:
+            self._take_answers(replies)
+        if deliveries.full:
+            self._adjust_flow()
+        if self._has_ttl and deliveries.received > self._receipted:
+            self._plan_receipt()
+
+    def _on_other_frame(self, frame: AnyFrame) -> None:
+        """Take a frame without replies; one that a broker must not send closes the connection."""
+        if isinstance(frame, Welcome):
             self.publications.body_bytes_max = frame.body_bytes_max
         elif isinstance(frame, Status):
             if self._is_status_wanted:
@@ -428,6 +428,9 @@ class ClientCore:
         if self.state == "closed":
             self._close(self.attaching.reason)
 
+    def _on_retry(self) -> None:
+        self.attaching.on_retry(self._now_us)
+
     def _on_attempt_over(self) -> None:
         self.attaching.on_attempt_over(self._now_us)
         if self.state == "closed":
@@ -469,28 +472,22 @@ class ClientCore:
 
     # --- receiving --------------------------------------------------------------------------------
 
-    def _take(self, replies: Sequence[Reply]) -> None:
-        """Take replies of the broker, in order."""
-        deliveries, publications = self.deliveries, self.publications
+    def _take_answers(self, replies: Sequence[Reply]) -> None:
+        """Take replies of which not all are deliveries."""
+        publications = self.publications
         accepted, confirmed = publications.accepted, publications.confirmed
-        if _DELIVERIES.issuperset(map(type, replies)):
-            deliveries.take_all(replies)  # type: ignore[arg-type]
-        else:
-            for reply in replies:
-                if type(reply) is Delivery:
-                    deliveries.take(reply)
-                else:
-                    self._take_answer(reply)
-        if deliveries.fed:
-            self._out.append(TellEvents(deliveries.take_fed()))
+        fed: dict[Registration, None] = {}
+        for reply in replies:
+            if type(reply) is Delivery:
+                fed.update(dict.fromkeys(self.deliveries.take(reply)))
+            else:
+                self._take_answer(reply)
+        if fed:
+            self._out.append(TellEvents(tuple(fed)))
         if publications.accepted > accepted:
             self._out.append(TellAccepted(publications.accepted))
         if publications.confirmed > confirmed:
             self._out.append(TellConfirmed(publications.confirmed))
-        if deliveries.full:
-            self._adjust_flow()
-        if self.options.session_ttl and deliveries.received > self._receipted:
-            self._plan_receipt()
 
     def _take_answer(self, reply: Reply) -> None:
         if isinstance(reply, PublicationsConfirmed):
@@ -547,7 +544,37 @@ class ClientCore:
             self._out.append(WriteFrame(Requests((DeliveriesReceived(received),))))
 
     def _on_timer(self, event: ClientTimerFired) -> None:
-        self._timers[event.timer]()
+        self._timers[event.timer](self)
+
+    # --- dispatch: one table for all clients of a process -----------------------------------------
+
+    _handlers: ClassVar[dict[type, Callable[[ClientCore, Any], None]]] = {
+        PublicationMade: _on_publication,
+        FrameArrived: _on_frame,
+        ClientTimerFired: _on_timer,
+        EventsTaken: _on_events_taken,
+        Registered: _on_registered,
+        FiltersReplaced: _on_filters_replaced,
+        Unregistered: _on_unregistered,
+        StatusAsked: _on_status_asked,
+        ClientOpened: _on_opened,
+        ClientClosed: _on_closed,
+        PublishingEnded: _on_publishing_ended,
+        Greeted: _on_greeted,
+        ConnectionLost: _on_lost,
+    }
+    _timers: ClassVar[dict[ClientTimer, Callable[[ClientCore], None]]] = {
+        ClientTimer.ATTEMPT: _on_attempt_over,
+        ClientTimer.RETRY: _on_retry,
+        ClientTimer.BEGIN: _begin,
+        ClientTimer.FLUSH: _on_flush,
+        ClientTimer.RECEIPT: _on_receipt_due,
+        ClientTimer.SETTLE: _stop_waiting_to_settle,
+    }
+
+
+def _are_deliveries(replies: Sequence[Reply]) -> bool:
+    return _DELIVERIES.issuperset(map(type, replies))
 
 
 def whole(number: float, least: int = 0) -> int:

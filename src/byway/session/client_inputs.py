@@ -80,7 +80,7 @@ class Greeted(msgspec.Struct, frozen=True):
     peer: Preamble
 
 
-class FrameArrived(msgspec.Struct, frozen=True):
+class FrameArrived(msgspec.Struct, frozen=True, gc=False):
     """A frame arrived after the preamble."""
 
     connection: int

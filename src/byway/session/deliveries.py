@@ -28,6 +28,11 @@ Recipients = tuple[tuple[Registration, ...], tuple[str, ...]]
 class Deliveries:
     """All deliveries to one client, over all its sessions."""
 
+    __slots__ = (
+        "_known", "_known_changes", "_last", "_recipients", "_registrations", "_seen",
+        "duplicates", "events", "full", "lost", "received",
+    )  # fmt: skip
+
     def __init__(self, registrations: Registrations) -> None:
         self.received = 0
         """Number of the last delivery in this session."""
@@ -39,8 +44,6 @@ class Deliveries:
         """Deliveries known to be missing, by gaps in their numbers or by the broker's word."""
         self.full: dict[Registration, None] = {}
         """Subscriptions that block further deliveries until the application takes events."""
-        self.fed: dict[Registration, None] = {}
-        """Subscriptions that have received events since `take_fed` was called."""
         self._seen = SeenPublications(PUBLISHERS_MAX)
         self._last: Publish | None = None
         """The publication delivered last. If it matches more subscriptions than one delivery can
@@ -67,24 +70,28 @@ class Deliveries:
         self.lost += lost
         self.received += lost
 
-    def take(self, delivery: Delivery) -> None:
-        """Take a delivery, and put its event into the subscriptions that it names."""
-        self.take_all((delivery,))
+    def take(self, delivery: Delivery) -> tuple[Registration, ...]:
+        """Take a delivery, and put its event into the subscriptions that it names: these."""
+        return self.take_all((delivery,))
 
-    def take_all(self, deliveries: Sequence[Delivery]) -> None:
-        """Take deliveries, in order."""
-        is_new, fed = self._seen.is_new, self.fed
+    def take_all(self, deliveries: Sequence[Delivery]) -> tuple[Registration, ...]:
+        """Take deliveries, in order; the subscriptions that have received events, each once."""
+        is_new, known = self._seen.is_new, self._known
         if self._known_changes != self._registrations.changes:
-            self._known.clear()
+            known.clear()
             self._known_changes = self._registrations.changes
+        fed: tuple[Registration, ...] = ()
+        several: dict[Registration, None] | None = None
         for delivery in deliveries:
             number, publication, names = delivery.number, delivery.publication, delivery.names
-            if number <= self.received:
-                self.duplicates += 1
-                continue
-            self.lost += number - self.received - 1
+            before = self.received
+            if number != before + 1:
+                if number <= before:
+                    self.duplicates += 1
+                    continue
+                self.lost += number - before - 1
             self.received = number
-            recipients, labels = self._known.get(names) or self._named(names)
+            recipients, labels = known.get(names) or self._named(names)
             if is_new(publication.publisher, publication.incarnation, publication.sequence):
                 self.events += 1
                 self._recipients = recipients
@@ -97,20 +104,20 @@ class Deliveries:
                 self.duplicates += 1
                 continue
             self._last = publication
-            event = Event(publication, labels)
+            event, size_bytes = Event(publication, labels), len(publication.body)
             for recipient in recipients:
                 queue = recipient.queue
                 assert queue is not None
-                queue.put(event)
-                fed[recipient] = None
+                queue.put(event, size_bytes)
                 if queue.is_blocking:
                     self.full[recipient] = None
-
-    def take_fed(self) -> tuple[Registration, ...]:
-        """The subscriptions that have received events since the last call."""
-        fed = tuple(self.fed)
-        self.fed.clear()
-        return fed
+            if recipients is not fed:  # mostly all are for the same ones
+                if fed:
+                    several = dict.fromkeys(fed) if several is None else several
+                    several.update(dict.fromkeys(recipients))
+                else:
+                    fed = recipients
+        return fed if several is None else tuple(several)
 
     def _named(self, names: tuple[str, ...]) -> Recipients:
         """The subscriptions that a delivery names, each once, and their own names."""

@@ -48,12 +48,13 @@ class EventQueue:
         """Whether more arrived than was under way when the broker was asked to hold deliveries."""
         return self.bytes >= self._bytes_max + UNDER_WAY_BYTES
 
-    def put(self, event: Event) -> None:
-        """Append an event; beyond the bound, drop the oldest ones or block."""
+    def put(self, event: Event, size_bytes: int) -> None:
+        """Append an event, whose body has so many bytes; beyond the bound, drop the oldest ones or
+        block."""
         events = self.events
         events.append(event)
-        self.bytes += event.size_bytes
-        if len(events) >= self._messages_max or self.bytes >= self._bytes_max:
+        self.bytes = bytes = self.bytes + size_bytes
+        if len(events) >= self._messages_max or bytes >= self._bytes_max:
             self._has_filled()
 
     def _has_filled(self) -> None:

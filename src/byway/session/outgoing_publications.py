@@ -139,6 +139,12 @@ class RoutedPublication(OutgoingPublication, eq=False):
 class OutgoingPublications:
     """All publications of one client that are not confirmed, and the window that bounds them."""
 
+    __slots__ = (
+        "_client", "_offset", "_refusals", "_unsent", "_window", "_window_bytes", "accepted",
+        "body_bytes_max", "closed", "confirmed", "kept", "kept_bytes", "last", "refused",
+        "to_ask",
+    )  # fmt: skip
+
     def __init__(self, client: str, window: int, window_bytes: int) -> None:
         self.last = 0
         """Number of the last publication."""

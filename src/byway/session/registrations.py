@@ -48,6 +48,10 @@ class Registration:
     """An advertisement or a subscription: one filter or several under one label. A subscription has
     a queue for its events."""
 
+    __slots__ = (
+        "entries", "error", "filters", "is_open", "key", "name", "queue", "unsettled",
+    )  # fmt: skip
+
     def __init__(
         self, name: str, filters: Sequence[Filter], queue: EventQueue | None = None
     ) -> None:
@@ -77,6 +81,11 @@ class Registration:
 
 class Registrations:
     """All registrations of one client."""
+
+    __slots__ = (
+        "_by_wire_name", "_keys", "_names", "_requests_made", "_unadvertised", "_unsubscribed",
+        "all", "awaited", "changes",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.all: dict[int, Registration] = {}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from time import perf_counter
-from typing import Any
+from math import inf
+from time import perf_counter, process_time
+from typing import Any, Final
 
 import msgspec
 
+from byway.sim.huge_pages import use_huge_pages
 from byway.sim.meters import Measures
 from byway.sim.oracle.violations import Report
 from byway.sim.run_metrics import RunMetrics
@@ -25,6 +27,8 @@ from byway.sim.scenario.value_types import microseconds
 
 Progress = Callable[[int], None]
 """A function that is called now and then with the simulated time, in microseconds."""
+LONG_S: Final = 30.0
+"""The processor time after which a run is long."""
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +78,22 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+class _LongRun:
+    """Watches the progress of a run, and gives it huge pages once if it takes long: they make the
+    rest faster, and what it takes to gather them is little by then."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._gather_at_s = process_time() + LONG_S
+
+    def __call__(self, now_us: int) -> None:
+        if process_time() >= self._gather_at_s:
+            self._gather_at_s = inf
+            use_huge_pages()
+        if self._progress is not None:
+            self._progress(now_us)
+
+
 def run_scenario(
     scenario: Scenario,
     seed: int | None = None,
@@ -100,7 +120,7 @@ def run_scenario(
             trace = stack.enter_context(TraceWriter(trace_dir, name, rows_max=trace_rows_max))
         world, clients = build(plan, trace)
         meter = start_meter(plan, world)
-        world.run(microseconds(scenario.duration_s), progress)
+        world.run(microseconds(scenario.duration_s), _LongRun(progress))
         is_quiet = world.quiet(microseconds(scenario.quiet_s))
         measures = None if meter is None else meter.measures()
         report = world.check(tables=scenario.compare_tables)

@@ -6,6 +6,7 @@ come from, and what they are compared with, is not known here.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -21,39 +22,82 @@ from byway.model.measurement import (
 
 _DIGITS: Final = 7
 """The binary digits kept of a delay: percentiles are off by less than one part in 64."""
+_COUNTED_TOGETHER: Final = 512
+"""Deliveries that are counted at a time."""
 
 
 class Tally:
-    """The number of deliveries, and histograms of their hops and delays."""
+    """The number of deliveries, and histograms of their hops and delays.
 
-    __slots__ = ("_buckets", "delay_us_max", "delay_us_sum", "deliveries", "hops")
+    Deliveries are counted some hundreds at a time, which takes a third of the time.
+    """
+
+    __slots__ = (
+        "_buckets", "_delay_us_max", "_delay_us_sum", "_hops", "_new_delays_us", "_new_hops",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.deliveries = 0
-        self.hops: dict[int, int] = {}
-        """By number of hops, the deliveries that took so many."""
-        self.delay_us_sum = 0
-        self.delay_us_max = 0
-        self._buckets: dict[int, int] = {}
+        self._hops: Counter[int] = Counter()
+        self._delay_us_sum = 0
+        self._delay_us_max = 0
+        self._buckets: Counter[int] = Counter()
+        self._new_hops: list[int] = []
+        """The hops of deliveries that are not counted yet; their delays are in the next list."""
+        self._new_delays_us: list[int] = []
 
     def add(self, hops: int, delay_us: int) -> None:
         """Count one delivery."""
-        self.deliveries += 1
-        self.hops[hops] = self.hops.get(hops, 0) + 1
-        self.delay_us_sum += delay_us
-        if delay_us > self.delay_us_max:
-            self.delay_us_max = delay_us
-        shift = delay_us.bit_length() - _DIGITS
-        bucket = delay_us >> shift << shift if shift > 0 else delay_us
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        new = self._new_hops
+        new.append(hops)
+        self._new_delays_us.append(delay_us)
+        if len(new) >= _COUNTED_TOGETHER:
+            self._count()
+
+    def _count(self) -> None:
+        """Count the deliveries that were added since the last time."""
+        delays_us = self._new_delays_us
+        if not delays_us:
+            return
+        self._hops.update(self._new_hops)
+        self._delay_us_sum += sum(delays_us)
+        self._delay_us_max = max(self._delay_us_max, *delays_us)
+        for delay_us, count in Counter(delays_us).items():
+            shift = delay_us.bit_length() - _DIGITS
+            self._buckets[delay_us >> shift << shift if shift > 0 else delay_us] += count
+        self._new_hops.clear()
+        delays_us.clear()
+
+    @property
+    def deliveries(self) -> int:
+        """The number of deliveries."""
+        return self._hops.total() + len(self._new_hops)
+
+    @property
+    def hops(self) -> dict[int, int]:
+        """By number of hops, the deliveries that took so many."""
+        self._count()
+        return self._hops
 
     @property
     def hops_sum(self) -> int:
         """The hops of all deliveries together."""
         return sum(hops * count for hops, count in self.hops.items())
 
+    @property
+    def delay_us_sum(self) -> int:
+        """The delays of all deliveries together."""
+        self._count()
+        return self._delay_us_sum
+
+    @property
+    def delay_us_max(self) -> int:
+        """The longest delay; 0 if there are no deliveries."""
+        self._count()
+        return self._delay_us_max
+
     def delay_us(self, share: float) -> int:
         """The delay that this share of deliveries did not exceed, rounded down to its bucket."""
+        self._count()
         wanted = share * self.deliveries
         seen = 0
         for bucket in sorted(self._buckets):

@@ -839,10 +839,10 @@ def snapshot(core: ClientCore) -> dict[str, object]:
     """Everything that the core and its parts remember."""
     parts = (core, core.attaching, core.registrations, core.deliveries, core.publications)
     found = {
-        f"{type(part).__name__}.{name}": copy(value)
+        f"{type(part).__name__}.{name}": copy(getattr(part, name))
         for part in parts
-        for name, value in vars(part).items()
-        if value not in parts and name not in ("_now_us", "_handlers", "_timers", "_seen")
+        for name in type(part).__slots__
+        if getattr(part, name) not in parts and name not in ("_now_us", "_seen")
     }
     seen = core.deliveries._seen
     return {**found, "seen": (dict(seen.young), dict(seen.old))}

@@ -68,10 +68,10 @@ def test_all_subscriptions_that_match_get_the_same_event() -> None:
 def test_the_subscriptions_that_were_fed_are_told_once() -> None:
     receiver = Receiver()
     first, second = receiver.subscribe("s", "x > 0"), receiver.subscribe("t", "x > 2")
-    receiver.deliveries.take(delivery(1, "t.2.2"))
-    receiver.deliveries.take(delivery(2, "s.1.1", "t.2.2"))
-    assert receiver.deliveries.take_fed() == (second, first)
-    assert receiver.deliveries.take_fed() == ()
+    some = [delivery(1, "t.2.2"), delivery(2, "t.2.2"), delivery(3, "s.1.1", "t.2.2")]
+    assert receiver.deliveries.take_all(some) == (second, first)
+    assert receiver.deliveries.take_all(some) == ()
+    assert receiver.deliveries.take(delivery(4, "t.2.2")) == (second,)
 
 
 def test_what_nobody_holds_any_more_is_dropped() -> None:
@@ -86,8 +86,7 @@ def test_what_nobody_holds_any_more_is_dropped() -> None:
 def test_an_advertisement_gets_no_events() -> None:
     receiver = Receiver()
     receiver.registrations.add(Registration("a", [parse("x > 0")]))
-    receiver.deliveries.take(delivery(1, "a.1.1"))
-    assert receiver.deliveries.take_fed() == ()
+    assert receiver.deliveries.take(delivery(1, "a.1.1")) == ()
 
 
 def test_a_delivery_that_comes_again_is_dropped() -> None:
@@ -142,13 +141,12 @@ def test_deliveries_of_one_frame_are_taken_as_one_by_one() -> None:
     seen = []
     for receiver in (together, alone):
         wanted = receiver.subscribe("s", "x > 0", messages=2), receiver.subscribe("t", "x > 1")
-        if receiver is together:
-            receiver.deliveries.take_all(some)
-        else:
-            for one in some:
-                receiver.deliveries.take(one)
         found = receiver.deliveries
-        fed = [one.name for one in found.take_fed()]
+        if receiver is together:
+            fed = [one.name for one in found.take_all(some)]
+        else:
+            told = [one.name for given in some for one in found.take(given)]
+            fed = list(dict.fromkeys(told))
         full = [one.name for one in found.full]
         counts = (found.received, found.events, found.duplicates, found.lost)
         labels = [[e.subscriptions for e in queue_of(one).events] for one in wanted]
@@ -194,7 +192,7 @@ def test_a_full_subscription_is_known_and_its_bytes_make_it_overfull() -> None:
 def test_events_are_taken_some_at_a_time() -> None:
     queue = EventQueue(4, 1_000, "block")
     for number in range(1, 4):
-        queue.put(event(number))
+        put(queue, number)
     size = queue.bytes
     assert [one.sequence for one in queue.take_some(2)] == [1, 2]
     assert 0 < queue.bytes < size
@@ -202,15 +200,16 @@ def test_events_are_taken_some_at_a_time() -> None:
     assert (queue.bytes, queue.take_some(5)) == (0, [])
 
 
-def event(number: int, data: bytes = b"") -> Event:
-    return Event(delivery(number, data=data).publication, ("s",))
+def put(queue: EventQueue, number: int, data: bytes = b"") -> None:
+    publication = delivery(number, data=data).publication
+    queue.put(Event(publication, ("s",)), len(publication.body))
 
 
 def test_a_full_queue_blocks_until_half_of_it_is_taken() -> None:
     queue = EventQueue(4, 1_000, "block")
     for number in range(1, 5):
         assert not queue.is_blocking
-        queue.put(event(number))
+        put(queue, number)
     assert (queue.is_blocking, queue.is_full, queue.is_overfull) == (True, True, False)
     queue.take()
     assert not queue.unblocks()
@@ -225,16 +224,16 @@ def test_a_full_queue_blocks_until_half_of_it_is_taken() -> None:
 def test_a_blocking_queue_drops_nothing_that_was_under_way() -> None:
     queue = EventQueue(2, 1_000, "block")
     for number in range(1, 6):
-        queue.put(event(number))
+        put(queue, number)
     assert [queue.take().attributes["x"] for _ in range(5)] == [1, 2, 3, 4, 5]
     assert (queue.bytes, queue.dropped) == (0, 0)
 
 
 def test_bytes_fill_a_queue_too() -> None:
     queue = EventQueue(100, 1_000, "block")
-    queue.put(event(1, b"x" * 2_000))
+    put(queue, 1, b"x" * 2_000)
     assert (queue.is_blocking, queue.is_full, queue.is_overfull) == (True, True, False)
-    queue.put(event(2, b"x" * UNDER_WAY_BYTES))
+    put(queue, 2, b"x" * UNDER_WAY_BYTES)
     assert queue.is_overfull
     queue.take()
     assert not queue.unblocks()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from byway.core.session_deliveries import DELIVERY_BYTES
 from byway.model import Filter, conforms
@@ -70,6 +70,13 @@ class WatchedSubscription(WatchedRegistration):
 class ClientWatch:
     """One client as one broker knows it."""
 
+    __slots__ = (
+        "_absences", "_admitting", "_client", "_clock", "_ending", "_expires_us", "_hello",
+        "_holders", "_known", "_known_incarnation", "_node", "_observer", "_read", "_refused",
+        "_session", "_unwanted", "broker_name", "client_name", "given", "has_session",
+        "in_force", "incarnation", "observed", "refusals",
+    )  # fmt: skip
+
     def __init__(
         self, client: SimClient, node: Node, clock: Clock, observer: Observer, holders: Holders
     ) -> None:
@@ -89,7 +96,8 @@ class ClientWatch:
         self._node = node
         self._clock = clock
         self._observer = observer
-        self._observed = observer.client_joined(client, node.name)
+        self.observed = observer.client_joined(client, node.name)
+        """Is told what happens between the client and the broker."""
         self._holders = holders
         self._unwanted: set[str] = set()
         """Wire names of subscriptions that the application has withdrawn, and that have not
@@ -112,18 +120,6 @@ class ClientWatch:
         self._known_incarnation = 0
         self._hello = ClientHello()
         """What the client said when it attached last."""
-        self._sent_replies: dict[type, Callable[[Any], None]] = {
-            Attached: self._on_attached_sent,
-            Refused: self._on_refused_sent,
-            PublicationsAccepted: self._on_accepted_sent,
-            PublicationsConfirmed: self._on_confirmed_sent,
-        }
-        self._arrived_replies: dict[type, Callable[[Any], None]] = {
-            Attached: self._on_attached,
-            Settled: self._on_settled,
-            Refused: self._on_refused,
-            PublicationsConfirmed: self._on_confirmed,
-        }
 
     def __repr__(self) -> str:
         return (
@@ -161,7 +157,7 @@ class ClientWatch:
         checked = self._node.config.conformance and not self._node.keeps_inputs
         # a broker that ends meanwhile has refused it, and has not said so yet
         is_certain = is_announced(attributes, own, checked=checked)
-        self._observed.publication_read(
+        self.observed.publication_read(
             self.incarnation, sequence, attributes, is_certain=is_certain
         )
 
@@ -181,9 +177,9 @@ class ClientWatch:
         assert isinstance(request, SubscribeRequest)
         subscription = WatchedSubscription(request.name, request.filter)
         in_force[request.name] = subscription
-        self._observed.subscribed(subscription)
+        self.observed.subscribed(subscription)
         if request.name in self._unwanted or self._client.has_left:
-            self._observed.withdrawn(subscription)
+            self.observed.withdrawn(subscription)
         return []
 
     def request_handled(self, request: Any) -> None:
@@ -197,7 +193,7 @@ class ClientWatch:
                 self._unwanted.discard(request.name)
             for entry in self._ending.popleft() if self._ending else ():
                 if type(entry) is WatchedSubscription:
-                    self._observed.ended(entry)
+                    self.observed.ended(entry)
 
     def withdraw(self, names: Sequence[str]) -> None:
         """The application no longer wants what goes by these wire names."""
@@ -205,22 +201,24 @@ class ClientWatch:
             self._unwanted.add(name)
             entry = self.in_force.get(name)
             if type(entry) is WatchedSubscription:
-                self._observed.withdrawn(entry)
+                self.observed.withdrawn(entry)
 
     # --- replies that are sent -------------------------------------------------------------------
 
-    def replies_sent(self, replies: Sequence[Reply]) -> None:
-        """The broker sends the client replies."""
+    def replies_sent(self, replies: Sequence[Reply]) -> int:
+        """The broker sends the client replies. Returns how many of them are deliveries."""
         if type(replies[0]) is Attached and replies[0].lost:
             self._check_lost(replies[0].lost, replies[1:])
-        delivery_sent, handlers = self._observed.delivery_sent, self._sent_replies
+        observed, deliveries = self.observed, 0
         for reply in replies:
             if type(reply) is Delivery:
-                delivery_sent(reply)
+                observed.delivery_sent(reply)
+                deliveries += 1
             else:
-                handler = handlers.get(type(reply))
+                handler = self._on_sent.get(type(reply))
                 if handler is not None:
-                    handler(reply)
+                    handler(self, reply)
+        return deliveries
 
     def _on_refused_sent(self, reply: Refused) -> None:
         self.refusals.append(reply)
@@ -229,7 +227,7 @@ class ClientWatch:
             return
         sequence = int(reply.subject)
         self._refused.add(sequence)
-        self._observed.publication_refused(self.incarnation, sequence)
+        self.observed.publication_refused(self.incarnation, sequence)
         attributes, own = self._admitting.get(sequence, ({}, ()))
         if any(conforms(attributes, entry.filter) for entry in own):
             self._violated(
@@ -243,7 +241,7 @@ class ClientWatch:
             self._violated("sessions", f"was told of {reply.sequence}, read are {self._read}")
 
     def _on_confirmed_sent(self, reply: PublicationsConfirmed) -> None:
-        self._observed.publications_confirmed(self.incarnation, reply.sequence)
+        self.observed.publications_confirmed(self.incarnation, reply.sequence)
 
     def _on_attached_sent(self, reply: Attached) -> None:
         is_resuming = self._is_resuming
@@ -254,7 +252,7 @@ class ClientWatch:
             if reply.published != self._read:
                 words = f"is told of {reply.published} publications instead of {self._read}"
                 self._violated("sessions", words)
-            self._observed.session_resumed(self._hello.received, reply.lost)
+            self.observed.session_resumed(self._hello.received, reply.lost)
             return
         if is_resuming and is_known and self._has_content:
             self._violated("sessions", "finds no session")
@@ -280,27 +278,28 @@ class ClientWatch:
         self.has_session = True
         self._read = 0
         self._holders[self.broker_name, self.client_name] = self
-        self._observed.session_begun()
+        self.observed.session_begun()
 
     # --- replies that arrive ---------------------------------------------------------------------
 
     def replies_arrived(self, replies: Sequence[Reply]) -> None:
         """The client gets replies of the broker."""
-        observed, handlers = self._observed, self._arrived_replies
+        observed = self.observed
         for reply in replies:
             if type(reply) is Delivery:
-                self.given += observed.delivered(reply)
+                if observed.delivered(reply):
+                    self.given += 1
             else:
-                handler = handlers.get(type(reply))
+                handler = self._on_arrived.get(type(reply))
                 if handler is not None:
-                    handler(reply)
+                    handler(self, reply)
 
     def _on_settled(self, reply: Settled) -> None:
         entry = self.in_force.get(reply.name)
         if entry is not None:
             entry.is_settled = True
             if type(entry) is WatchedSubscription:
-                self._observed.settled(entry)
+                self.observed.settled(entry)
 
     def _on_refused(self, reply: Refused) -> None:
         if reply.subject.isdecimal():
@@ -317,7 +316,7 @@ class ClientWatch:
         if self._is_resuming and not reply.resumed:
             self._known = 0  # the client comes again under another incarnation
             return
-        self._observed.attached(resumed=self._is_resuming, lost=reply.lost)
+        self.observed.attached(resumed=self._is_resuming, lost=reply.lost)
         if not self._is_resuming:
             self._unwanted.clear()  # the client asks for what it wants now
         self._known, self._known_incarnation = self._session, self.incarnation
@@ -341,7 +340,7 @@ class ClientWatch:
         if holder is not None and holder is not self:
             holder.lose_session()  # of another client of this name
         if self.has_session:
-            self._observed.connection_ended()  # if nobody has noticed
+            self.observed.connection_ended()  # if nobody has noticed
         if self.has_session and incarnation != self.incarnation:
             if self._known == self._session and self._has_content:
                 self._violated("sessions", "gives up a session that is kept")
@@ -349,8 +348,8 @@ class ClientWatch:
         self.incarnation = incarnation
         self._hello = hello
         self._absences += 1
-        if self._is_resuming and hello.received != self._observed.received:
-            words = f"says it has {hello.received} deliveries, has {self._observed.received}"
+        if self._is_resuming and hello.received != self.observed.received:
+            words = f"says it has {hello.received} deliveries, has {self.observed.received}"
             self._violated("protocol", words)
 
     def on_attached_unheard(self) -> None:
@@ -362,7 +361,7 @@ class ClientWatch:
         """The broker notices that the client is gone; it may come back within a time."""
         self._absences += 1
         if ttl_us:
-            self._observed.connection_ended()
+            self.observed.connection_ended()
             self._expires_us = self._clock.now_us + ttl_us
             self._expire_at(self._expires_us + 1)  # before, the broker reads of it
         else:
@@ -390,19 +389,19 @@ class ClientWatch:
         """The broker is up again, with what it knew of the client (`stored`) or without."""
         if not stored:
             self._end_session()
-            self._observed.state_lost()
+            self.observed.state_lost()
         elif self.has_session:
             self.on_detached(max(self._client.session_ttl_us, self._node.config.restore_grace_us))
 
     def lose_session(self) -> None:
         """The broker has ended the session, or never kept it."""
         self._end_session()
-        self._observed.session_ended(self.incarnation)
+        self.observed.session_ended(self.incarnation)
 
     def on_given_up(self) -> None:
         """The client is attached elsewhere, and will not resume the session that is here."""
         self._known = 0
-        self._observed.given_up()
+        self.observed.given_up()
 
     def _end_session(self) -> None:
         if self.has_session:
@@ -416,7 +415,7 @@ class ClientWatch:
         self.in_force.clear()
         self._ending.clear()
         self._admitting.clear()
-        self._observed.registrations_lost()
+        self.observed.registrations_lost()
 
     def breach(self, what: str) -> None:
         """The client, or its broker, sends what must not be sent."""
@@ -425,6 +424,23 @@ class ClientWatch:
     def _violated(self, kind: str, what: str) -> None:
         called = f"client {self.client_name} of {self.broker_name}"
         self._observer.violated(kind, f"{called} {what} (at {self._clock.now_us} us)")
+
+    # --- dispatch: one table for all clients -----------------------------------------------------
+
+    _on_sent: ClassVar[dict[type, Callable[[ClientWatch, Any], None]]] = {
+        Attached: _on_attached_sent,
+        Refused: _on_refused_sent,
+        PublicationsAccepted: _on_accepted_sent,
+        PublicationsConfirmed: _on_confirmed_sent,
+    }
+    """By kind of a reply that the broker sends, what is to be noted."""
+    _on_arrived: ClassVar[dict[type, Callable[[ClientWatch, Any], None]]] = {
+        Attached: _on_attached,
+        Settled: _on_settled,
+        Refused: _on_refused,
+        PublicationsConfirmed: _on_confirmed,
+    }
+    """By kind of a reply that arrives, what is to be noted."""
 
 
 def is_announced(

@@ -45,6 +45,14 @@ KEEPALIVE_MS: Final = 5_000
 class ClientWire:
     """One connection, from when the client dialled until either end closed it or it broke."""
 
+    __slots__ = (
+        "_clock", "_epoch", "_held", "_is_broken", "_is_held", "_latency_us", "client",
+        "incarnation", "node", "number", "open", "watch",
+    )  # fmt: skip
+
+    is_encoded = False
+    """Whether it carries bytes instead of frames."""
+
     def __init__(
         self, client: SimClient, node: Node, number: int, incarnation: int, latency_us: int
     ) -> None:
@@ -161,19 +169,24 @@ class ClientWire:
         """The broker sends replies: answers at once, deliveries while the client wants them."""
         if not self.open or not replies:
             return
-        self.watch.replies_sent(replies)
-        deliveries = [reply for reply in replies if type(reply) is Delivery]
+        if len(replies) == 1 and type(replies[0]) is Delivery:  # mostly
+            self.watch.observed.delivery_sent(replies[0])
+            deliveries = 1
+        else:
+            deliveries = self.watch.replies_sent(replies)
         if not deliveries:
             self._tell(Replies(replies))
             return
-        if len(deliveries) < len(replies):
+        if deliveries < len(replies):
             self._tell(Replies(tuple([r for r in replies if type(r) is not Delivery])))
-            replies = tuple(deliveries)
+            replies = tuple([r for r in replies if type(r) is Delivery])
         frame = Replies(replies)
         if self._is_held:
             self._held.append(frame)
-        else:
+        elif self._latency_us or self.is_encoded:
             self._tell(frame)
+        elif not self._is_broken:
+            self.client.receive(self, frame)
 
     def _hold(self, is_held: bool) -> None:
         self._is_held = is_held

@@ -120,6 +120,10 @@ class EncodedChannel(Channel):
 class EncodedClientWire(ClientWire):
     """A connection between a client and its broker that carries bytes."""
 
+    __slots__ = ("_of_broker", "_of_client")
+
+    is_encoded = True
+
     def __init__(self, *wire: Any) -> None:
         super().__init__(*wire)
         self._of_client = FrameReader(UNIDENTIFIED_BYTES_MAX)

@@ -58,6 +58,13 @@ Watched = list[tuple[Input, "ClientWatch | None"]]
 class Node:
     """One broker of a world, up or down."""
 
+    __slots__ = (
+        "_busy", "_clock", "_is_instant", "_is_timed", "_is_working", "_leaving", "_observer",
+        "_peak_before", "_pickup_us", "_rare", "_serving", "answers", "broker", "channels", "clients",
+        "closed", "config", "drain", "epoch", "expired", "inbox", "name", "opened", "slowness",
+        "timers", "times", "trace", "turn_times", "uplink",
+    )  # fmt: skip
+
     keeps_inputs = False
     """Whether inputs are kept on a disk before the broker handles them."""
 
@@ -103,6 +110,7 @@ class Node:
         self._clock = clock
         self._observer = observer
         self._pickup_us = profile.pickup_us
+        self._is_instant = self.times.instant
         self.inbox = Inbox()
         """The inputs that were not handed to the broker yet."""
         self.turn_times = TurnTimes()
@@ -188,7 +196,7 @@ class Node:
         """Let the broker handle an input that does not queue; where work takes no time, after the
         control inputs that wait, as in a broker process. `read` is called just before."""
         assert self.broker is not None, f"{self.name} is down"
-        if self.times.instant and not self._is_working:
+        if self._is_instant and not self._is_working:
             self._work([*self.inbox.take_control(), event], read)
         else:
             self._work([event], read)
@@ -203,8 +211,13 @@ class Node:
     def receive(self, link: str, frame: Frame) -> None:
         """Queue a frame from a neighbour."""
         self.inbox.put_frame(link, frame)
-        if not self._busy:
-            self.wake()
+        if not self._busy:  # what `wake` does, which costs a call
+            self._busy = True
+            clock = self._clock
+            if self._is_timed:
+                self.turn_times.woken(clock.now_us)
+            at_us = clock.now_us + self._pickup_us
+            heappush(clock.foreground, (at_us, clock.order(), self._serve, self.epoch))
 
     def requests(self, client: str, requests: tuple[Request, ...], size_bytes: int) -> None:
         """Queue the requests of a client's frame, whose publications have so many bytes."""
@@ -296,8 +309,8 @@ class Node:
         if epoch != self.epoch:
             return
         assert self.broker is not None
-        while events := self._take(self.broker):
-            if not self.times.instant:
+        while events := self._take() if self._is_timed else self.inbox.take(self.broker):
+            if not self._is_instant:
                 needed_us = self.times.of(events, len(self.broker.subscriptions)) * self.slowness
                 duration_us = int(needed_us + 0.5)
                 if duration_us:
@@ -306,14 +319,16 @@ class Node:
                     self._clock.at(self._clock.now_us + duration_us, self._served, epoch)
                     return
             self._work(events)
+            inbox = self.inbox
+            if not inbox.waiting and not inbox.control:
+                break
         self._busy = False
 
-    def _take(self, broker: Broker) -> list[Input]:
-        """The next turn; empty if nothing may be handled."""
-        if not self._is_timed:
-            return self.inbox.take(broker)
+    def _take(self) -> list[Input]:
+        """The next turn, timed; empty if nothing may be handled."""
+        assert self.broker is not None
         waiting = self.inbox.waiting
-        events = self.inbox.take(broker)
+        events = self.inbox.take(self.broker)
         self.turn_times.turn(self._clock.now_us, waiting, self.inbox.waiting)
         return events
 
@@ -327,21 +342,25 @@ class Node:
 
     def _work(self, events: list[Input], read: Read | None = None) -> None:
         """Let the broker handle a turn, and perform its actions."""
-        watched = self._watched(events)
-        if not self._keep(events, watched, read):
+        watched: Watched = []
+        for event in events:
+            if type(event) is not FrameReceived:
+                watched = self._watched(events)
+                break
+        if self.keeps_inputs and not self._keep(events, watched, read):
             return
         assert self.broker is not None
-        self._report_read(watched, read)
+        if watched or read is not None:
+            self._report_read(watched, read)
         before, self._is_working = self._is_working, True
         self._perform(self.broker.handle_batch(self._clock.now_us, events))
         self._is_working = before
-        self._report_handled(watched)
+        if watched:
+            self._report_handled(watched)
 
     def _keep(self, events: list[Input], watched: Watched, read: Read | None) -> bool:
-        """Keep inputs before the broker handles them; False if the process has ended instead. A
-        node without a disk keeps nothing."""
-        del events, watched, read
-        return True
+        """Keep inputs before the broker handles them; False if the process has ended instead."""
+        raise NotImplementedError(f"{self.name} keeps nothing")
 
     # --- clients as they are watched -------------------------------------------------------------
 
@@ -349,12 +368,9 @@ class Node:
         """The inputs that are of clients. Between a goodbye that waits and the next attachment of
         the same name, a name means the client that left."""
         found: Watched = []
-        others = [event for event in events if type(event) is not FrameReceived]
-        if not others:
-            return found
         gone: dict[str, int] = {}
         attaching: set[str] = set()
-        for event in others:
+        for event in events:
             kind, client = type(event), _client_of(event)
             if client is not None:
                 found.append((event, self._watch_of(client, gone.get(client, 0))))
@@ -417,7 +433,7 @@ class Node:
     # --- actions -------------------------------------------------------------------------------
 
     def _perform(self, actions: Sequence[Action]) -> None:
-        channels, clients = self.channels, self.clients
+        channels, clients, has_told = self.channels, self.clients, False
         for action in actions:
             kind = type(action)
             if kind is Send:
@@ -427,10 +443,12 @@ class Node:
             elif kind is SendReply:
                 wire = clients.get(action.client)  # type: ignore[union-attr]
                 if wire is not None:
+                    has_told = True
                     wire.tell(action.replies)  # type: ignore[union-attr]
             else:
                 self._rare[kind](action)
-        self._observer.actions_done()
+        if has_told:
+            self._observer.replies_done()
         if self.drain is not None and self.trace.rows >= DRAIN_ROWS:
             self.drain(self.trace)
 

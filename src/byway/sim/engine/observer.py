@@ -112,5 +112,5 @@ class Observer(Protocol):
     def violated(self, kind: str, sentence: str) -> None:
         """A broker broke the protocol in a way that its client or neighbour noticed itself."""
 
-    def actions_done(self) -> None:
-        """All actions that a broker returned at once are done, and their replies sent."""
+    def replies_done(self) -> None:
+        """All replies that a broker returned at once are sent."""

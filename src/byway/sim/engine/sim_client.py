@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from byway.model.addresses import PORT, Address
 from byway.model.messages import (
     AnyFrame,
     Body,
+    Delivery,
     Goodbye,
     Preamble,
     PublishRequest,
@@ -84,8 +85,12 @@ def url_of(node: str) -> BrokerUrl:
 class SimClient:
     """One client of a world, made by `World.client`."""
 
-    wire_type: type[ClientWire] = ClientWire
-    """The kind of connection that the client makes."""
+    __slots__ = (
+        "_advertisements", "_dialled", "_due", "_holders", "_inputs", "_is_handling",
+        "_is_taking", "_labels", "_nodes", "_observer", "_subscriptions", "_timers",
+        "_unpublished", "_wire", "clock", "core", "events", "has_left", "home", "latency_us",
+        "name", "online", "session_ttl_us", "take_every_us", "watches", "wire_type",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -112,6 +117,8 @@ class SimClient:
         self.events = 0
         """Number of events that the application has taken."""
         self.core = ClientCore(options, incarnation, jitter)
+        self.wire_type: type[ClientWire] = ClientWire
+        """The kind of connection that the client makes."""
         self.latency_us = latency_us
         """The time that frames take between the client and any broker."""
         self.watches: dict[str, ClientWatch] = {}
@@ -130,24 +137,10 @@ class SimClient:
         self._timers: dict[ClientTimer, int] = {}
         self._due: deque[ClientTimer] = deque()
         self._inputs: deque[ClientInput] = deque()
-        """Inputs to be handled; the first is being handled."""
+        """Inputs that wait while another one is handled."""
+        self._is_handling = False
         self._is_taking = False
         """Whether the application is busy with an event."""
-        self._performers: dict[type, Callable[[Any], None]] = {
-            Dial: self._dial,
-            WriteFrame: self._write,
-            CloseConnection: self._close,
-            DropConnection: self._drop,
-            StartTimer: self._start_timer,
-            StopTimer: self._stop_timer,
-            TellEvents: self._on_events,
-            TellClosed: self._on_closed,
-            **dict.fromkeys(
-                (HoldReading, KeepConnection, TellAccepted, TellConfirmed, TellOpened,
-                 TellOpenFailed, TellRefused, TellRegistration, TellStatus, Warn),
-                _ignore,
-            ),
-        }  # fmt: skip
 
     def __repr__(self) -> str:
         return (
@@ -366,26 +359,30 @@ class SimClient:
     def _handle(self, event: ClientInput) -> None:
         """Hand in an input, after those that wait, and perform what follows: what the connection
         brings meanwhile waits, as in an event loop."""
-        inputs, performers = self._inputs, self._performers
-        inputs.append(event)
-        if len(inputs) > 1:
+        if self._is_handling:
+            self._inputs.append(event)
             return
-        while inputs:
-            for action in self.core.handle(self.clock.now_us, inputs[0]):
-                performers[type(action)](action)
+        self._is_handling = True
+        inputs, performers = self._inputs, self._performers
+        while True:
+            for action in self.core.handle(self.clock.now_us, event):
+                performers[type(action)](self, action)
             if self._due or self._unpublished or self.has_left:
                 self._follow_up(inputs)
-            inputs.popleft()
+            if not inputs:
+                break
+            event = inputs.popleft()
+        self._is_handling = False
 
     def _follow_up(self, inputs: deque[ClientInput]) -> None:
-        """Add the next input of the client itself, unless another one waits behind the first."""
-        while self._due and len(inputs) == 1:
+        """Add the next input of the client itself, unless another one waits."""
+        while self._due and not inputs:
             timer = self._due.popleft()
             if self._timers.pop(timer, None) is not None:
                 inputs.append(ClientTimerFired(timer))
-        if self._unpublished and len(inputs) == 1 and self.core.publications.has_room:
+        if self._unpublished and not inputs and self.core.publications.has_room:
             inputs.append(PublicationMade(self._unpublished.popleft()))
-        if self.has_left and len(inputs) == 1 and self._may_leave:
+        if self.has_left and not inputs and self._may_leave:
             inputs.append(self._closing())
 
     def _start_timer(self, action: StartTimer) -> None:
@@ -450,7 +447,11 @@ class SimClient:
         if wire is not self._wire:
             return
         if type(frame) is Replies:
-            wire.watch.replies_arrived(frame.replies)
+            watch, replies = wire.watch, frame.replies
+            if len(replies) == 1 and type(replies[0]) is Delivery:  # mostly
+                watch.given += watch.observed.delivered(replies[0])
+            else:
+                watch.replies_arrived(replies)
         self._handle(FrameArrived(wire.number, frame))
 
     def lost(self, wire: ClientWire, reason: str) -> None:
@@ -504,11 +505,26 @@ class SimClient:
                 self._take_later()
                 return
 
+    def _ignore(self, action: Any) -> None:
+        """Do nothing: the application of a scenario does not wait for it."""
+
+    _performers: ClassVar[dict[type, Callable[[SimClient, Any], None]]] = {
+        Dial: _dial,
+        WriteFrame: _write,
+        CloseConnection: _close,
+        DropConnection: _drop,
+        StartTimer: _start_timer,
+        StopTimer: _stop_timer,
+        TellEvents: _on_events,
+        TellClosed: _on_closed,
+        **dict.fromkeys(
+            (HoldReading, KeepConnection, TellAccepted, TellConfirmed, TellOpened,
+             TellOpenFailed, TellRefused, TellRegistration, TellStatus, Warn),
+            _ignore,
+        ),
+    }  # fmt: skip
+    """By kind of an action, what performs it."""
+
 
 def _filter(what: str | Filter) -> Filter:
     return parse(what) if isinstance(what, str) else what
-
-
-def _ignore(action: Any) -> None:
-    """Do nothing: the application of a scenario does not wait for it."""
-    del action

@@ -50,7 +50,7 @@ class Account:
         self._index = MatchIndex()
         self._by_key: dict[int, SubscriptionRecord] = {}
         self._next_key = 0
-        self._streams: dict[tuple[str, int], PublisherStream] = {}
+        self.streams: dict[tuple[str, int], PublisherStream] = {}
         """By publisher and incarnation, what is not confirmed."""
         self._orphans: dict[tuple[str, int], PublisherStream] = {}
         """Of these, the ones whose incarnation is over."""
@@ -68,7 +68,7 @@ class Account:
     def unconfirmed(self) -> int:
         """The number of publications that are not confirmed yet."""
         return sum(
-            len(stream.records) for key, stream in self._streams.items() if key not in self._orphans
+            len(stream.records) for key, stream in self.streams.items() if key not in self._orphans
         )
 
     # --- what the world tells ------------------------------------------------------------------
@@ -135,35 +135,30 @@ class Account:
                 waiting[subscription.client] = MUST
             else:
                 waiting.setdefault(subscription.client, MAY)
-        stream = self._streams.get((publisher, incarnation))
+        stream = self.streams.get((publisher, incarnation))
         if stream is None:
-            stream = self._streams[publisher, incarnation] = PublisherStream(account)
+            stream = self.streams[publisher, incarnation] = PublisherStream(account)
         stream.records[sequence] = record
 
     def refuse(self, publisher: str, incarnation: int, sequence: int) -> None:
         """The home broker did not take a publication after all: nobody is owed it."""
-        stream = self._streams.get((publisher, incarnation))
+        stream = self.streams.get((publisher, incarnation))
         if stream is not None and stream.records.pop(sequence, None) is not None:
             self.published -= 1
 
     def confirm(self, publisher: str, incarnation: int, sequence: int) -> None:
-        """Publications up to this one are confirmed: judge them when `actions_done`."""
-        stream = self._streams.get((publisher, incarnation))
+        """Publications up to this one are confirmed: judge them when `replies_done`."""
+        stream = self.streams.get((publisher, incarnation))
         if stream is not None:
             self._unjudged.append((stream, sequence))
 
     def returned(self, client: ClientAccount) -> None:
-        """A client is back in its session: judge what it was owed when `actions_done`."""
+        """A client is back in its session: judge what it was owed when `replies_done`."""
         self._unjudged.append(client)
-
-    def record_of(self, publication: Publish) -> PublicationRecord | None:
-        """The record of a publication, unless it is confirmed or was never read."""
-        stream = self._streams.get((publication.publisher, publication.incarnation))
-        return None if stream is None else stream.records.get(publication.sequence)
 
     # --- judging -------------------------------------------------------------------------------
 
-    def actions_done(self) -> None:
+    def replies_done(self) -> None:
         """Judge what the replies of one batch brought to an end, now that all are accounted for."""
         if not self._unjudged:
             return
@@ -183,8 +178,8 @@ class Account:
 
     def finish(self) -> None:
         """Judge all that is left: nothing is under way, so every claim must have been met."""
-        self.actions_done()
-        for stream in self._streams.values():
+        self.replies_done()
+        for stream in self.streams.values():
             for record in stream.records.values():
                 _judge(record, "came to an end without")
         for client in self._clients:
@@ -194,15 +189,15 @@ class Account:
 
     def drop_publisher(self, publisher: ClientAccount) -> None:
         """A publisher's home broker lost its state: what was not confirmed may be lost."""
-        for key, stream in list(self._streams.items()):
+        for key, stream in list(self.streams.items()):
             if stream.publisher is publisher:
-                del self._streams[key]
+                del self.streams[key]
                 self._orphans.pop(key, None)
 
     def orphan_publisher(self, publisher: str, incarnation: int) -> None:
         """A publisher's incarnation is over: nobody will be told any more that its publications
         are confirmed, but they must arrive all the same."""
-        stream = self._streams.get((publisher, incarnation))
+        stream = self.streams.get((publisher, incarnation))
         if stream is not None:
             self._orphans[publisher, incarnation] = stream
             self.sweep()
@@ -219,7 +214,7 @@ class Account:
                 )
             }
             if not stream.records:
-                del self._streams[key], self._orphans[key]
+                del self.streams[key], self._orphans[key]
 
 
 def _judge(record: PublicationRecord, verdict: str) -> None:

@@ -37,38 +37,58 @@ INCARNATIONS_KEPT: Final = 8
 _decode = msgspec.msgpack.Decoder(Body).decode
 
 
+class LatestDelivery:
+    """The latest publication of one publisher that a client was given."""
+
+    __slots__ = ("earlier", "incarnation", "sequence")
+
+    def __init__(self) -> None:
+        self.incarnation = 0
+        """The incarnation that was delivered last; others are in `earlier`."""
+        self.sequence = 0
+        self.earlier: dict[int, int] | None = None
+        """By incarnation, of which the last ones are kept, the latest sequence."""
+
+    def turn_to(self, incarnation: int) -> None:
+        """Go on with another incarnation than the last one."""
+        earlier = self.earlier = self.earlier or {}
+        if self.incarnation:
+            earlier[self.incarnation] = self.sequence
+        self.incarnation, self.sequence = incarnation, earlier.pop(incarnation, 0)
+        if len(earlier) >= INCARNATIONS_KEPT:
+            del earlier[min(earlier)]
+
+
 class ClientHistory:
     """What one client was given, at all brokers."""
 
     __slots__ = ("latest", "moved_us", "place")
 
     def __init__(self) -> None:
-        self.latest: dict[str, dict[int, int]] = {}
-        """By publisher and incarnation, of which the last ones are kept, the latest sequence that
-        was delivered."""
+        self.latest: dict[str, LatestDelivery] = {}
+        """By publisher, what was delivered last."""
         self.moved_us = -1
         """When the client last began a session at another broker than before: that one may deliver
         earlier publications again."""
         self.place: ClientAccount | None = None
         """Where the client was attached last."""
 
-    def is_later(self, publication: Publish) -> bool:
-        """Whether a publication is later than all that were delivered of its publisher in this
-        incarnation; it counts as delivered afterwards."""
-        publisher, incarnation = publication.publisher, publication.incarnation
-        latest = self.latest.get(publisher)
+    def turn_to(self, publication: Publish) -> LatestDelivery:
+        """The latest delivery of a publisher that goes on with another incarnation, or is new."""
+        latest = self.latest.get(publication.publisher)
         if latest is None:
-            latest = self.latest[publisher] = {}
-        if publication.sequence <= latest.get(incarnation, 0):
-            return False
-        latest[incarnation] = publication.sequence
-        if len(latest) > INCARNATIONS_KEPT:
-            del latest[min(latest)]
-        return True
+            latest = self.latest[publication.publisher] = LatestDelivery()
+        latest.turn_to(publication.incarnation)
+        return latest
 
 
 class ClientAccount:
     """What one client is owed by one broker, and was given; a `ClientObserver`."""
+
+    __slots__ = (
+        "_account", "_broker", "_client", "_clock", "_is_attached", "_lost", "_lost_us",
+        "_streams", "history", "owed", "received", "subscriptions", "under_way", "unreceived",
+    )  # fmt: skip
 
     def __init__(
         self, client: str, broker: str, history: ClientHistory, account: Account, clock: Clock
@@ -88,6 +108,7 @@ class ClientAccount:
         self._client = client
         self._broker = broker
         self._account = account
+        self._streams = account.streams
         self._clock = clock
         self._is_attached = False
         """Whether the broker sends deliveries to the client."""
@@ -223,7 +244,8 @@ class ClientAccount:
             if sent is not None and sent[0] == identity_of(publication):
                 self.under_way[delivery.number] = sent
                 return
-        record = self._account.record_of(publication)
+        stream = self._streams.get((publication.publisher, publication.incarnation))
+        record = None if stream is None else stream.records.get(publication.sequence)
         identity = identity_of(publication) if record is None else record.identity
         state = None if record is None else record.waiting.pop(self, None)
         if self.owed and identity in self.owed:
@@ -255,9 +277,13 @@ class ClientAccount:
         sent = self.under_way.pop(number, None)
         if sent is None and self.unreceived:
             sent = self.unreceived.pop(number, None)
-        if not self.history.is_later(publication):
+        latest = self.history.latest.get(publication.publisher)
+        if latest is None or latest.incarnation != publication.incarnation:
+            latest = self.history.turn_to(publication)
+        if publication.sequence <= latest.sequence:
             self._judge_repeated(publication, sent)
             return False
+        latest.sequence = publication.sequence
         account = self._account
         account.tally.add(publication.hop, self._clock.now_us - publication.published_us)
         return True
