@@ -60,9 +60,9 @@ class Node:
 
     __slots__ = (
         "_busy", "_clock", "_is_instant", "_is_timed", "_is_working", "_leaving", "_observer",
-        "_peak_before", "_pickup_us", "_rare", "_serving", "answers", "broker", "channels", "clients",
-        "closed", "config", "drain", "epoch", "expired", "inbox", "name", "opened", "slowness",
-        "timers", "times", "trace", "turn_times", "uplink",
+        "_peak_before", "_pickup_us", "_rare", "_serving", "answers", "broker", "channels",
+        "clients", "closed", "config", "drain", "epoch", "expired", "inbox", "name", "opened",
+        "slowness", "timers", "times", "trace", "turn_times", "uplink",
     )  # fmt: skip
 
     keeps_inputs = False
