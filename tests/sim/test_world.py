@@ -1,10 +1,12 @@
 """Worlds small enough that every number can be computed by hand."""
 
+from functools import partial
+
 import pytest
 
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.core.inputs import LoadSampled
+from byway.core.inputs import LinkLoad, LoadSampled
 from byway.inbox import TURN
 from byway.sim.engine.network import ChannelOptions, NetworkOptions, UplinkOptions
 from byway.sim.engine.service import Cost, ServiceProfile
@@ -466,3 +468,61 @@ def test_loads_are_sampled_at_an_interval_of_their_own(monkeypatch):
     monkeypatch.setattr("byway.sim.broker_starts.Broker", Told)
     World(chain(3), config=config, sample_us=50_000).run(SECOND)
     assert told == [("B1", 300_000), ("B1", 600_000), ("B1", 900_000)]
+
+
+def test_load_samples_tell_waits_round_trips_and_the_use_of_the_uplink(monkeypatch):
+    """B1 publishes every millisecond, and its uplink takes two for a message."""
+    told = []
+
+    class Told(Broker):
+        def handle_batch(self, now_us, events):
+            events = list(events)
+            told.extend((self.name, e) for e in events if isinstance(e, LoadSampled))
+            return super().handle_batch(now_us, events)
+
+    monkeypatch.setattr("byway.sim.broker_starts.Broker", Told)
+    config = BrokerConfig(load_interval_us=60 * SECOND, load_sample_us=100_000)
+    network = NetworkOptions(latency_us=700, uplinks={"B1": UplinkOptions(messages_per_s=500)})
+    world = World(chain(2), config=config, network=network)
+    source, sink = pair(world, subscriber="B2")
+    began_us = 100_000 * (1 + world.now_us // 100_000)
+    for number in range(40):
+        world.at(began_us + 1_000 * number, partial(source.publish, {"p": number}))
+    world.run(began_us)
+    told.clear()
+    world.run(began_us + 100_000)
+    assert sink.deliveries == 40
+    sample, other = (dict(told)[broker] for broker in ("B1", "B2"))
+    (link,) = sample.links
+    assert link == LinkLoad(
+        "B2", sent_bytes=link.sent_bytes, waited_us=19_500, service_us=2_000, round_trip_us=1_400
+    )  # the last one waits for 39 ms
+    assert link.sent_bytes >= 40 * 40
+    assert sample == LoadSampled(0, (link,), 0.8)
+    assert other == LoadSampled(0, (LinkLoad("B1", round_trip_us=1_400),))
+
+
+def test_load_samples_tell_waits_and_service_times_of_a_broker(monkeypatch):
+    samples = []
+
+    class Told(Broker):
+        def handle_batch(self, now_us, events):
+            events = list(events)
+            if self.name == "B1":
+                samples.extend(e for e in events if isinstance(e, LoadSampled))
+            return super().handle_batch(now_us, events)
+
+    monkeypatch.setattr("byway.sim.broker_starts.Broker", Told)
+    config = BrokerConfig(load_interval_us=60 * SECOND, load_sample_us=100_000)
+    profile = ServiceProfile(name="test", publication=Cost(1_000))
+    world = World(chain(2), config=config, profile=profile)
+    source, _ = pair(world, subscriber="B2")
+    began_us = 100_000 * (1 + world.now_us // 100_000)
+    for number in range(50):
+        world.at(began_us + 500 * number, partial(source.publish, {"p": number}))
+    world.run(began_us)
+    samples.clear()
+    world.run(began_us + 100_000)
+    sample = samples[-1]
+    assert (sample.queued, sample.service_us) == (0, 1_000)
+    assert 500 < sample.waited_us < 50_000

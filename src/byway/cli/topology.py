@@ -30,7 +30,9 @@ from byway.model.status import (
     LinkStatus,
     MissingTables,
     PlaceholderStatus,
+    PublisherStatus,
     SetAsideStatus,
+    SlowSubscriberStatus,
     UnsettledEntry,
     mismatch_words,
 )
@@ -39,6 +41,8 @@ app = new_app(help="Look at the network, and change who is a neighbour.")
 
 ENTRIES_MAX = 20
 """Unsettled entries that are shown one by one; `--json` has more."""
+SLOW_S = 1.0
+"""What has waited for less is no news; `--json` has it too."""
 _COLOURS = {"up": "green", "agreeing": "yellow", "down": "red"}
 
 
@@ -211,7 +215,7 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
         f"{_standing(status)}{queued}"
     )
     tree = Tree(Text.assemble((status.broker, "bold cyan"), facts))
-    for line in _waits(status):
+    for line in (*_waits(status), *_backlogs(status)):
         tree.add(Text(line, "yellow"))
     for link in status.links:
         branch = tree.add(_link(link))
@@ -243,6 +247,53 @@ def _waits(status: BrokerStatus) -> list[str]:
     return lines
 
 
+def _backlogs(status: BrokerStatus) -> list[str]:
+    """Who holds up whom: one line for each slow subscriber, slow link, and publisher that waits."""
+    lines = [_slow_subscriber(one) for one in status.subscribers if one.blocked_s >= SLOW_S]
+    more = status.slow_subscribers - len(status.subscribers)
+    if more > 0:
+        lines.append(f"{more:,} more subscribers do not read")
+    if status.publications_held:
+        lines.append("publications of clients wait until slow subscribers have read")
+    lines += [_slow_link(link) for link in status.links if link.oldest_s >= SLOW_S]
+    lines += [_publisher(one) for one in status.publishers if _waits_long(one)]
+    more = status.publishers_waiting - len(status.publishers)
+    if more > 0:
+        lines.append(f"{more:,} more publishers have unconfirmed publications")
+    return lines
+
+
+def _waits_long(publisher: PublisherStatus) -> bool:
+    return publisher.oldest_s >= SLOW_S or not publisher.links
+
+
+def _slow_subscriber(slow: SlowSubscriberStatus) -> str:
+    return (
+        f"subscriber {slow.client} has not read for {slow.blocked_s:,.0f} s: {slow.waiting:,} "
+        f"deliveries ({slow.waiting_bytes:,} bytes) wait for it"
+    )
+
+
+def _slow_link(link: LinkStatus) -> str:
+    reads = f", it has not read for {link.blocked_s:,.0f} s" if link.blocked_s >= SLOW_S else ""
+    return (
+        f"link {link.broker} is slow: {link.unconfirmed:,} publications are not confirmed, the "
+        f"oldest for {link.oldest_s:,.0f} s{reads}"
+    )
+
+
+def _publisher(publisher: PublisherStatus) -> str:
+    where = ", ".join(publisher.links)
+    if not where:
+        where = "its turn in a branch" if publisher.held else "sessions of clients"
+    held = f" ({publisher.held:,} held back)" if publisher.held else ""
+    age = f", the oldest for {publisher.oldest_s:,.0f} s" if publisher.links else ""
+    return (
+        f"publisher {publisher.publisher} waits for {where}: {publisher.unconfirmed:,} "
+        f"publications are not confirmed{held}{age}"
+    )
+
+
 def _missing(tables: MissingTables, restarting: bool) -> str:
     what = "subscriptions" if tables.lacks == "subscriptions" else "tables"
     until = ", until it comes or is forgotten" if restarting else ""
@@ -271,6 +322,8 @@ def _link(link: LinkStatus) -> Text:
         facts.append(f"{', '.join(link.unreachable)} out of reach")
     if link.unconfirmed:
         facts.append(f"{link.unconfirmed:,} publications unconfirmed")
+    if link.held:
+        facts.append(f"{link.held:,} held back")
     if link.waiting:
         facts.append(f"{link.waiting:,} messages ({link.waiting_bytes:,} bytes) wait for it")
     facts += [_rates(load) for load in link.behind if load.hops == 1]

@@ -172,7 +172,8 @@ class Publications:
             self.drop(message, DropReason.NONCONFORMING, None)
         else:
             context.counters.publications_published += 1
-            message = self._with_header(message)
+            if self._published_hooks:
+                message = self._with_header(message)
             pending.stream = stream = self.streams.of(client.name, client.incarnation)
             pending.bytes += len(request.body)
             stream.last = max(stream.last, request.sequence)

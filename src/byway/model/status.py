@@ -60,6 +60,36 @@ class UnsettledEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The brokers that have not settled it: those that cannot be reached, else neighbours."""
 
 
+class PublisherStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A publisher whose publications are not all confirmed."""
+
+    publisher: str
+    local: bool = False
+    """Whether it is a client of this broker."""
+    unconfirmed: int = 0
+    """Number of these publications: of a local client exactly, else as many as the slowest link has
+    not confirmed."""
+    held: int = 0
+    """Copies of them that wait for their turn in a branch."""
+    oldest_s: float = 0.0
+    """How long ago the oldest one that a link has not confirmed was published, by the clock of its
+    home broker."""
+    links: dict[str, int] = {}
+    """By neighbour that has not confirmed them, how many; not all, if they are many. With none,
+    they wait for sessions of clients here."""
+
+
+class SlowSubscriberStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A client that does not read what it is sent."""
+
+    client: str
+    waiting: int = 0
+    """Deliveries that wait for it."""
+    waiting_bytes: int = 0
+    blocked_s: float = 0.0
+    """For how long it has not been reading."""
+
+
 class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a link to a neighbour, or of one outside the tree to another broker."""
 
@@ -78,9 +108,15 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers that cannot be reached in its direction, itself included, as far as is known."""
     unconfirmed: int = 0
     """Publications kept until the neighbour confirms them."""
+    held: int = 0
+    """Publications that wait for their turn in the neighbour's branch."""
+    oldest_s: float = 0.0
+    """How long ago the oldest unconfirmed one was published, by the clock of its home broker."""
     waiting: int = 0
     """Messages that wait because the neighbour does not read."""
     waiting_bytes: int = 0
+    blocked_s: float = 0.0
+    """For how long the neighbour has not been reading."""
     advertisements: int = 0
     """Advertisements received over it."""
     subscriptions: int = 0
@@ -164,6 +200,16 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The unsettled entries; not all, if they are many."""
     held: int = 0
     """Deliveries beyond the bound that stay unconfirmed until clients reconnect after a restart."""
+    publishers_waiting: int = 0
+    """Number of publishers whose publications are not all confirmed."""
+    publishers: list[PublisherStatus] = []
+    """Those of them with the most unconfirmed publications, the worst first."""
+    slow_subscribers: int = 0
+    """Number of clients that do not read what they are sent."""
+    subscribers: list[SlowSubscriberStatus] = []
+    """Those of them with the most bytes waiting, the worst first."""
+    publications_held: bool = False
+    """Whether publications wait until slow subscribers have read."""
     placeholders: list[PlaceholderStatus] = msgspec.field(default_factory=list, name="stand_ins")
     """Placeholders, preserved and merged, the oldest first; not all, if they are many."""
     set_aside: int = 0

@@ -147,6 +147,7 @@ class Driver:
         """Have a turn soon: something waits, or may be handled now that could not before."""
         if not self._scheduled:
             self._scheduled = True
+            self.turn_times.woken(monotonic_ns() // 1_000)
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:

@@ -12,6 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from byway._version import __version__
+from byway.clock import now_us
+from byway.core.backlogs import link_backlogs, publisher_backlogs
 from byway.core.broker_status import BrokerFacts
 from byway.core.placeholders import by_link, placeholders
 from byway.core.tables import Entry, PlaceholderState, Table
@@ -22,7 +24,9 @@ from byway.model.status import (
     BrokerStatus,
     LinkStatus,
     PlaceholderStatus,
+    PublisherStatus,
     SetAsideStatus,
+    SlowSubscriberStatus,
     encode_status,
 )
 from byway.runtime.kind_hints import MISMATCHES_MAX, mismatches
@@ -37,6 +41,9 @@ PLACEHOLDERS_MAX: Final = 200
 """Placeholders that are listed."""
 SET_ASIDE_MAX: Final = 100
 """Inputs set aside that a status lists."""
+WORST_MAX: Final = 20
+"""Publishers with a backlog, links that each waits for, and slow subscribers that a status lists;
+all of them are counted."""
 FILTER_LENGTH_MAX: Final = 1_000
 """Characters of a filter that a status shows."""
 STATUS_DELAY_S: Final = 0.02
@@ -79,6 +86,8 @@ def status_of(server: BrokerServer) -> BrokerStatus:
     preserved, merged = placeholders(broker)
     files = server.driver.set_aside
     unsettled, entries = unsettled_entries(broker)
+    publishers_waiting, publishers = _publishers(server)
+    slow = slow_subscribers(server)
     facts = broker.status()
     return BrokerStatus(
         broker=broker.name,
@@ -101,6 +110,19 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         unsettled=unsettled,
         unsettled_entries=entries,
         held=facts.held_deliveries,
+        publishers_waiting=publishers_waiting,
+        publishers=publishers,
+        slow_subscribers=len(slow),
+        subscribers=[
+            SlowSubscriberStatus(
+                client=name,
+                waiting=connection.waiting_messages,
+                waiting_bytes=connection.waiting_bytes,
+                blocked_s=round(connection.blocked_s, 3),
+            )
+            for name, connection in slow[:WORST_MAX]
+        ],
+        publications_held=server.driver.inbox.holding,
         placeholders=[
             _placeholder(entry) for entry in islice(broker.placeholders, PLACEHOLDERS_MAX)
         ],
@@ -108,6 +130,34 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         inputs_set_aside=[] if files is None else _set_aside(files),
         kind_mismatches=list(islice(mismatches(broker), MISMATCHES_MAX)),
     )
+
+
+def slow_subscribers(server: BrokerServer) -> list[tuple[str, Connection]]:
+    """Clients that do not read what they are sent, those with the most bytes waiting first."""
+    slow = [(name, connection) for name, connection in server.clients.items() if connection.waiting]
+    return sorted(slow, key=lambda item: (-item[1].waiting_bytes, item[0]))
+
+
+def _publishers(server: BrokerServer) -> tuple[int, list[PublisherStatus]]:
+    """How many publishers have a backlog, and the worst of them."""
+    count, worst = publisher_backlogs(server.broker, WORST_MAX)
+    at_us = now_us()
+    return count, [
+        PublisherStatus(
+            publisher=backlog.publisher,
+            local=backlog.is_local,
+            unconfirmed=backlog.unconfirmed,
+            held=backlog.held,
+            oldest_s=age_s(at_us, backlog.oldest_us),
+            links=dict(backlog.links[:WORST_MAX]),
+        )
+        for backlog in worst
+    ]
+
+
+def age_s(at_us: int, then_us: int | None) -> float:
+    """Seconds since a time, by a clock that may be ahead of this one's; 0 without a time."""
+    return 0.0 if then_us is None else max(at_us - then_us, 0) // 1_000 / 1e3
 
 
 def _set_aside(files: SetAsideFiles) -> list[SetAsideStatus]:
@@ -144,9 +194,12 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
     advertisements, advertisements_sent = _by_link(broker.advertisements)
     subscriptions, subscriptions_sent = _by_link(broker.subscriptions)
     preserved, merged = map(by_link, placeholders(broker))
+    backlogs = {backlog.link: backlog for backlog in link_backlogs(broker)}
+    at_us = now_us()
     found = []
     for link in facts.links:
         name = link.neighbour
+        backlog = backlogs[name]
         connection = server.links.get(name)
         found.append(
             LinkStatus(
@@ -157,9 +210,12 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
                 listen=link.address,
                 missing=link.missing is not None,
                 unreachable=list(link.unreachable),
-                unconfirmed=link.unconfirmed,
+                unconfirmed=backlog.unconfirmed,
+                held=backlog.held,
+                oldest_s=age_s(at_us, backlog.oldest_us),
                 waiting=0 if connection is None else connection.waiting_messages,
                 waiting_bytes=0 if connection is None else connection.waiting_bytes,
+                blocked_s=0.0 if connection is None else round(connection.blocked_s, 3),
                 advertisements=advertisements[name],
                 subscriptions=subscriptions[name],
                 advertisements_sent=advertisements_sent[name],

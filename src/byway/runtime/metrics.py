@@ -15,7 +15,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from byway._version import __version__
+from byway.clock import now_us
+from byway.core.backlogs import link_backlogs, most_unconfirmed
 from byway.core.placeholders import by_link, placeholders
+from byway.runtime.inspection import age_s, slow_subscribers
 from byway.runtime.server import BrokerServer
 from byway.runtime.waiting import NOT_LISTED
 from byway.storage.storage import Storage
@@ -151,6 +154,8 @@ class BrokerCollector(Collector):
             for name, words in (
                 ("up", "1 while the broker at its other end is connected."),
                 ("unconfirmed_messages", "Publications kept until a neighbour confirms them."),
+                ("held_messages", "Publications that wait for their turn in a branch."),
+                ("oldest_unconfirmed_seconds", "Age of the oldest unconfirmed publication."),
                 ("waiting_messages", "Messages that wait for a neighbour to read."),
                 ("waiting_bytes", "Bytes of the messages that wait for a neighbour to read."),
                 ("blocked_seconds", "How long a neighbour has not been reading."),
@@ -161,17 +166,25 @@ class BrokerCollector(Collector):
             "What a link is for, and where its other end says that it can be dialled; always 1.",
             labels=["link", "kind", "listen"],
         )
+        backlogs, at_us = {one.link: one for one in link_backlogs(server.broker)}, now_us()
         for link, facts in server.broker.links.items():
+            backlog = backlogs[link]
             info.add_metric([link, facts.kind.value, facts.address], 1)
             connection = server.links.get(link)
             queue = (0, 0, 0.0)
             if connection is not None:
                 queue = connection.waiting_messages, connection.waiting_bytes, connection.blocked_s
-            values = (int(facts.up), facts.unconfirmed, *queue)
+            age = age_s(at_us, backlog.oldest_us)
+            values = (int(facts.up), backlog.unconfirmed, backlog.held, age, *queue)
             for family, value in zip(families, values, strict=True):
                 family.add_metric([link], value)
         yield from families
         yield info
+        publishers, most = most_unconfirmed(server.broker)
+        words = "Publishers whose publications are not all confirmed."
+        yield _gauge("byway_publishers_unconfirmed", words, publishers)
+        words = "Unconfirmed publications of the publisher that has the most."
+        yield _gauge("byway_publisher_unconfirmed_messages_max", words, most)
 
     def _waits(self) -> Iterator[Metric]:
         broker = self._server.broker
@@ -236,8 +249,7 @@ class BrokerCollector(Collector):
         return closed
 
     def _slow_clients(self) -> Iterator[Metric]:
-        slow = [(name, c) for name, c in self._server.clients.items() if c.waiting]
-        slow.sort(key=lambda item: (-item[1].waiting_bytes, item[0]))
+        slow = slow_subscribers(self._server)
         messages, size, since = (
             GaugeMetricFamily(f"byway_slow_client_{name}", words, labels=["client"])
             for name, words in (

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from byway.clock import now_us
+from byway.core.backlogs import sample_backlogs
 from byway.core.placeholders import sample_placeholders
 from byway.model.trace_schema import Queue, TableKind
 from byway.runtime.server import BrokerServer
@@ -70,6 +71,7 @@ class Tracer:
                 continue  # it is not a neighbour yet
             waiting = connection.waiting_messages, connection.waiting_bytes
             buffer.queue_sampled(at_us, Queue.OUTPUT, *waiting, link)
+        sample_backlogs(server.broker, buffer, at_us)
         buffer.table_sampled(at_us, TableKind.SUBSCRIPTIONS, len(server.broker.subscriptions))
         buffer.table_sampled(at_us, TableKind.ADVERTISEMENTS, len(server.broker.advertisements))
         sample_placeholders(server.broker, buffer, at_us)

@@ -17,6 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from byway.core.actions import CloseLink, OpenLink
+from byway.core.backlogs import sample_backlogs
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.clients import RESTORE_TIMER
@@ -472,6 +473,7 @@ class World:
         for link, channel in sorted(node.channels.items()):
             waiting, waiting_bytes = channel.waiting, channel.waiting_bytes
             trace.queue_sampled(now_us, Queue.OUTPUT, waiting, waiting_bytes, link)
+        sample_backlogs(broker, trace, now_us)
         trace.table_sampled(now_us, TableKind.SUBSCRIPTIONS, len(broker.subscriptions))
         trace.table_sampled(now_us, TableKind.ADVERTISEMENTS, len(broker.advertisements))
         sample_placeholders(broker, trace, now_us)

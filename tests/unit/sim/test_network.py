@@ -187,3 +187,46 @@ def test_options_of_one_channel_and_one_broker(options, channel, uplink):
 )
 def test_bytes_are_counted_where_something_is_limited(options, is_limited):
     assert options.is_limited is is_limited
+
+
+# --- what load samples say of a channel --------------------------------------------------------
+
+
+def test_a_channel_without_limits_has_nothing_to_wait_for():
+    wire = Wire(latency_us=700)
+    wire.channel.extra_us = 50
+    wire.channel.send(data(10_000, 5))
+    assert wire.channel.sample() == (0, 0, 0)
+    assert wire.channel.delay_us == 750
+
+
+def test_waits_and_service_times_of_a_limited_channel():
+    wire = Wire(bandwidth=100_000)  # a message of 100 bytes takes 1 ms
+    for _ in range(3):
+        wire.channel.send(data(60))
+    wire.clock.run(10_000)
+    # they waited for 0, 1 and 2 ms, and were sent in 1 ms each
+    assert wire.channel.sample() == (300, 1_000, 1_000)
+    assert wire.channel.sample() == (0, 0, 0)
+
+
+def test_what_still_waits_counts_up_to_the_sample():
+    wire = Wire(bandwidth=100_000)
+    wire.channel.send(data(60))
+    wire.channel.send(data(99_960))  # a second's worth
+    wire.clock.run(101_000)
+    assert (wire.channel.waiting, wire.channel.waiting_bytes) == (1, 100_000)
+    # 1 ms and 101 ms in all; a second and a millisecond of sending are begun
+    assert wire.channel.sample() == (100, 0, 500_500)
+
+
+def test_a_shared_uplink_is_busy_for_each_of_its_channels():
+    clock = Clock()
+    uplink = Transmitter(clock, 100_000)
+    one, other = Wire(uplink=uplink, clock=clock), Wire(uplink=uplink, clock=clock)
+    one.channel.send(data(60))
+    other.channel.send(data(160))
+    clock.run(10_000)
+    assert one.channel.sample() == (100, 0, 1_000)
+    assert other.channel.sample() == (200, 1_000, 2_000)
+    assert uplink.busy_us == 3_000

@@ -207,6 +207,8 @@ class Node:
         if not self._busy:  # what `wake` does, which costs a call
             self._busy = True
             clock = self._clock
+            if self._is_timed:
+                self.turn_times.woken(clock.now_us)
             at_us = clock.now_us + self._pickup_us
             heappush(clock.foreground, (at_us, clock.order(), self._serve, self.epoch))
 
@@ -290,6 +292,8 @@ class Node:
         if not self._busy:
             self._busy = True
             clock = self._clock
+            if self._is_timed:
+                self.turn_times.woken(clock.now_us)
             at_us = clock.now_us + self._pickup_us
             heappush(clock.foreground, (at_us, clock.order(), self._serve, self.epoch))
 
@@ -298,7 +302,7 @@ class Node:
         if epoch != self.epoch:
             return
         assert self.broker is not None
-        while events := self._take(self.broker):
+        while events := self._take() if self._is_timed else self.inbox.take(self.broker):
             if not self._is_instant:
                 needed_us = self.times.of(events, len(self.broker.subscriptions)) * self.slowness
                 duration_us = int(needed_us + 0.5)
@@ -313,12 +317,11 @@ class Node:
                 break
         self._busy = False
 
-    def _take(self, broker: Broker) -> list[Input]:
-        """The next turn; empty if nothing may be handled."""
-        if not self._is_timed:
-            return self.inbox.take(broker)
+    def _take(self) -> list[Input]:
+        """The next turn, timed; empty if nothing may be handled."""
+        assert self.broker is not None
         waiting = self.inbox.waiting
-        events = self.inbox.take(broker)
+        events = self.inbox.take(self.broker)
         self.turn_times.turn(self._clock.now_us, waiting, self.inbox.waiting)
         return events
 

@@ -1,0 +1,146 @@
+"""Backlogs: what of whom is not confirmed by whom, for those who show who holds up whom.
+
+Ages are those of publications: the time since the home broker of the publisher accepted them, by
+its clock. Nothing here changes the broker.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+
+import msgspec
+
+from byway.core.broker import Broker
+from byway.core.links import UNLISTED
+from byway.core.streams import Publisher, Stream
+from byway.model.messages import Publish
+from byway.model.trace_schema import Queue
+from byway.trace import TraceBuffer
+
+
+class LinkBacklog(msgspec.Struct, frozen=True):
+    """What one link has not confirmed."""
+
+    link: str
+    unconfirmed: int
+    """Data messages kept until the neighbour confirms them."""
+    held: int
+    """Data messages that wait for their turn in its branch."""
+    oldest_us: int | None
+    """When the oldest unconfirmed publication was published; None if there is none."""
+
+
+class PublisherBacklog(msgspec.Struct, frozen=True):
+    """The publications of one publisher that are not confirmed."""
+
+    publisher: str
+    incarnation: int
+    is_local: bool
+    """Whether it is a client of this broker."""
+    unconfirmed: int
+    """How many they are: of a local client exactly, else as many as one link has not confirmed."""
+    held: int
+    """Copies of them that wait for their turn in a branch."""
+    links: tuple[tuple[str, int], ...]
+    """How many each link has not confirmed, the most first."""
+    oldest_us: int | None
+    """When the oldest one that a link has not confirmed was published; None if there is none."""
+
+
+def link_backlogs(broker: Broker) -> list[LinkBacklog]:
+    """The backlogs of all links, in the order of their names."""
+    held = broker.context.held
+    return [
+        LinkBacklog(
+            link,
+            broker.unconfirmed(link),
+            0 if held is None else sum(1 for _ in held.held_in(link)),
+            next((p.published_us for p in broker.unconfirmed_publications(link)), None),
+        )
+        for link in broker.context.ends
+        if link != UNLISTED
+    ]
+
+
+def publisher_backlogs(broker: Broker, most: int) -> tuple[int, list[PublisherBacklog]]:
+    """How many publishers have a backlog, and those with the most unconfirmed publications, the
+    worst first."""
+    found = _unconfirmed(broker)
+    worst = nsmallest(most, found.items(), key=lambda item: (-item[1][0], item[0]))
+    chosen = dict(worst)
+    oldest = _oldest(broker, chosen) if chosen else {}
+    return len(found), [
+        PublisherBacklog(
+            publisher=key[0],
+            incarnation=key[1],
+            is_local=_is_local(broker, key),
+            unconfirmed=count,
+            held=stream.waiting,
+            links=tuple(sorted(stream.open.items(), key=lambda item: (-item[1], item[0]))),
+            oldest_us=oldest.get(key),
+        )
+        for key, (count, stream) in worst
+    ]
+
+
+def most_unconfirmed(broker: Broker) -> tuple[int, int]:
+    """How many publishers have a backlog, and the unconfirmed publications of the one that has the
+    most."""
+    found = _unconfirmed(broker)
+    return len(found), max((count for count, _ in found.values()), default=0)
+
+
+def _unconfirmed(broker: Broker) -> dict[Publisher, tuple[int, Stream]]:
+    """By publisher with a backlog, how many of its publications are unconfirmed."""
+    streams = broker.publications.streams
+    found: dict[Publisher, tuple[int, Stream]] = {}
+    for generation in (streams.old, streams.young):
+        for key, stream in generation.items():
+            if stream.open or stream.waiting:
+                found[key] = max(stream.open.values(), default=stream.waiting), stream
+    for name, session in broker.clients.sessions.items():
+        window = session.window
+        count = session.sequence - window.finished_up_to - window.early.numbers
+        if count:  # also what is held for the session of another client
+            key = name, session.incarnation
+            found[key] = count, found[key][1] if key in found else Stream()
+    return found
+
+
+def _is_local(broker: Broker, key: Publisher) -> bool:
+    session = broker.clients.sessions.get(key[0])
+    return session is not None and session.incarnation == key[1]
+
+
+def _oldest(broker: Broker, chosen: dict[Publisher, tuple[int, Stream]]) -> dict[Publisher, int]:
+    """By chosen publisher, when the oldest of its unconfirmed publications was published."""
+    oldest: dict[Publisher, int] = {}
+    wanted = {link for _, stream in chosen.values() for link in stream.open}
+    for link in sorted(wanted):
+        left = {key for key, (_, stream) in chosen.items() if link in stream.open}
+        for message, _ in broker.context.copies.links[link]:
+            if not isinstance(message, Publish):
+                continue
+            key = message.publisher, message.incarnation
+            if key in left:  # the first on a link is the oldest there
+                left.remove(key)
+                oldest[key] = min(message.published_us, oldest.get(key, message.published_us))
+                if not left:
+                    break
+    return oldest
+
+
+def sample_backlogs(broker: Broker, trace: TraceBuffer, now_us: int) -> None:
+    """Trace what each link has not confirmed and what is held in its branch, where there is any."""
+    held = broker.context.held
+    for link in broker.context.ends:
+        if link == UNLISTED:
+            continue
+        copies = broker.context.copies.links[link]
+        if len(copies):
+            size = sum(len(m.body) for m in copies.messages if isinstance(m, Publish))
+            trace.queue_sampled(now_us, Queue.UNCONFIRMED, len(copies), size, link)
+        waiting = [] if held is None else list(held.held_in(link))
+        if waiting:
+            size = sum(len(m.body) for m in waiting if isinstance(m, Publish))
+            trace.queue_sampled(now_us, Queue.HELD, len(waiting), size, link)

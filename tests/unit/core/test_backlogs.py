@@ -1,0 +1,87 @@
+"""Backlogs: who holds up whom, by link and by publisher."""
+
+import pytest
+
+from byway.core.backlogs import (
+    LinkBacklog,
+    PublisherBacklog,
+    link_backlogs,
+    most_unconfirmed,
+    publisher_backlogs,
+    sample_backlogs,
+)
+from byway.core.inputs import FrameReceived, LinkDown
+from byway.model import ANY
+from byway.model.messages import Acknowledge, AdvertiseRequest, SelectiveAcknowledge
+from byway.trace import TraceBuffer
+from tests.lone_broker import Lone, body, publication, publish, subscribe
+
+
+@pytest.fixture
+def lone() -> Lone:
+    """B, whose neighbours A, C and D want different things; client c publishes here."""
+    lone = Lone("A", "C", "D")
+    lone.receive("A", subscribe("s"))
+    lone.receive("C", subscribe("t", "p > 1"))
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.now_us = 100
+    return lone
+
+
+def test_nothing_is_held_up(lone):
+    assert link_backlogs(lone.broker) == [LinkBacklog(link, 0, 0, None) for link in "ACD"]
+    assert publisher_backlogs(lone.broker, 20) == (0, [])
+    assert most_unconfirmed(lone.broker) == (0, 0)
+
+
+def test_who_holds_up_whom(lone):
+    lone.ask("c", publish(1, p=1), publish(2, p=2))
+    lone.now_us = 200
+    lone.ask("c", publish(3, p=3))
+    far = [publication(n, publisher="far", published_us=n, p=n) for n in (40, 41, 42, 43)]
+    lone.receive("D", *far)
+    lone.receive("C", publication(9, publisher="near", published_us=900, p=0))
+    assert link_backlogs(lone.broker) == [
+        LinkBacklog("A", 8, 0, 100),
+        LinkBacklog("C", 6, 0, 100),  # the first of the queue; clocks of home brokers differ
+        LinkBacklog("D", 0, 0, None),
+    ]
+    worst = [
+        PublisherBacklog("far", 1, False, 4, 0, (("A", 4), ("C", 4)), 40),
+        PublisherBacklog("c", 1, True, 3, 0, (("A", 3), ("C", 2)), 100),
+        PublisherBacklog("near", 1, False, 1, 0, (("A", 1),), 900),
+    ]
+    assert publisher_backlogs(lone.broker, 20) == (3, worst)
+    assert publisher_backlogs(lone.broker, 1) == (3, worst[:1])
+    assert most_unconfirmed(lone.broker) == (3, 4)
+
+    control = lone.sent["A"][0]
+    lone.handle(FrameReceived("A", SelectiveAcknowledge(control, 8, 1, ((3, 8),))))
+    lone.handle(FrameReceived("C", Acknowledge(control, 6, 6)), LinkDown("C"))
+    assert link_backlogs(lone.broker) == [
+        LinkBacklog("A", 1, 0, 100),
+        LinkBacklog("C", 0, 0, None),
+        LinkBacklog("D", 0, 0, None),
+    ]
+    left = PublisherBacklog("c", 1, True, 1, 0, (("A", 1),), 100)
+    assert publisher_backlogs(lone.broker, 20) == (1, [left])
+    assert most_unconfirmed(lone.broker) == (1, 1)
+
+
+def test_the_trace_tells_what_each_link_has_not_confirmed(lone):
+    lone.ask("c", publish(1, p=1), publish(2, p=2))
+    trace = TraceBuffer("B")
+    sample_backlogs(lone.broker, trace, 7)
+    batch, size = trace.drain(), len(body(p=1))
+    rows = [
+        (
+            int(row["t_us"]),
+            batch.names["kind"][row["kind"] - 1],
+            batch.names["link"][row["link"] - 1],
+            int(row["count"]),
+            int(row["size_bytes"]),
+        )
+        for row in batch.rows
+    ]
+    assert rows == [(7, "unconfirmed", "A", 2, 2 * size), (7, "unconfirmed", "C", 1, size)]

@@ -1,0 +1,67 @@
+"""Who holds up whom can be seen: `byway topology show`."""
+
+from rich.console import Console
+
+from byway.cli.topology import _tree
+from byway.model.status import (
+    BrokerStatus,
+    LinkStatus,
+    PublisherStatus,
+    SlowSubscriberStatus,
+)
+
+
+def shown(**facts: object) -> list[str]:
+    """The lines below that of the broker."""
+    status = BrokerStatus(
+        broker="hub", version="9", incarnation=1, listen="h:1", clients=3, sessions_away=0,
+        advertisements=1, subscriptions=2, queued=0, **({"links": []} | facts),
+    )  # fmt: skip
+    console = Console(highlight=False, width=200, no_color=True)
+    with console.capture() as capture:
+        console.print(_tree(status, preserved=False))
+    return [line.rstrip()[4:] for line in capture.get().splitlines()[1:]]
+
+
+def test_who_holds_up_whom() -> None:
+    west = LinkStatus(
+        broker="west", state="up", kind="soft", unconfirmed=1_700, held=3, oldest_s=12.4,
+        blocked_s=9.6, waiting=40, waiting_bytes=9_000,
+    )  # fmt: skip
+    writer = PublisherStatus(
+        publisher="writer", local=True, unconfirmed=1_650, held=2, oldest_s=12.4,
+        links={"west": 1_650, "east": 7},
+    )  # fmt: skip
+    other = PublisherStatus(publisher="other", unconfirmed=50)
+    mute = SlowSubscriberStatus(client="mute", waiting=400, waiting_bytes=26_000, blocked_s=3.2)
+    assert shown(
+        links=[west], publishers=[writer, other], publishers_waiting=2, subscribers=[mute],
+        slow_subscribers=1, publications_held=True,
+    ) == [
+        "subscriber mute has not read for 3 s: 400 deliveries (26,000 bytes) wait for it",
+        "publications of clients wait until slow subscribers have read",
+        "link west is slow: 1,700 publications are not confirmed, the oldest for 12 s, it has not "
+        "read for 10 s",
+        "publisher writer waits for west, east: 1,650 publications are not confirmed (2 held back),"
+        " the oldest for 12 s",
+        "publisher other waits for sessions of clients: 50 publications are not confirmed",
+        "west  soft link up  1,700 publications unconfirmed, 3 held back, 40 messages (9,000 "
+        "bytes) wait for it",
+    ]  # fmt: skip
+
+
+def test_what_is_new_is_not_slow_yet() -> None:
+    east = LinkStatus(broker="east", state="up", kind="soft", unconfirmed=5, oldest_s=0.9)
+    writer = PublisherStatus(publisher="writer", unconfirmed=5, oldest_s=0.9, links={"east": 5})
+    mute = SlowSubscriberStatus(client="mute", waiting=1, waiting_bytes=90, blocked_s=0.5)
+    assert shown(
+        links=[east], publishers=[writer], publishers_waiting=1, subscribers=[mute],
+        slow_subscribers=1,
+    ) == ["east  soft link up  5 publications unconfirmed"]  # fmt: skip
+
+
+def test_lists_say_what_they_leave_out() -> None:
+    assert shown(publishers_waiting=21, slow_subscribers=1_200) == [
+        "1,200 more subscribers do not read",
+        "21 more publishers have unconfirmed publications",
+    ]
