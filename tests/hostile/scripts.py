@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from byway.model.bounds import PUBLISHER_WINDOW
 from byway.model.messages import (
     Acknowledge,
     Advertise,
@@ -135,7 +136,7 @@ class Speaker:
         else:
             hello = self.maker.frame(
                 Hello, broker=self.maker.name, knows=0, control=0, data=0, confirmed=0, epoch=0,
-                kind=kind,
+                kind=kind, publisher_window=PUBLISHER_WINDOW,
             )  # fmt: skip
         self.say(hello, spoilt=spoilt == "hello")
 
