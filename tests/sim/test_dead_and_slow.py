@@ -7,6 +7,8 @@ from byway.core.broker_config import BrokerConfig
 from byway.sim.topology.tree import LinkSpec, Topology
 from byway.sim.world import World
 
+pytestmark = pytest.mark.sim
+
 WINDOW = 5
 SECOND_US = 1_000_000
 

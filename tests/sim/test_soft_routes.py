@@ -17,6 +17,8 @@ from tests.planners import SoftRoutes
 from tests.sim.rewiring import Rewiring, order
 from tests.sim.world_runs import BUSY, LAZY
 
+pytestmark = pytest.mark.sim
+
 LENGTH_US = 1_000_000
 
 
