@@ -289,8 +289,8 @@ class BrokerQueries:
 
     def unconfirmed_publications(self, link: str) -> Iterator[Publish]:
         """Publications that a neighbour has not confirmed, the oldest first."""
-        kept = self.context.copies.links[link].messages
-        return (message for message in kept if isinstance(message, Publish))
+        kept = self.context.copies.links[link]
+        return (message for message, _ in kept if isinstance(message, Publish))
 
     def hello(self, link: str) -> Hello:
         """What to say first over a new connection to a broker. Of one that is not known, only the

@@ -192,6 +192,7 @@ class Clients:
         self._deliveries.drop_undelivered(client)
         self._deliveries.clear(client)
         del self.sessions[client.name]
+        context.out.confirming[client.name] = None  # nothing of it counts any more
         fit(self.sessions)
         self.durable -= client.ttl_us > 0
         self.entries -= client.entries

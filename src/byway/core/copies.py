@@ -86,9 +86,10 @@ class CopyQueue:
 
     def since(self, number: int) -> Iterator[Copy]:
         """The unconfirmed copies with this number and later ones."""
-        for straggler, copy in self._stragglers.items():
-            if straggler >= number:
-                yield copy
+        if number < self._base:
+            for straggler, copy in self._stragglers.items():
+                if straggler >= number:
+                    yield copy
         sources = self._sources
         for place in range(max(number - self._base, self._head), len(sources)):
             message, source = self._messages[place], sources[place]
@@ -178,10 +179,13 @@ class CopyQueue:
         return [*late, *sources]
 
     def _confirm_stragglers(self, first: int, last: int) -> list[InFlight]:
-        """Every number is looked at once, however many copies have been confirmed before."""
+        """Look at every number or at every straggler, whichever are fewer."""
         stragglers, sources = self._stragglers, []
         first, last = max(first, self._first), min(last, self._base - 1)
-        for number in range(first, last + 1) if stragglers else ():
+        numbers: Sequence[int] = range(first, last + 1)
+        if len(numbers) > len(stragglers):
+            numbers = [number for number in stragglers if first <= number <= last]
+        for number in numbers:
             copy = stragglers.pop(number, None)
             if copy is not None:
                 sources.append(copy[1])

@@ -57,7 +57,17 @@ class Duplicates:
         elif first.source.duplicates is None:
             first.source.duplicates = [pending]
         else:
-            first.source.duplicates.append(pending)
+            self._wait(first.source.duplicates, pending)
+
+    def _wait(self, waiting: list[InFlight], pending: InFlight) -> None:
+        """Let one more duplicate wait. Of those that came over one link the latest is enough to
+        have the sender keep it, so a peer that repeats itself takes no room."""
+        for place, earlier in enumerate(waiting):
+            if earlier.window is pending.window:
+                waiting[place] = pending
+                self._context.finish(earlier)
+                return
+        waiting.append(pending)
 
     def _first(self, message: Publish) -> _First | None:
         self._index()

@@ -26,7 +26,7 @@ from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
 from byway.core.sync_state import Missing
 from byway.core.table_sync import TableSync
-from byway.model.errors import RemoteProtocolError
+from byway.model.errors import RemoteProtocolError, shortened
 from byway.model.messages import (
     CONTROL,
     Advertise,
@@ -49,6 +49,8 @@ NOTHING_LEARNT: Final[Mapping[str, str]] = MappingProxyType({})
 """Nothing is known of neighbours in an earlier life of a broker."""
 FORMER_MAX: Final = 1_024
 """Former neighbours that are remembered; with one more, the oldest is forgotten."""
+FORMER_REASON_LENGTH: Final = 200
+"""Characters that are remembered of the reason."""
 
 
 class Neighbours:
@@ -213,7 +215,7 @@ class Neighbours:
     def _remember(self, link: str, reason: str) -> None:
         """Note that a broker was a neighbour and does not become one again by itself."""
         former = self._context.former
-        former[link] = reason
+        former[link] = shortened(reason, FORMER_REASON_LENGTH)
         if len(former) > FORMER_MAX:
             del former[next(iter(former))]
 

@@ -152,7 +152,7 @@ class SessionDeliveries:
                 by_bytes += 1
             over = max(over, by_bytes)
         if self._is_beyond_all(client):
-            over = len(client.held)
+            over = min(len(client.held), len(client.kept))  # what was received is held no longer
         while len(client.held) > max(over, 0):
             confirmed = client.held.popleft()
             self.held -= 1

@@ -113,7 +113,8 @@ class LinkWindow(Window):
 
     def resume(self, told: Collection[Run]) -> None:
         """A connection begins, and the peer has been told these runs."""
-        self.untold = _some(run for run in self.early if run not in told)
+        known = set(told)
+        self.untold = _some(run for run in self.early if run not in known)
 
     def take_untold(self, most: int) -> tuple[Run, ...]:
         """The first runs, at most so many, that are to be told now. Those that the cumulative

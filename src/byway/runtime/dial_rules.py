@@ -85,7 +85,7 @@ def heard_address(text: str, peer_host: str, own: Iterable[Address]) -> tuple[st
     except ConfigError:
         return "", "it is no address"
     ip = _ip(address.host)
-    if ip is None and (not _NAME.fullmatch(address.host) or _is_numeric(address.host)):
+    if ip is None and not _is_name(address.host):
         return "", "it is no address"
     if address.port == 0:
         return "", "it has no port"
@@ -129,6 +129,13 @@ def _ip(host: str) -> _Ip | None:
         return None
     mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
     return mapped or ip
+
+
+def _is_name(host: str) -> bool:
+    """Whether a host can be looked up by this name."""
+    labels = host.removesuffix(".").split(".")
+    fit = all(1 <= len(label) <= 63 for label in labels)
+    return fit and _NAME.fullmatch(host) is not None and not _is_numeric(host)
 
 
 def _is_numeric(host: str) -> bool:

@@ -152,9 +152,9 @@ class Dialler:
         try:
             await loop.create_connection(lambda: connection, address.host, address.port)
             await lost
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a name may be none that can be looked up
             self._unidentified.pop(connection, None)
-            return error
+            return error if isinstance(error, OSError) else OSError(str(error))
         except asyncio.CancelledError:
             if not connection.was_up:
                 self._unidentified.pop(connection, None)

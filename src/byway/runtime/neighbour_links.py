@@ -290,9 +290,11 @@ class NeighbourLinks:
         connection.trust(is_link=True)
         connection.was_up, connection.heard = True, hello
         self.round_trips[name] = RoundTrip()
-        self._acceptance.linked(name)
         log.info("%s (%s)", what, connection.address)
         self._driver.now(*events)
+        link = self.broker.link(name)
+        if link is not None and link.up and link.kind is LinkKind.PRIMARY:
+            self._acceptance.linked(name)
 
     # --- links that others opened ---------------------------------------------------------------
 

@@ -319,8 +319,20 @@ class Storage:
         return title(STATE) + record(_encode(state))
 
     def listed(self, neighbours: tuple[Neighbour, ...]) -> None:
-        """Keep these as the neighbours that the settings list."""
+        """Keep these as the neighbours that the settings list. If they are others than before, a
+        snapshot with them is on the disk when this returns, which waits for it: the next start
+        takes a difference for the act of an operator. Raises `StorageError`."""
+        if self._failure is not None or list(neighbours) == self._neighbours:
+            return
         self._neighbours = list(neighbours)
+        try:
+            with _writing(self.directory):
+                self._end_snapshot()
+                self._begin_snapshot()
+                self._end_snapshot()
+        except StorageError as error:
+            self._failure = error
+            raise
 
     # --- stopping ------------------------------------------------------------------------------
 

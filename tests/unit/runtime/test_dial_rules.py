@@ -99,6 +99,8 @@ def test_an_address_that_may_be_true_is_kept(said, kept):
         ("10.0.0.2:0", "it has no port"),
         ("10.0.0.2:70000", "it is no address"),
         ("127.1:7001", "it is no address"),
+        ("a..example.org:7001", "it is no address"),
+        ("a" * 64 + ".example.org:7001", "it is no address"),
         ("0x7f000001:7001", "it is no address"),
         ("h;x:1", "it is no address"),
         ("-oProxy:1", "it is no address"),
