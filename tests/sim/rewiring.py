@@ -28,8 +28,8 @@ class Rewiring(Behaviour):
 
     def on_timer(self, detail: str) -> None:
         match detail.split():
-            case ["open", kind, peer]:
-                self.view.open_link(peer, f"at {peer}", LinkKind(kind))
+            case ["open", kind, peer, *addresses]:
+                self.view.open_link(peer, "".join(addresses) or f"at {peer}", LinkKind(kind))
             case ["close", peer]:
                 self.view.close_link(peer, "the test wants so")
             case ["part", peer]:

@@ -7,7 +7,6 @@ import pytest
 
 import byway
 from byway.core.actions import Timer
-from byway.core.behaviours import register
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import TimerFired
@@ -18,7 +17,7 @@ from byway.runtime.reloading import check_move
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings, Limits
 from byway.wire import FRAME_BYTES_MAX, encode
-from tests.integration.ordered import Ordered
+from tests.sim.rewiring import Rewiring
 
 ANYWHERE = Address("127.0.0.1", 0)
 
@@ -109,12 +108,12 @@ def test_a_link_outside_the_tree_makes_no_neighbour_for_a_reload():
     async def main() -> None:
         west, east = [await started(id) for id in ("west", "east")]
         to_west, to_east = Neighbour(west.address, "west"), Neighbour(east.address, "east")
-        core = BrokerConfig(behaviours=(Ordered.name,))
+        core = BrokerConfig(behaviours=(Rewiring.name,))
         leaf = BrokerServer(
             BrokerSettings(id="leaf", listen=ANYWHERE, neighbours=(to_west,), core=core)
         )
         await leaf.start()
-        leaf.driver.control(TimerFired(Timer(Ordered.name, f"open soft east {east.address}")))
+        leaf.driver.control(TimerFired(Timer(Rewiring.name, f"open soft east {east.address}")))
         await eventually(lambda: linked(leaf, west) and linked(leaf, east))
         assert leaf.broker.neighbours == ("west",)
         assert "would lose west" in refusal(leaf, to_east)  # and gain east, though it is connected
@@ -127,7 +126,6 @@ def test_a_link_outside_the_tree_makes_no_neighbour_for_a_reload():
         for server in (leaf, west, east):
             await server.stop()
 
-    register(Ordered)
     asyncio.run(main())
 
 
@@ -136,13 +134,13 @@ def test_a_former_neighbour_comes_back_when_it_is_listed_anew(is_named):
     async def main() -> None:
         west = await started("west")
         to_west = Neighbour(west.address, "west" if is_named else "")
-        core = BrokerConfig(behaviours=(Ordered.name,))
+        core = BrokerConfig(behaviours=(Rewiring.name,))
         limits = Limits(retry_ms=10, refused_ms_max=20)
         settings = BrokerSettings(id="leaf", listen=ANYWHERE, core=core, limits=limits)
         leaf = BrokerServer(msgspec.structs.replace(settings, neighbours=(to_west,)))
         await leaf.start()
         await eventually(lambda: linked(leaf, west))
-        leaf.driver.control(TimerFired(Timer(Ordered.name, "part west")))
+        leaf.driver.control(TimerFired(Timer(Rewiring.name, "part west")))
         await eventually(lambda: not leaf.broker.links and not west.broker.links)
         relisted(leaf, to_west)  # nothing has changed
         attempts = west.driver.turns
@@ -156,7 +154,6 @@ def test_a_former_neighbour_comes_back_when_it_is_listed_anew(is_named):
         for server in (leaf, west):
             await server.stop()
 
-    register(Ordered)
     asyncio.run(main())
 
 

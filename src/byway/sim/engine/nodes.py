@@ -352,8 +352,10 @@ class Node:
             self._report_handled(watched)
 
     def _keep(self, events: list[Input], watched: Watched, read: Read | None) -> bool:
-        """Keep inputs before the broker handles them; False if the process has ended instead."""
-        raise NotImplementedError(f"{self.name} keeps nothing")
+        """Keep inputs before the broker handles them; False if the process has ended instead. A
+        node without a disk keeps nothing."""
+        del events, watched, read
+        return True
 
     # --- clients as they are watched -------------------------------------------------------------
 
