@@ -8,7 +8,7 @@ import pytest
 
 from byway.core.actions import Send, SendReply, SetTimer, Timer
 from byway.core.broker_config import BrokerConfig
-from byway.core.tables import Origin
+from byway.core.origin import Origin
 from byway.model import TRUE, parse
 from byway.model.messages import (
     Acknowledge,
@@ -380,7 +380,7 @@ def test_an_entry_too_many_is_seen(covering, faults):
             "active",
             (
                 "sink/s1.1.1 with filter p >= 1 instead of p >= 0",
-                "sink/s1.1.1 from B1 instead of B3",
+                "sink/s1.1.1 from B1 instead of from B3",
                 "B2 lacks a subscription from B3 to p >= 0",
                 "B2 holds a subscription from B1 to p >= 1: not in a fresh network",
             ),
@@ -406,10 +406,11 @@ def test_plain_tables_are_those_of_new_brokers():
         run.run()
         clients = run.world.sessions
         topology = run.world.topology
-        network = ReferenceNetwork(topology, dict.fromkeys(topology.brokers, BrokerConfig()))
+        configs = {name: BrokerConfig(delta=run.rng.choice((1, 2, 4))) for name in topology.brokers}
+        network = ReferenceNetwork(topology, configs)
         network.register(clients)
         done = {name: tables_of(broker) for name, broker in network.brokers.items()}
-        assert plain_tables(topology, clients) == done
+        assert plain_tables(topology, configs, clients) == done
 
 
 def test_what_stays_behind_is_seen():

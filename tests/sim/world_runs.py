@@ -79,6 +79,8 @@ class RandomRun:
         """Draws which links brokers open and close; without `links` none."""
         self.bounds = random.Random(f"bounds {seed}")
         """Draws the window of publishers, which is equal at all brokers."""
+        self.deltas = random.Random(f"deltas {seed}")
+        """Draws how far the neighbourhood of each broker reaches."""
         self.links = links
         self.moves = 0
         tree = self.tree()
@@ -86,7 +88,7 @@ class RandomRun:
         self.storage = self.storages(tree.brokers, remembered)
         self.world = World(
             tree,
-            config=self.configs(),
+            config=self.with_deltas(self.configs()),
             profile=rng.choice((INSTANT, INSTANT, BUSY, LAZY)),
             network=msgspec.structs.replace(self.network, codec="codec" in self.stack),
             trace=trace,
@@ -150,6 +152,14 @@ class RandomRun:
             for child, parent in enumerate(random_parents(count, rng.randrange), start=1)
         ]
         return Topology(names, tuple(links))
+
+    def with_deltas(self, configs):
+        """These configurations, in two of three runs with neighbourhoods of several hops."""
+        most = self.deltas.choice((1, 2, 5))
+        return {
+            name: msgspec.structs.replace(config, delta=self.deltas.randint(1, most))
+            for name, config in configs.items()
+        }
 
     def configs(self):
         rng = self.rng

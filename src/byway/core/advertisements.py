@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from byway.core.in_flight import InFlight
-from byway.core.tables import Entry, Origin, with_link
+from byway.core.origin import Origin
+from byway.core.tables import Entry, with_link
 from byway.core.takeover import schedule_takeover
 from byway.model import Filter
 from byway.model.messages import (
@@ -105,8 +106,8 @@ class Advertisements:
         """Make another neighbour that announces an ended advertisement its origin, if one does."""
         alternate = self._routing.adverts.alternates.promote(id)
         if alternate is not None and self._routing.adverts.get(id) is None:
-            link, announced = alternate
-            self.begin(id, filter, Origin(link)).announced = announced
+            origin, announced = alternate
+            self.begin(id, filter, origin).announced = announced
 
     def link_anew(self, link: str) -> None:
         """A neighbour announces anew what it has, each once."""

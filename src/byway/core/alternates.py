@@ -7,6 +7,7 @@ follows when the origin withdraws the entry is decided in `takeover`.
 
 from __future__ import annotations
 
+from byway.core.origin import Origin
 from byway.model import Filter
 from byway.model.messages import EntryId
 
@@ -17,6 +18,8 @@ class AlternateOrigins:
     def __init__(self) -> None:
         self.links: dict[EntryId, dict[str, int]] = {}
         """By id, how often each other neighbour announced the entry."""
+        self.behind: dict[tuple[EntryId, str], tuple[str, ...]] = {}
+        """By id and neighbour, the brokers behind it that the entry came along, if it told any."""
         self.pending_takeover: dict[EntryId, Filter] = {}
         """Withdrawn entries that another neighbour still announces. Unless that one withdraws them
         too, it becomes their origin after a while. At once, brokers of a cycle would take them from
@@ -25,10 +28,14 @@ class AlternateOrigins:
     def __contains__(self, id: EntryId) -> bool:
         return id in self.links
 
-    def add(self, id: EntryId, link: str) -> None:
-        """Another neighbour announces an entry too."""
+    def add(self, id: EntryId, link: str, behind: tuple[str, ...] = ()) -> None:
+        """Another neighbour announces an entry too, which came along the brokers `behind` it."""
         counts = self.links.setdefault(id, {})
         counts[link] = counts.get(link, 0) + 1
+        if behind:
+            self.behind[id, link] = behind
+        else:
+            self.behind.pop((id, link), None)
 
     def withdraw(self, id: EntryId, link: str) -> None:
         """Another neighbour withdraws one of its announcements, if it made any."""
@@ -38,16 +45,16 @@ class AlternateOrigins:
             if not counts[link]:
                 self._remove(id, link)
 
-    def promote(self, id: EntryId) -> tuple[str, int] | None:
+    def promote(self, id: EntryId) -> tuple[Origin, int] | None:
         """Take out the neighbour that becomes the origin of an ended entry, and how often it
         announced the entry. None if nobody does."""
         counts = self.links.get(id)
         if counts is None:
             return None
         link = min(counts)
-        count = counts[link]
+        promoted = Origin(link, behind=self.behind.get((id, link), ())), counts[link]
         self._remove(id, link)
-        return link, count
+        return promoted
 
     def remove_link(self, link: str) -> None:
         """A neighbour no longer announces anything."""
@@ -60,9 +67,11 @@ class AlternateOrigins:
             kept = {link: count for link, count in counts.items() if link not in without}
             if kept:
                 self.links[id] = kept
+        self.behind = {at: path for at, path in other.behind.items() if at[1] not in without}
         self.pending_takeover = dict(other.pending_takeover)
 
     def _remove(self, id: EntryId, link: str) -> None:
         del self.links[id][link]
+        self.behind.pop((id, link), None)
         if not self.links[id]:
             del self.links[id]

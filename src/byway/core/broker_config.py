@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from byway.model.bounds import BODY_BYTES_MAX, PUBLISHER_WINDOW
+from byway.model.bounds import BODY_BYTES_MAX, DELTA_MAX, PUBLISHER_WINDOW
 from byway.model.options import (
     Bytes,
     Count,
@@ -125,6 +125,14 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "and nothing is merged."
         ),
     ] = 10_000
+    delta: Annotated[
+        int,
+        within(1, DELTA_MAX, unit="hops"),
+        option(
+            "How many hops of the tree around a broker it knows, and may pass by with soft links. "
+            "With 1 it knows its neighbours alone. Brokers of one network may differ in it."
+        ),
+    ] = 1
     conformance: Annotated[
         bool,
         option("Refuses publications that conform to no advertisement of their publisher."),

@@ -16,8 +16,9 @@ from byway.core.actions import CancelTimer, SetTimer, Timer
 from byway.core.client_session import ClientSession
 from byway.core.context import Context
 from byway.core.in_flight import unowned
+from byway.core.origin import Origin
 from byway.core.session_deliveries import SessionDeliveries
-from byway.core.tables import Entry, Origin
+from byway.core.tables import Entry
 from byway.model import Filter
 from byway.model.fitting import fit
 from byway.model.messages import (

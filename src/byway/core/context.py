@@ -17,9 +17,9 @@ from byway.core.hooks import Hooks
 from byway.core.in_flight import InFlight
 from byway.core.inputs import LoadSampled
 from byway.core.kind_mismatches import KindMismatches
+from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
-from byway.core.tables import LinkNumbers
 from byway.model.messages import Batch, LinkKind
 from byway.trace import TraceBuffer
 
@@ -58,8 +58,8 @@ class Context:
         self.ends: dict[str, LinkEnd] = {}
         """By broker, this broker's end of the link to it, in the order of the names: links of the
         tree (those of the routing in force), soft links, and links that are opening."""
-        self.numbers = LinkNumbers()
-        """Numbers of neighbours, the same in every routing."""
+        self.numbers = LinkNumbers(config.delta)
+        """Numbers of neighbours and anchors, the same in every routing."""
         self.draft: Routing | None = None
         """A draft beside the routing in force, once it is complete; `drafts` makes it."""
         self.kind_mismatches = KindMismatches(lambda: self.routing.subscriptions)

@@ -91,7 +91,7 @@ class Counters:
         tag = message.__struct_config__.tag
         assert isinstance(tag, str)
         self.control_sent[link, tag] = self.control_sent.get((link, tag), 0) + 1
-        if type(message) is Subscribe or type(message) is SubscribeMany:
+        if isinstance(message, Subscribe | SubscribeMany):
             count = self.subscriptions_sent.get(link, 0) + entries_of(message)
             self.subscriptions_sent[link] = count
         if trace.enabled:

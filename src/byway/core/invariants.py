@@ -76,8 +76,11 @@ def _subscriptions(broker: Broker) -> Iterator[str]:
 
 
 def _covering(broker: Broker, entry: Entry) -> list[Entry]:
+    """Entries that cover one, and may quench it."""
     tables = (broker.subscriptions, broker.placeholders)
-    return [e for table in tables for e in table.by_keys(table.index.covering(entry.filter))]
+    wide = (e for table in tables for e in table.by_keys(table.index.covering(entry.filter)))
+    may_quench = broker.context.routing.subscription_rules.may_quench
+    return [e for e in wide if may_quench(e.origin, entry.origin)]
 
 
 def _placeholders(broker: Broker) -> Iterator[str]:
@@ -102,11 +105,11 @@ def _antichain(broker: Broker) -> Iterator[str]:
     retired."""
     if broker.context.config.covering in ("none", "lazy"):
         return
-    table = broker.subscriptions
+    table, rules = broker.subscriptions, broker.context.routing.subscription_rules
     for entry in [*table, *broker.placeholders]:
         if not entry.forwarded:
             continue
-        for wide in table.by_keys(table.index.covering(entry.filter)):
+        for wide in rules.covering(entry.filter, entry.origin):
             if wide is not entry and not covers(entry.filter, wide.filter):
                 for link in sorted(entry.forwarded & wide.forwarded):
                     both = f"{_name(entry)} and {_name(wide)}, which covers it,"

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from byway.core.tables import LinkNumbers
+from byway.core.link_numbers import LinkNumbers
 from byway.model.messages import Publish
 
 

@@ -16,10 +16,11 @@ from byway.core.advertisements import Advertisements
 from byway.core.broker_config import BrokerConfig
 from byway.core.covering import Covering, make_policy
 from byway.core.in_flight import unowned
+from byway.core.link_numbers import LinkNumbers
 from byway.core.routing_copy import RoutingCopy
 from byway.core.routing_outlet import RoutingOutlet
 from byway.core.subscriptions import Subscriptions
-from byway.core.tables import Entry, LinkNumbers, Sent, Table, with_link, without_link
+from byway.core.tables import Entry, Sent, Table, with_link, without_link
 from byway.core.takeover import schedule_pending
 from byway.model.messages import (
     Advertise,
@@ -28,6 +29,7 @@ from byway.model.messages import (
     Message,
     Retire,
     Subscribe,
+    SubscribeAlong,
     SubscribeMany,
     SubscriptionsSettled,
     Unsubscribe,
@@ -79,6 +81,7 @@ class Routing:
             Advertise: adverts.on_advertise,
             AdvertisementSettled: adverts.on_settled,
             Subscribe: subscriptions.on_subscribe,
+            SubscribeAlong: subscriptions.on_subscribe,
             SubscribeMany: subscriptions.on_subscribe_many,
             SubscriptionsSettled: subscriptions.on_settled,
             Unsubscribe: subscriptions.on_unsubscribe,

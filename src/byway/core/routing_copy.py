@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from byway.core.origin import Origin
 from byway.core.tables import Entry, Table
 from byway.model import Filter
 from byway.model.messages import EntryId
@@ -55,6 +56,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     """A subscription that is not in the draft, and was forwarded to links that are kept."""
 
     filter: Filter
+    origin: Origin
     followers: dict[str, list[EntryId]]
     """By link, those that wait for it to be settled there."""
 
@@ -136,7 +138,7 @@ class RoutingCopy:
         for _ in range(min(most, len(self._unreleased))):
             gone = self._unreleased.popleft()
             for link, followers in gone.followers.items():
-                self.draft.subscription_rules.release(gone.filter, link, followers)
+                self.draft.subscription_rules.release(gone.filter, gone.origin, link, followers)
         return not self._unreleased
 
     # --- for the copiers -----------------------------------------------------------------------
@@ -211,6 +213,8 @@ class _TableCopier:
             return 1
         if twin is None:
             twin = self.draft.add(entry.id, entry.filter, entry.origin, entry.key)
+        elif twin.origin != entry.origin:
+            self.draft.move(twin, entry.origin)
         twin.forwarded = self._copy.kept(entry.forwarded)
         if entry.awaiting or twin.awaiting:
             twin.awaiting = self._copy.kept_counts(entry.awaiting)
@@ -254,7 +258,7 @@ class _SubscriptionsCopier(_TableCopier):
             link: [f.id for f in entry.followers.get(link, ()) if holds(f)] for link in links
         }
         if followers:
-            self._copy.left_out[entry.id] = LeftOut(entry.filter, followers)
+            self._copy.left_out[entry.id] = LeftOut(entry.filter, entry.origin, followers)
         else:
             self._copy.left_out.pop(entry.id, None)
 

@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from byway.core.actions import Timer
 from byway.core.covering import Withdrawals
-from byway.core.tables import (
-    Entry,
-    Origin,
-    Placeholder,
-    PlaceholderKind,
-    PlaceholderState,
-    Withdrawal,
-)
+from byway.core.origin import Origin
+from byway.core.tables import Entry, Placeholder, PlaceholderKind, PlaceholderState, Withdrawal
 from byway.core.takeover import schedule_takeover
 from byway.model import Attributes, Filter
 from byway.model.errors import RemoteProtocolError
@@ -33,6 +27,8 @@ from byway.model.messages import (
     SubscriptionsSettled,
     Unsubscribe,
     in_parts,
+    path_of,
+    subscribe_along,
 )
 
 if TYPE_CHECKING:
@@ -55,14 +51,17 @@ class Subscriptions:
     def on_subscribe(self, link: str, message: Subscribe) -> None:
         """A neighbour forwards a subscription."""
         known = self._routing.subscriptions.get(message.id)
+        origin = Origin(link, behind=path_of(message))
         if known is None:
             self._end_placeholder(message.id)
-            self.begin(message.id, message.filter, Origin(link))
-        elif known.origin.link == link:
-            raise RemoteProtocolError(link, f"subscribes {message.id} again")
-        else:  # an operator moves a link, or the overlay has a cycle: the first one holds
-            self._routing.subscriptions.alternates.add(message.id, link)
+            self.begin(message.id, message.filter, origin)
+        elif known.origin.link != link:  # an operator moves a link, or the overlay has a cycle
+            self._routing.subscriptions.alternates.add(message.id, link, origin.behind)
             self._routing.outlet.answer(link, message.id)
+        elif known.origin != origin:
+            self.move(known, origin)
+        else:
+            raise RemoteProtocolError(link, f"subscribes {message.id} again")
 
     def on_subscribe_many(self, link: str, message: SubscribeMany) -> None:
         """A neighbour forwards several subscriptions in one message."""
@@ -125,6 +124,18 @@ class Subscriptions:
         self._routing.policy.on_subscribed(entry, links)
         self.settle(entry)
 
+    def move(self, entry: Entry, origin: Origin) -> None:
+        """Note that a subscription of a neighbour came another way behind it, and tell those who
+        were told the way before. The neighbour gets an answer for each time that it told."""
+        if not entry.settled:
+            self._routing.outlet.answer(origin.link or "", entry.id)
+        before, entry.settled = entry.origin, False
+        self._routing.subscriptions.move(entry, origin)
+        if self.told_path(before) != self.told_path(origin):
+            links = [link for link in self._leads(entry.filter) if link != origin.link]
+            self._routing.policy.on_moved(entry, before, links)
+        self.settle(entry)
+
     def end(
         self, entries: Sequence[Entry], withdrawals: Withdrawals = _NONE, lost: bool = False
     ) -> None:
@@ -154,12 +165,14 @@ class Subscriptions:
         alternate = self._routing.subscriptions.alternates.promote(id)
         if alternate is not None and self._routing.subscriptions.get(id) is None:
             self._end_placeholder(id)
-            self.begin(id, filter, Origin(alternate[0]))
+            self.begin(id, filter, alternate[0])
 
-    def release(self, filter: Filter, link: str, followers: Sequence[EntryId]) -> None:
-        """Forward what a subscription with this filter, which is not in this routing, had quenched
-        on a link. Its `followers` there wait for it no longer."""
-        self._routing.policy.on_left_out(filter, link)
+    def release(
+        self, filter: Filter, origin: Origin, link: str, followers: Sequence[EntryId]
+    ) -> None:
+        """Forward what a subscription with this filter and origin, which is not in this routing,
+        had quenched on a link. Its `followers` there wait for it no longer."""
+        self._routing.policy.on_left_out(filter, origin, link)
         for id in followers:
             follower = self._routing.subscriptions.get(id)
             if follower is not None:
@@ -255,7 +268,8 @@ class Subscriptions:
         """Send a subscription over a link."""
         self._routing.sent_to(entry, link)
         entry.awaiting[link] = entry.awaiting.get(link, 0) + 1
-        self._routing.outlet.send(link, Subscribe(entry.id, entry.filter))
+        path = self.told_path(entry.origin)
+        self._routing.outlet.send(link, subscribe_along(entry.id, entry.filter, path))
 
     def quench(self, entry: Entry, quencher: Entry, link: str) -> None:
         """It is settled there when its quencher is."""
@@ -334,9 +348,10 @@ class Subscriptions:
         """The entry with this id, a subscription or a placeholder."""
         return self._routing.subscription(id)
 
-    def add_merged(self, id: EntryId, filter: Filter) -> Entry:
-        """Store a new merged placeholder, which is forwarded nowhere yet."""
-        entry = self._routing.placeholders.add(id, filter, Origin())
+    def add_merged(self, id: EntryId, filter: Filter, path: tuple[str, ...]) -> Entry:
+        """Store a new merged placeholder, which is forwarded nowhere yet. Its parts are told with
+        this path."""
+        entry = self._routing.placeholders.add(id, filter, Origin(behind=path))
         entry.settled, entry.placeholder = True, Placeholder(PlaceholderState.MERGED)
         return entry
 
@@ -349,25 +364,50 @@ class Subscriptions:
         """All placeholders of both kinds, the oldest first."""
         return list(self._routing.placeholders)
 
-    def covering(self, filter: Filter) -> list[Entry]:
-        """Subscriptions that cover a filter."""
+    def told_path(self, origin: Origin) -> tuple[str, ...]:
+        """The path that neighbours are told for an entry of this origin: as long as, with this
+        broker before it, this broker's neighbourhood reaches."""
+        reach = self._routing.config.delta - 1
+        return origin.path[:reach] if reach else ()
+
+    def may_quench(self, wide: Origin, origin: Origin) -> bool:
+        """Whether an entry of the origin `wide` may quench one of another origin that it covers:
+        the path that is told for it is the beginning of the other one's."""
+        told = self.told_path(wide)
+        return not told or origin.path[: len(told)] == told
+
+    def covering(self, filter: Filter, origin: Origin) -> list[Entry]:
+        """Subscriptions that cover a filter and may quench an entry of this origin."""
         table = self._routing.subscriptions
-        return table.by_keys(table.index.covering(filter))
+        return self._that_may_quench(table.by_keys(table.index.covering(filter)), origin)
 
-    def covered_by(self, filter: Filter) -> list[Entry]:
-        """Subscriptions that a filter covers."""
+    def covered_by(self, filter: Filter, origin: Origin) -> list[Entry]:
+        """Subscriptions that a filter covers and an entry of this origin may quench."""
         table = self._routing.subscriptions
-        return table.by_keys(table.index.covered_by(filter))
+        return self._that_it_may_quench(table.by_keys(table.index.covered_by(filter)), origin)
 
-    def sent_covering(self, filter: Filter) -> list[Entry]:
-        """Subscriptions and placeholders forwarded to any link that cover a filter."""
+    def sent_covering(self, filter: Filter, origin: Origin) -> list[Entry]:
+        """Subscriptions and placeholders forwarded to any link that cover a filter and may quench
+        an entry of this origin."""
         assert self._routing.sent is not None
-        return self._routing.sent.covering(filter)
+        return self._that_may_quench(self._routing.sent.covering(filter), origin)
 
-    def sent_covered_by(self, filter: Filter) -> list[Entry]:
-        """Subscriptions and placeholders forwarded to any link that a filter covers."""
+    def sent_covered_by(self, filter: Filter, origin: Origin) -> list[Entry]:
+        """Subscriptions and placeholders forwarded to any link that a filter covers and an entry of
+        this origin may quench."""
         assert self._routing.sent is not None
-        return self._routing.sent.covered_by(filter)
+        return self._that_it_may_quench(self._routing.sent.covered_by(filter), origin)
+
+    def _that_may_quench(self, wide: list[Entry], origin: Origin) -> list[Entry]:
+        if self._routing.config.delta == 1:
+            return wide
+        return [entry for entry in wide if self.may_quench(entry.origin, origin)]
+
+    def _that_it_may_quench(self, narrow: list[Entry], origin: Origin) -> list[Entry]:
+        told = self.told_path(origin)
+        if not told:
+            return narrow
+        return [entry for entry in narrow if entry.origin.path[: len(told)] == told]
 
     def wanted(self, attributes: Attributes, link: str) -> bool:
         """Whether any subscription here matches a publication that came from a link."""

@@ -15,11 +15,12 @@ from byway.model.messages import (
     EntryId,
     Retire,
     Subscribe,
+    SubscribeAlong,
     Unsubscribe,
 )
 
-Announcement = Advertise | Subscribe
-Change = Advertise | AdvertisementSettled | Subscribe | Unsubscribe | Retire
+Announcement = Advertise | Subscribe | SubscribeAlong
+Change = Announcement | AdvertisementSettled | Unsubscribe | Retire
 Expected = dict[EntryId, tuple[Announcement, bool]]
 """What a neighbour should hold, and whether it is settled there as far as this end knows."""
 
@@ -68,6 +69,9 @@ class SyncState(msgspec.Struct):
     """Whether what was sent is withdrawn if this broker turns out to be restarting."""
     names_sent: bool = msgspec.field(default=False, name="told_names")
     """Whether the peer was sent the names of this broker's neighbours."""
+    paths: dict[EntryId, int] = msgspec.field(default_factory=dict)
+    """From names on: hashes of the paths that the peer holds subscriptions with, if there are any.
+    """
 
 
 class Missing(IntEnum):

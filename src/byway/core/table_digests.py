@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from byway.core.sync_state import Expected
-from byway.model.messages import EntryId
+from byway.model.messages import EntryId, path_of
 
 BUCKETS: Final = 64
 _WORD: Final = 1 << 64
@@ -25,23 +25,38 @@ def bucket_of(id: EntryId) -> int:
     return _hash(id) % BUCKETS
 
 
-def digests(items: Iterable[tuple[EntryId, bool]]) -> tuple[int, ...]:
-    """One sum for each bucket, of ids and whether each is settled; empty if there are none."""
+def digests(items: Iterable[tuple[EntryId, tuple[str, ...], bool]]) -> tuple[int, ...]:
+    """One sum for each bucket, of ids, the path that each came along behind the neighbour, and
+    whether it is settled; empty if there are none."""
     sums = [0] * BUCKETS
     found = False
-    for id, settled in items:
+    for id, path, settled in items:
         value = _hash(id)
-        sums[value % BUCKETS] += value * _SETTLED if settled else value
+        bucket = value % BUCKETS
+        if path:
+            value += path_hash(path)
+        sums[bucket] += value * _SETTLED if settled else value
         found = True
     return tuple(value % _WORD for value in sums) if found else ()
 
 
 def differing(held: tuple[int, ...], expected: Expected) -> tuple[int, ...]:
     """The buckets in which a neighbour does not hold what it should."""
-    ours = digests((id, settled) for id, (_, settled) in expected.items())
+    ours = digests(
+        (id, path_of(announcement), settled) for id, (announcement, settled) in expected.items()
+    )
     ours, theirs = ours or (0,) * BUCKETS, held or (0,) * BUCKETS
     return tuple(i for i in range(BUCKETS) if ours[i] != theirs[i])
 
 
+def path_hash(path: tuple[str, ...]) -> int:
+    """A hash of the path behind a neighbour that a subscription came along; 0: there is none."""
+    return _word(path) if path else 0
+
+
 def _hash(id: EntryId) -> int:
-    return int.from_bytes(blake2b(_encode(id), digest_size=8).digest(), "big")
+    return _word(id)
+
+
+def _word(value: object) -> int:
+    return int.from_bytes(blake2b(_encode(value), digest_size=8).digest(), "big")

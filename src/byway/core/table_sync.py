@@ -35,7 +35,7 @@ from byway.core.context import Context
 from byway.core.links import UNLISTED
 from byway.core.recovery import Recovery
 from byway.core.sync_state import Announcement, Change, Expected, Missing, SyncPhase, SyncState
-from byway.core.table_digests import BUCKETS, bucket_of, differing, digests
+from byway.core.table_digests import BUCKETS, bucket_of, differing, digests, path_hash
 from byway.model.bounds import NEIGHBOURS_MAX
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import (
@@ -48,9 +48,12 @@ from byway.model.messages import (
     SubscriptionsSynced,
     SyncDigest,
     SyncNames,
+    SyncNamesAlong,
     SyncRequest,
     Unadvertise,
     in_parts,
+    path_of,
+    subscribe_along,
 )
 
 
@@ -89,7 +92,7 @@ class TableSync:
         routing.remove_alternates(link)
         routing.advertisement_rules.link_anew(link)
         adverts, subscriptions = (
-            digests((e.id, e.settled) for e in table if e.origin.link == link)
+            digests((e.id, e.origin.behind, e.settled) for e in table if e.origin.link == link)
             for table in (routing.adverts, routing.subscriptions)
         )
         names = self.neighbours_of.get(link, ())
@@ -173,7 +176,10 @@ class TableSync:
 
     def _send_unless_held(self, link: str, state: SyncState, message: Change) -> None:
         if isinstance(message, Advertise | Subscribe) and message.id in state.unclaimed:
-            if state.unclaimed.pop(message.id):
+            is_settled = state.unclaimed.pop(message.id)
+            if not _holds_path(state, message):
+                self._context.out.send(link, message)
+            elif is_settled:
                 self._note_settled(message, link)
         else:
             self._context.out.send(link, message)
@@ -239,8 +245,9 @@ class TableSync:
                     repeated.append(announcement)
                 else:
                     adverts[message.id] = announcement, False
+        told_path = routing.subscription_rules.told_path
         subscriptions: Expected = {
-            e.id: (Subscribe(e.id, e.filter), link not in e.awaiting)
+            e.id: (subscribe_along(e.id, e.filter, told_path(e.origin)), link not in e.awaiting)
             for table in (routing.subscriptions, routing.placeholders)
             for e in table.went_to(link)
         }
@@ -250,19 +257,20 @@ class TableSync:
         """The peer asks for the names of what is held from it in some buckets."""
         context, routing = self._context, self._context.routing
         adverts, subscriptions = (
-            [(e.id, e.settled) for e in table.came_from(link) if bucket_of(e.id) in buckets]
+            [e for e in table.came_from(link) if bucket_of(e.id) in buckets]
             for table, buckets in (
                 (routing.adverts, set(message.advertisements)),
                 (routing.subscriptions, set(message.subscriptions)),
             )
         )
-        *most_adverts, last_adverts = in_parts(adverts)
+        paths = {e.id: path_hash(e.origin.behind) for e in subscriptions if e.origin.behind}
+        *most_adverts, last_adverts = in_parts([(e.id, e.settled) for e in adverts])
         for adverts_part in most_adverts:
             context.out.send(link, SyncNames(adverts_part, (), partial=True))
-        *most, last = in_parts(subscriptions)
+        *most, last = in_parts([(e.id, e.settled) for e in subscriptions])
         for part in most:
-            context.out.send(link, SyncNames((), part, partial=True))
-        context.out.send(link, SyncNames(last_adverts, last))
+            context.out.send(link, _names((), part, paths, partial=True))
+        context.out.send(link, _names(last_adverts, last, paths, partial=False))
 
     def on_names(self, link: str, message: SyncNames) -> None:
         """The peer names what it holds in the buckets that differ."""
@@ -271,6 +279,9 @@ class TableSync:
             raise RemoteProtocolError(link, "names what it holds without being asked")
         state.named_adverts |= dict(message.advertisements)
         state.named |= dict(message.subscriptions)
+        if isinstance(message, SyncNamesAlong):
+            along = zip(message.subscriptions, message.paths, strict=False)
+            state.paths |= {id: path for (id, _), path in along if path}
         if not message.partial:
             adverts, named = state.named_adverts, state.named
             state.named_adverts, state.named = {}, {}
@@ -282,7 +293,8 @@ class TableSync:
         """Send what the peer lacks, and what has changed meanwhile."""
         state = self.states[link]
         for id, (announcement, settled) in state.expected.items():
-            if id not in held:
+            if id not in held or not _holds_path(state, announcement):
+                held.pop(id, None)
                 self._await_answer(announcement, link)
                 self._context.out.send(link, announcement)
             elif held.pop(id):
@@ -365,7 +377,7 @@ class TableSync:
             ):
                 state.phase = SyncPhase.SYNCED
                 state.provisional = is_provisional
-                ended, state.unclaimed = sorted(state.unclaimed), {}
+                ended, state.unclaimed, state.paths = sorted(state.unclaimed), {}, {}
                 self._send_synced(link, SubscriptionsSynced, ended)
 
     def _send_synced(
@@ -380,3 +392,22 @@ class TableSync:
             self._context.out.send(link, kind(part, partial=True))
         provisional = self.states[link].provisional
         self._context.out.send(link, kind(last, provisional=provisional))
+
+
+def _names(
+    adverts: tuple[tuple[EntryId, bool], ...],
+    subscriptions: tuple[tuple[EntryId, bool], ...],
+    paths: dict[EntryId, int],
+    *,
+    partial: bool,
+) -> SyncNames:
+    """The message that names entries, with the paths of subscriptions if any has one."""
+    along = tuple(paths.get(id, 0) for id, _ in subscriptions) if paths else ()
+    if any(along):
+        return SyncNamesAlong(adverts, subscriptions, partial, along)
+    return SyncNames(adverts, subscriptions, partial)
+
+
+def _holds_path(state: SyncState, announcement: Announcement) -> bool:
+    """Whether the peer holds an entry, which it named, with the path that it is announced with."""
+    return state.paths.get(announcement.id, 0) == path_hash(path_of(announcement))

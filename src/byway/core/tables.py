@@ -7,10 +7,9 @@ leads to; what is sent because of it is decided elsewhere.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
-from heapq import heappop, heappush
 from typing import Any, Protocol
 
 import msgspec
@@ -18,18 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from byway.core.alternates import AlternateOrigins
+from byway.core.link_numbers import LinkNumbers
+from byway.core.origin import Origin
 from byway.core.table_keys import Keys, UsedKeys
 from byway.matching import TableIndex
 from byway.model import Filter
 from byway.model.fitting import fit
 from byway.model.messages import EntryId, Hint
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """Where an entry came from: a neighbour, or a local client (then `link` is None)."""
-
-    link: str | None = None
-    client: str = ""
 
 
 class Withdrawal(msgspec.Struct, frozen=True):
@@ -130,65 +124,6 @@ def without_link(links: frozenset[str], link: str) -> frozenset[str]:
     return links - {link}
 
 
-class LinksByMask(dict[int, tuple[str, ...]]):
-    """By mask of link numbers, the neighbours, in the order of their names; each is made out when
-    it is first asked for. `names` are theirs, by number: when one goes, clear this."""
-
-    __slots__ = ("_names",)
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__()
-        self._names = names
-
-    def __missing__(self, mask: int) -> tuple[str, ...]:
-        if len(self) >= 4_096:  # a bound; masks seen are few
-            self.clear()
-        found = self[mask] = tuple(sorted(n for i, n in enumerate(self._names) if mask >> i & 1))
-        return found
-
-
-class LinkNumbers:
-    """Small numbers for neighbours, as bit positions of link masks. The number of one that is
-    forgotten is free again, and the smallest free number is given first."""
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names: list[str] = []
-        """Names by number; a free number has an empty name."""
-        self._numbers: dict[str, int] = {}
-        self._free: list[int] = []  # a heap
-        self._masks = LinksByMask(self.names)
-        # looked up for every publication: methods of the dicts themselves cost no further call
-        self.known: Callable[[str], int | None] = self._numbers.get
-        """The number of a neighbour, if it has one."""
-        self.links: Callable[[int], tuple[str, ...]] = self._masks.__getitem__
-        """The neighbours of a mask, in the order of their names."""
-        for number, name in enumerate(names):
-            self.names.append(name)
-            if name:
-                self._numbers[name] = number
-            else:
-                self._free.append(number)
-
-    def number(self, link: str) -> int:
-        """The number of a neighbour, a new one if need be."""
-        number = self._numbers.get(link)
-        if number is None:
-            number = heappop(self._free) if self._free else len(self.names)
-            if number == len(self.names):
-                self.names.append(link)
-            self.names[number] = link
-            self._numbers[link] = number
-        return number
-
-    def release(self, link: str) -> None:
-        """Free the number of a removed neighbour; no entry may be from it any more."""
-        number = self._numbers.pop(link, None)
-        if number is not None:
-            self.names[number] = ""
-            heappush(self._free, number)
-            self._masks.clear()  # they name it
-
-
 class TableWatcher(Protocol):
     """Is told of what happens to a table, for example while a copy of it is made step by step."""
 
@@ -220,6 +155,7 @@ class Table:
         self._by_key: list[Entry | None] = []
         self._used = UsedKeys()
         self._links = np.zeros(16, np.int16)  # by key, the number of its link, -1 for a client
+        self._targets = np.zeros(16, np.int16)  # and of its anchor
         self.alternates = AlternateOrigins()
 
     def draft(self) -> Table:
@@ -245,11 +181,9 @@ class Table:
         while key >= len(self._by_key):
             self._by_key.append(None)
         if key >= len(self._links):
-            self._links.resize(max(key + 1, 2 * len(self._links)), refcheck=False)
-        numbers = self._numbers
-        link = None if origin.link is None or numbers is None else numbers.number(origin.link)
-        self.index.add(key, filter, link)
-        self._links[key] = -1 if link is None else link
+            for numbers in (self._links, self._targets):
+                numbers.resize(max(key + 1, 2 * len(numbers)), refcheck=False)
+        self._file(key, filter, origin)
         if entry is None:
             entry = Entry(id, filter, origin, key)
         else:
@@ -262,6 +196,27 @@ class Table:
             watcher.added(entry)
         return entry
 
+    def _file(self, key: int, filter: Filter, origin: Origin) -> None:
+        """Index a filter under the number of its anchor."""
+        numbers = None if self._numbers is None else self._numbers.enter(origin)
+        if numbers is None:
+            self.index.add(key, filter)
+        else:
+            self.index.add(key, filter, *numbers)
+        self._links[key], self._targets[key] = (-1, -1) if numbers is None else numbers
+
+    def move(self, entry: Entry, origin: Origin) -> None:
+        """Note that an entry came another way; it keeps its key."""
+        self.index.remove(entry.key)
+        self._leave(entry.key)
+        entry.origin = origin
+        self._file(entry.key, entry.filter, origin)
+        self.changed(entry)
+
+    def _leave(self, key: int) -> None:
+        if self._numbers is not None and self._targets[key] != self._links[key]:
+            self._numbers.leave(int(self._targets[key]))
+
     def adopt(self, entry: Entry) -> None:
         """Store an entry that another table has removed; it gets another key."""
         self.add(entry.id, entry.filter, entry.origin, entry=entry)
@@ -269,6 +224,7 @@ class Table:
     def remove(self, entry: Entry) -> None:
         """Remove an entry; its key is given again."""
         self.index.remove(entry.key)
+        self._leave(entry.key)
         del self._entries[entry.id]
         if self._clients is not None:
             own = self._clients[entry.id.client]
@@ -283,7 +239,8 @@ class Table:
         spare = self._used.leave_spare(len(keys.free) + len(self._entries))
         if spare and not keys.is_shared:
             _cut_spare_keys(keys.free, self._by_key)
-            self._links.resize(max(len(self._by_key), 16), refcheck=False)
+            for numbers in (self._links, self._targets):
+                numbers.resize(max(len(self._by_key), 16), refcheck=False)
         for watcher in self.watchers:
             watcher.removed(entry)
 
@@ -295,14 +252,14 @@ class Table:
     def align_with(self, other: Table) -> None:
         """Make room for keys like the table that this one is a draft of."""
         self._by_key += [None] * (other.keys_end - self.keys_end)
-        self._links = other._links.copy()
+        self._links, self._targets = other._links.copy(), other._targets.copy()
 
     def dissolve(self, most: int) -> int:
         """Forget up to so many entries of a table that nobody uses any more; how many more there
         might have been."""
         self._by_key = []
         while self._entries and most:
-            self._entries.popitem()
+            self._leave(self._entries.popitem()[1].key)
             most -= 1
         return most
 

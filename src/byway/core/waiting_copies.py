@@ -79,12 +79,11 @@ class WaitingCopies:
         if context.ends[link].open:  # no longer missing, and missing again: it was sent
             return 0, len(queue)
         copies = list(queue)
-        number = context.numbers.known(link)
         wanted, unwanted = position, []
         last = min(position + room, len(copies))
         for copy in copies[position:last]:
             message, source = copy
-            if isinstance(message, Publish) and not self._is_wanted(message, number):
+            if isinstance(message, Publish) and not self._is_wanted(message, link):
                 unwanted.append(source)
                 self._drop(message, DropReason.UNWANTED, link)
             else:
@@ -95,11 +94,10 @@ class WaitingCopies:
         context.confirmed(link, unwanted)
         return last - position, wanted
 
-    def _is_wanted(self, message: Publish, number: int | None) -> bool:
-        if number is None:
-            return False  # nothing ever came from there
-        mask, _, _ = routes_of(message.body, self._context.routing.subscriptions.index, None)
-        return bool(mask >> number & 1)
+    def _is_wanted(self, message: Publish, link: str) -> bool:
+        context = self._context
+        mask, _, _ = routes_of(message.body, context.routing.subscriptions.index, None)
+        return link in context.numbers.links(mask)
 
 
 def _by_publisher(item: tuple[Publish, InFlight]) -> tuple[str, int, int]:

@@ -27,6 +27,7 @@ from byway.matching.vocabulary import SHARED, Vocabulary
 from byway.model import Attributes, Conjunction, DuplicateKeyError, Filter, UnknownKeyError
 
 LINKS_MAX: Final = 4_096
+"""Numbers of links, and of targets."""
 _CHUNK: Final = 256  # publications encoded and matched at a time
 _BUFFER: Final = 64  # attributes of one publication that need no allocation
 _TEXT_BUFFER: Final = 4_096  # bytes of its texts
@@ -104,21 +105,21 @@ class MatchIndex:
 
     # --- storing -----------------------------------------------------------------------------
 
-    def add(self, key: int, filter: Filter, link: int | None = None) -> None:
+    def add(
+        self, key: int, filter: Filter, link: int | None = None, target: int | None = None
+    ) -> None:
         """Store a filter. `link` numbers the neighbour it came from (0 …); None: a local client.
+        `target` is the bit that it sets in the masks of `match_links`, the link's own by default.
 
         Raises `DuplicateKeyError` when the key is there already; nothing changes then.
         """
-        if link is None:
-            link = -1
-        elif not 0 <= link < LINKS_MAX:
-            raise ValueError(f"link {link} is out of range: expected 0 to {LINKS_MAX - 1}")
-        elif link >> 6 >= len(self._mask):
-            self._set_mask((link >> 6) + 1)
+        place = place_of(link, target)
+        if place >= 0 and (place & 0xFFFF) >> 6 >= len(self._mask):
+            self._set_mask(((place & 0xFFFF) >> 6) + 1)
         arrays = self._arrays
         if arrays.reserve_key() and len(self._out) <= arrays.rows("slots"):
             self._set_out(arrays.rows("slots"))  # an answer may have all keys
-        slot = KERNELS.open_key(self._address, key, link)
+        slot = KERNELS.open_key(self._address, key, place)
         if slot < 0:
             raise DuplicateKeyError(key)
         if slot == len(self._filters):
@@ -196,13 +197,14 @@ class MatchIndex:
     def __contains__(self, key: int) -> bool:
         return bool(KERNELS.find_slot(self._address, key) >= 0)
 
-    def link_of(self, key: int) -> int | None:
-        """The link that a key was added with. Raises `UnknownKeyError` when it is not there."""
+    def route_of(self, key: int) -> tuple[int | None, int | None]:
+        """Link and target that a key was added with. Raises `UnknownKeyError` when it is not
+        there."""
         slot = KERNELS.find_slot(self._address, key)
         if slot < 0:
             raise UnknownKeyError(key)
-        link = int(self._arrays["slots"][slot]["link"])
-        return None if link < 0 else link
+        place = int(self._arrays["slots"][slot]["link"])
+        return (None, None) if place < 0 else (place >> 16, place & 0xFFFF)
 
     def keys(self) -> Keys:
         """All keys, ascending."""
@@ -261,7 +263,7 @@ class MatchIndex:
         return Matches(parts)
 
     def match_links(self, attributes: Attributes, exclude: int | None = None) -> Links:
-        """Links with a matching entry; entries of link `exclude` do not count."""
+        """Targets with a matching entry; entries of link `exclude` do not count."""
         mask, matched, _ = self._match_mask(attributes, exclude)
         return Links(mask, matched > 1)
 
@@ -482,3 +484,16 @@ def _give_up(arrays: GrowingArrays, vocabulary: Vocabulary) -> None:
 
 def _may_feed(subscription: Conjunction, advertisement: Conjunction) -> bool:
     return advertisement.may_produce(subscription)
+
+
+def place_of(link: int | None, target: int | None) -> int:
+    """Link and target as the one number that is stored with a filter; -1 for a local client's.
+    Raises `ValueError` for a number out of range."""
+    if link is None:
+        return -1
+    if target is None:
+        target = link
+    for number in (link, target):
+        if not 0 <= number < LINKS_MAX:
+            raise ValueError(f"link {number} is out of range: expected 0 to {LINKS_MAX - 1}")
+    return link << 16 | target

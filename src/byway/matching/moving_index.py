@@ -50,16 +50,17 @@ class MovingIndex:
         last = max(len(self._keys) - most, 0)
         for key in self._keys[last:].tolist():
             if key in self.old:  # else it was removed in the meantime
-                filter, link = self.old[key], self.old.link_of(key)
-                self._new.add(key, filter, link)  # first: so its strings stay in use
+                self._new.add(key, self.old[key], *self.old.route_of(key))  # first, for its strings
                 self.old.remove(key)
         self._keys = self._keys[:last]
 
-    def add(self, key: int, filter: Filter, link: int | None = None) -> None:
+    def add(
+        self, key: int, filter: Filter, link: int | None = None, target: int | None = None
+    ) -> None:
         """Store a filter, as `MatchIndex.add` does."""
         if key in self.old:
             raise DuplicateKeyError(key)
-        self._new.add(key, filter, link)
+        self._new.add(key, filter, link, target)
         self.move(_WITH_A_CHANGE)
 
     def remove(self, key: int) -> None:
@@ -72,7 +73,7 @@ class MovingIndex:
         return _joined(self.old.match(attributes), self._new.match(attributes))
 
     def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
-        """Links, how many entries match, keys of those without a link."""
+        """Targets, how many entries match, keys of those without a link."""
         mask, matched, local = self.old.match_routes(attributes, exclude)
         new_mask, new_matched, new_local = self._new.match_routes(attributes, exclude)
         return mask | new_mask, matched + new_matched, sorted((*local, *new_local))

@@ -15,7 +15,7 @@ from weakref import WeakSet
 import numpy as np
 
 from byway.matching.answers import Keys, Routes
-from byway.matching.index import LINKS_MAX, MatchIndex
+from byway.matching.index import MatchIndex, place_of
 from byway.matching.moving_index import MovingIndex
 from byway.matching.naive import NaiveIndex
 from byway.matching.native import KERNELS
@@ -31,11 +31,12 @@ class SimpleIndex:
     def __init__(self) -> None:
         self._filters = NaiveIndex()
 
-    def add(self, key: int, filter: Filter, link: int | None = None) -> None:
+    def add(
+        self, key: int, filter: Filter, link: int | None = None, target: int | None = None
+    ) -> None:
         """Store a filter, as `MatchIndex.add` does."""
-        if link is not None and not 0 <= link < LINKS_MAX:
-            raise ValueError(f"link {link} is out of range: expected 0 to {LINKS_MAX - 1}")
-        self._filters.add(key, filter, link)
+        place_of(link, target)
+        self._filters.add(key, filter, link, target)
 
     def remove(self, key: int) -> None:
         """Forget a key. Raises `UnknownKeyError` when it is not there."""
@@ -47,8 +48,8 @@ class SimpleIndex:
     def __repr__(self) -> str:
         return f"<SimpleIndex {len(self)} filters>"
 
-    def items(self) -> Iterator[tuple[int, Filter, int | None]]:
-        """Keys in the order in which they were added, with filters and links."""
+    def items(self) -> Iterator[tuple[int, Filter, int | None, int | None]]:
+        """Keys in the order in which they were added, with filters, links and targets."""
         return self._filters.items()
 
     def match(self, attributes: Attributes) -> Keys:
@@ -56,7 +57,7 @@ class SimpleIndex:
         return _keys(self._filters.match(attributes))
 
     def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
-        """Links, how many entries match, keys of those without a link."""
+        """Targets, how many entries match, keys of those without a link."""
         mask, matched, local = self._filters.match_routes(attributes, exclude)
         return mask, matched, sorted(local)
 
@@ -177,8 +178,8 @@ class TableIndex:
         """Go over to the kernels."""
         if isinstance(self.in_use, SimpleIndex):
             index = MatchIndex()
-            for key, filter, link in self.in_use.items():
-                index.add(key, filter, link)
+            for key, filter, link, target in self.in_use.items():
+                index.add(key, filter, link, target)
             self._use(index)
 
     def __len__(self) -> int:

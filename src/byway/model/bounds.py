@@ -34,6 +34,8 @@ HINTS_MAX: Final = 256
 SIMILARITIES_MAX: Final = 8
 PATH_MAX: Final = 1_024
 """Brokers that a probe may pass; it is forwarded no further."""
+DELTA_MAX: Final = 16
+"""Hops that the neighbourhood of a broker may reach; brokers in the path of a subscription."""
 NEIGHBOURS_MAX: Final = 1_024
 """Neighbours, or brokers out of reach, named in one message."""
 LOADS_MAX: Final = 4_097

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from byway.model.messages import Publish, Subscribe, SubscribeMany
+from byway.model.messages import Publish, Subscribe, SubscribeAlong, SubscribeMany
 from byway.model.trace_schema import DropReason, TraceEvent
 
 PUBLICATION_KIND: Final = str(Publish.__struct_config__.tag)
 """The kind of a message that carries a publication."""
 SUBSCRIPTION_KINDS: Final = tuple(
-    str(message.__struct_config__.tag) for message in (Subscribe, SubscribeMany)
+    str(message.__struct_config__.tag) for message in (Subscribe, SubscribeAlong, SubscribeMany)
 )
 """The kinds of messages that carry subscriptions."""
 

@@ -17,6 +17,7 @@ from msgspec import Meta
 from byway.model.bounds import (
     BUCKETS_MAX,
     DELIVERED_NAMES_MAX,
+    DELTA_MAX,
     HINTS_MAX,
     IDS_BYTES_MAX,
     IDS_MAX,
@@ -94,6 +95,8 @@ class EntryId(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 Ids = Annotated[tuple[EntryId, ...], Meta(max_length=IDS_MAX)]
 NamedIds = Annotated[tuple[tuple[EntryId, bool], ...], Meta(max_length=IDS_MAX)]
+Path = Annotated[tuple[Name, ...], Meta(max_length=DELTA_MAX - 1)]
+"""Brokers one behind the other in the tree, each once."""
 BrokerNames = Annotated[tuple[Name, ...], Meta(max_length=NEIGHBOURS_MAX)]
 NumberRuns = Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=RUNS_MAX)]
 """The first and last number of each run, in order."""
@@ -129,10 +132,27 @@ class Subscribe(_Message, frozen=True, array_like=True, tag="sub"):
     filter: Filter
 
 
+class SubscribeAlong(Subscribe, frozen=True, array_like=True, tag="sub-along"):
+    """A `Subscribe` that says which way the subscription came: `path` names the brokers behind the
+    sender towards its home, nearest first. Without it the receiver knows of the sender alone."""
+
+    path: Path
+
+
+def subscribe_along(id: EntryId, filter: Filter, path: tuple[str, ...]) -> Subscribe:
+    """The message for a subscription that came along a path, if there is one behind the sender."""
+    return SubscribeAlong(id, filter, path) if path else Subscribe(id, filter)
+
+
+def path_of(message: Advertise | Subscribe) -> tuple[str, ...]:
+    """The brokers behind the sender that an announcement came along, as far as it says."""
+    return message.path if isinstance(message, SubscribeAlong) else ()
+
+
 class SubscribeMany(_Message, frozen=True, array_like=True, tag="subs"):
     """Several `Subscribe` messages, in this order."""
 
-    subscriptions: Annotated[tuple[Subscribe, ...], Meta(max_length=IDS_MAX)]
+    subscriptions: Annotated[tuple[Subscribe | SubscribeAlong, ...], Meta(max_length=IDS_MAX)]
 
 
 class SubscriptionsSettled(_Message, frozen=True, array_like=True, tag="sub-ok"):
@@ -221,6 +241,13 @@ class SyncNames(_Message, frozen=True, array_like=True, tag="names"):
     subscriptions: NamedIds
     partial: bool = False
     """Whether more names follow."""
+
+
+class SyncNamesAlong(SyncNames, frozen=True, array_like=True, tag="names-along"):
+    """`SyncNames`, some of whose subscriptions came along a path."""
+
+    paths: Annotated[tuple[Digest, ...], Meta(max_length=IDS_MAX)] = ()
+    """By subscription, a hash of its path; 0: it came without one."""
 
 
 class AdvertisementsSynced(_Message, frozen=True, array_like=True, tag="advs-told"):
@@ -318,6 +345,7 @@ Message = (
     Advertise
     | AdvertisementSettled
     | Subscribe
+    | SubscribeAlong
     | SubscribeMany
     | SubscriptionsSettled
     | Unsubscribe
@@ -327,6 +355,7 @@ Message = (
     | BrokersUnreachable
     | SyncRequest
     | SyncNames
+    | SyncNamesAlong
     | AdvertisementsSynced
     | SubscriptionsSynced
     | LinkProbe
@@ -371,6 +400,7 @@ LANE_OF: Final[dict[type, Lane]] = {
     Advertise: Lane.CONTROL,
     AdvertisementSettled: Lane.CONTROL,
     Subscribe: Lane.CONTROL,
+    SubscribeAlong: Lane.CONTROL,
     SubscribeMany: Lane.CONTROL,
     SubscriptionsSettled: Lane.CONTROL,
     Unsubscribe: Lane.CONTROL,
@@ -380,6 +410,7 @@ LANE_OF: Final[dict[type, Lane]] = {
     BrokersUnreachable: Lane.CONTROL,
     SyncRequest: Lane.CONTROL,
     SyncNames: Lane.CONTROL,
+    SyncNamesAlong: Lane.CONTROL,
     AdvertisementsSynced: Lane.CONTROL,
     SubscriptionsSynced: Lane.CONTROL,
     LinkProbe: Lane.CONTROL,

@@ -18,10 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from byway.core.broker_config import BrokerConfig
 from byway.core.in_flight import unowned
+from byway.core.link_numbers import LinkNumbers
+from byway.core.origin import Origin
 from byway.core.routing import Routing
 from byway.core.routing_copy import RoutingCopy
 from byway.core.table_digests import digests
-from byway.core.tables import Entry, LinkNumbers, Origin, Table
+from byway.core.tables import Entry, Table
 from byway.core.takeover import Takeover
 from byway.model import Filter, covers, parse
 from byway.model.messages import (
@@ -34,6 +36,7 @@ from byway.model.messages import (
     SubscriptionsSettled,
     Unadvertise,
     Unsubscribe,
+    subscribe_along,
 )
 from tests.unit.core.routing_drafts import Recorder, described
 
@@ -58,7 +61,10 @@ CONFIGS = st.builds(
     congestion_queue=st.just(5),
     retire_batch=st.sampled_from((0, 1, 20)),
     retire_after_us=st.sampled_from((0, 2_000_000)),
+    delta=st.sampled_from((1, 2, 3)),
 )
+PATHS = ((), ("X",), ("X", "Y"), ("X", "Z"), ("W", "Y"))
+"""Brokers behind a neighbour that a subscription may have come along."""
 AT, NUMBER = st.integers(0, 2), st.integers(0, 9)
 Change = Callable[[Routing], None]
 
@@ -80,7 +86,7 @@ class Drafted(RuleBasedStateMachine):
         answers: list[tuple[int, bool]],
     ) -> None:
         self.outlet = Recorder()
-        self.routing = Routing.empty(config, LinkNumbers(), self.outlet)
+        self.routing = Routing.empty(config, LinkNumbers(config.delta), self.outlet)
         for link in LINKS:
             self.routing.add_link(link)
         self.count = 0
@@ -131,19 +137,28 @@ class Drafted(RuleBasedStateMachine):
         links = list(self.routing.links)
         return links[number % len(links)]
 
-    @rule(at=AT, text=st.sampled_from(SUBSCRIPTIONS))
-    def subscribe(self, at: int, text: str) -> None:
-        message = Subscribe(self.new_id(), parse(text))
+    @rule(at=AT, text=st.sampled_from(SUBSCRIPTIONS), path=st.sampled_from(PATHS))
+    def subscribe(self, at: int, text: str, path: tuple[str, ...] = ()) -> None:
+        message = subscribe_along(self.new_id(), parse(text), path)
         link = self.link(at)
         self.change(lambda routing: routing.on_message(link, message))
 
-    @rule(at=AT, number=NUMBER)
-    def subscribe_what_another_has(self, at: int, number: int) -> None:
+    @rule(at=AT, number=NUMBER, path=st.sampled_from(PATHS))
+    def move(self, at: int, number: int, path: tuple[str, ...]) -> None:
+        """What a neighbour told comes another way behind it from now on."""
+        link = self.link(at)
+        entry = self.pick(self.routing.subscriptions, number, link)
+        if entry is not None and entry.origin.behind != path:
+            message = subscribe_along(entry.id, entry.filter, path)
+            self.change(lambda routing: routing.on_message(link, message))
+
+    @rule(at=AT, number=NUMBER, path=st.sampled_from(PATHS))
+    def subscribe_what_another_has(self, at: int, number: int, path: tuple[str, ...]) -> None:
         link = self.link(at)
         others = [e for e in self.routing.subscriptions if e.origin.link not in (None, link)]
         if others:
             known = others[number % len(others)]
-            message = Subscribe(known.id, known.filter)
+            message = subscribe_along(known.id, known.filter, path)
             self.change(lambda routing: routing.on_message(link, message))
 
     @rule(text=st.sampled_from(SUBSCRIPTIONS))
@@ -421,7 +436,7 @@ def expected(original: Routing, without: frozenset[str]) -> dict[str, Any]:
         told[f"alternate origins of {name}"] = _alternates(links, without), pending
         origins = {state[2].link for state in table.values()}
         told[f"digests of {name}"] = {
-            link: digests((s[0], s[8]) for s in table.values() if s[2].link == link)
+            link: digests((s[0], s[2].behind, s[8]) for s in table.values() if s[2].link == link)
             for link in origins
         }
         for number in range(len(QUERIES)):
@@ -514,8 +529,8 @@ def check_all_is_sent(draft: Routing, without: frozenset[str]) -> None:
     for entry in draft.subscriptions:
         for link in leads(draft, entry):
             if link not in without and link not in entry.forwarded:
-                assert draft.sent is not None
-                assert any(link in e.forwarded for e in draft.sent.covering(entry.filter))
+                wide = draft.subscription_rules.sent_covering(entry.filter, entry.origin)
+                assert any(link in e.forwarded for e in wide)
 
 
 def check_followers(draft: Routing, original: Routing, without: frozenset[str]) -> None:
@@ -543,22 +558,23 @@ def check_like_fresh(draft: Routing, without: frozenset[str]) -> None:
     """A routing that is told the same entries anew forwards the same filters."""
     if draft.config.covering not in ("none", "active", "packing") or len(draft.placeholders):
         return
-    fresh = Routing.empty(draft.config, LinkNumbers(), Recorder())
+    fresh = Routing.empty(draft.config, LinkNumbers(draft.config.delta), Recorder())
     fresh.links = dict(draft.links)
     for entry in draft.adverts:
         fresh.advertisement_rules.begin(entry.id, entry.filter, entry.origin)
     for entry in draft.subscriptions:
         fresh.subscription_rules.begin(entry.id, entry.filter, entry.origin)
     for link in draft.links.keys() - without:
-        ours, theirs = list(filters_at(draft, link)), list(filters_at(fresh, link))
+        ours, theirs = list(told_at(draft, link)), list(told_at(fresh, link))
         for some, others in ((ours, theirs), (theirs, ours)):
-            for filter in some:
-                assert any(covers(filter, o) and covers(o, filter) for o in others)
+            for filter, path in some:
+                same = (other for other, told in others if told == path)
+                assert any(covers(filter, o) and covers(o, filter) for o in same)
 
 
-def filters_at(routing: Routing, link: str) -> Iterator[Filter]:
+def told_at(routing: Routing, link: str) -> Iterator[tuple[Filter, tuple[str, ...]]]:
     for entry in routing.subscriptions.went_to(link):
-        yield entry.filter
+        yield entry.filter, routing.subscription_rules.told_path(entry.origin)
 
 
 TestDrafted = Drafted.TestCase
@@ -566,7 +582,8 @@ TestDrafted.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 CHANGES = {
-    "subscribe": 6, "subscribe_what_another_has": 1, "subscribe_here": 4, "unsubscribe": 4,
+    "subscribe": 6, "move": 2, "subscribe_what_another_has": 1, "subscribe_here": 4,
+    "unsubscribe": 4,
     "unsubscribe_here": 2, "advertise": 3, "advertise_what_is_known": 2, "advertise_here": 1,
     "unadvertise": 3, "answer": 8, "start_a_link_anew": 1, "lose_a_neighbour": 1,
     "gain_a_neighbour": 2, "sample_the_load": 1, "wait": 4, "take_over": 1, "publish": 3,
@@ -579,6 +596,7 @@ def drawn(chance: random.Random, name: str) -> dict[str, Any]:
     values = {
         "at": chance.randrange(3), "number": chance.randrange(10), "text": chance.choice(texts),
         "retired": chance.random() < 0.2, "hinted": chance.random() < 0.5,
+        "path": chance.choice(PATHS),
         "alternate": chance.random() < 0.3, "adverts": chance.random() < 0.3,
         "link": chance.choice(LINKS), "congested": chance.random() < 0.3, "times": 1,
     }  # fmt: skip
@@ -597,6 +615,7 @@ def test_random_drafts(seed: int | None) -> None:
         merging_false_positives=chance.choice((0.0, 0.5)), incremental_bursts=(0, 1),
         selective_count_min=0, pruning_samples_min=1, congestion_queue=5,
         retire_batch=chance.choice((0, 1, 20)), retire_after_us=chance.choice((0, 2_000_000)),
+        delta=chance.choice((1, 2, 3)),
     )  # fmt: skip
     at = Drafted()
     at.begin(config, [(n, chance.choice(ADVERTISEMENTS)) for n in range(3)], [], [])

@@ -138,7 +138,8 @@ def entry_state(entry: Entry, routing: Routing) -> tuple[Any, ...]:
 def digests_of(table: Table) -> dict[str | None, tuple[int, ...]]:
     links = {entry.origin.link for entry in table}
     return {
-        link: digests((e.id, e.settled) for e in table if e.origin.link == link) for link in links
+        link: digests((e.id, e.origin.behind, e.settled) for e in table if e.origin.link == link)
+        for link in links
     }
 
 

@@ -334,8 +334,8 @@ def test_what_one_of_many_equal_ones_costs_does_not_grow_with_their_square():
 
 
 def counting(ask, answers: list[int]):
-    def asked(filter):
-        found = ask(filter)
+    def asked(filter, origin):
+        found = ask(filter, origin)
         answers.append(len(found))
         return found
 

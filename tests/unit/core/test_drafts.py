@@ -14,9 +14,10 @@ from byway.core.drafts import DISSOLVED, TIMER
 from byway.core.in_flight import unowned
 from byway.core.inputs import LoadSampled, NeighbourRemoved, TimerFired
 from byway.core.invariants import validate
+from byway.core.origin import Origin
 from byway.core.routing_copy import STEP, RoutingCopy
 from byway.core.subscriptions import TIMER as COVERING_TIMER
-from byway.core.tables import Origin, PlaceholderState, Table
+from byway.core.tables import PlaceholderState, Table
 from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.model import parse
 from byway.model.messages import (

@@ -8,7 +8,8 @@ from byway.core.copies import CopyQueue
 from byway.core.in_flight import InFlight
 from byway.core.inputs import Started
 from byway.core.invariants import validate
-from byway.core.tables import Origin, Sent
+from byway.core.origin import Origin
+from byway.core.tables import Sent
 from byway.core.window import Window
 from byway.model import ANY, TRUE, parse
 from byway.model.messages import AdvertiseRequest, EntryId, SubscribeRequest, Unadvertise

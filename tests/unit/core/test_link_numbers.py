@@ -6,7 +6,8 @@ from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import NeighbourAdded, NeighbourRemoved, Started
 from byway.core.invariants import validate
-from byway.core.tables import LinkNumbers, Placeholder, PlaceholderState
+from byway.core.link_numbers import LinkNumbers
+from byway.core.tables import Placeholder, PlaceholderState
 from byway.matching.index import LINKS_MAX
 from byway.model import ANY
 from byway.model.messages import Disconnect, EntryId, Subscribe
@@ -49,7 +50,8 @@ def test_free_places_survive_a_restart():
         numbers.number(name)
     for gone in "ECA":
         numbers.release(gone)
-    again = LinkNumbers(numbers.names)
+    again = LinkNumbers()
+    again.restore(numbers.names, numbers.links_of)
     new = ("U", "V", "W", "X")
     assert [again.number(name) for name in new] == [numbers.number(name) for name in new]
     assert again.names == numbers.names

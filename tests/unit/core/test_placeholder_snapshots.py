@@ -15,7 +15,7 @@ from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled, TimerFired
 from byway.core.invariants import validate
-from byway.core.snapshot.state import VERSION, BrokerState
+from byway.core.snapshot.state import VERSION, BrokerState, EntryState, LinkState
 from byway.core.subscriptions import TIMER
 from byway.core.tables import PlaceholderState
 from byway.model import parse
@@ -124,16 +124,23 @@ def stored_bytes(scene: Scene) -> bytes:
     return (STORED / f"{scene.__name__}.msgpack").read_bytes()
 
 
-def in_this_layout(stored: bytes, load: LoadSampled) -> bytes:
+def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
     """Layout 6 appended a list to every session; layout 7 the kind of every link and three
-    fields more, former neighbours, what is held, random numbers drawn and the last load."""
-    magic, layout, state = msgspec.msgpack.decode(stored)
+    fields more, former neighbours, what is held, random numbers drawn, the last load, and the
+    paths of entries, which are empty."""
+    magic, layout, state = msgspec.msgpack.decode(earlier)
     assert layout == 5
     for client in state[BrokerState.__struct_fields__.index("clients")]:
         client.append([])
     for link in state[BrokerState.__struct_fields__.index("links")]:
+        link[LinkState.__struct_fields__.index("sync")]["paths"] = {}
         link += ["primary", "", False, []]
-    state += [{}, [], (0, {}), load]
+    fields = BrokerState.__struct_fields__
+    for table in ("adverts", "subscriptions", "placeholders"):
+        for stored in state[fields.index(table)][0]:
+            stored[EntryState.__struct_fields__.index("origin")]["behind"] = []
+        state[fields.index(table)].append([])
+    state += [{}, [], (0, {}), load, state[fields.index("link_numbers")]]
     return msgspec.msgpack.encode((magic, VERSION, state))
 
 

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from byway.core.tables import Origin, Sent, Table, with_link
+from byway.core.origin import Origin
+from byway.core.tables import Sent, Table, with_link
 from byway.matching.vocabulary import Vocabulary
 from byway.model import parse
 from byway.model.messages import EntryId

@@ -10,7 +10,8 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.client_session import ClientSession
 from byway.core.context import Context
 from byway.core.inputs import LinkLoad, LoadSampled
-from byway.core.tables import LinkNumbers, Table
+from byway.core.link_numbers import LinkNumbers
+from byway.core.tables import Table
 from byway.model.bounds import REASON_LENGTH_MAX
 from byway.model.errors import shortened
 from byway.model.messages import LinkKind, Message, Reply

@@ -2,7 +2,8 @@
 
 A later, broader subscription has the narrower ones withdrawn; when it ends, what it quenched is
 forwarded before it is withdrawn. Of equal filters the one already forwarded stays, then the one
-with the smaller id goes (DESIGN §4, the quench rule with Δ = 1).
+with the smaller id goes. One from further on quenches only what comes the same way (the quench
+rule, DESIGN §4).
 
 While the broker is not congested, a timer has placeholders retired, after the policy's add-on has
 done its step.
@@ -19,6 +20,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.covering.add_on import AddOn
 from byway.core.covering.policy import Covering, ForwardingOps, Withdrawals
 from byway.core.covering.retirement import Budget, Retirement, RetirementState
+from byway.core.origin import Origin
 from byway.core.tables import Entry, Placeholder, PlaceholderState, Withdrawal
 from byway.model import Filter
 from byway.model.filters import covers
@@ -76,6 +78,29 @@ class Active(Covering):
                 forwarded.append(link)
         if forwarded and self.replaces:
             self.replace_covered(entry, forwarded)
+
+    def on_moved(self, entry: Entry, before: Origin, links: Sequence[str]) -> None:
+        """Send what it may no longer quench, before its new path is told; where another one may
+        quench it now, withdraw it, and where none may any more, send it."""
+        for link in links:
+            if link in entry.forwarded:
+                covered = self.ops.covered_by(entry.filter, before)
+                lost = [
+                    e
+                    for e in covered
+                    if link not in e.forwarded
+                    and not self.ops.may_quench(entry.origin, e.origin)
+                    and self.ops.concerns(e, link)
+                ]
+                self.carry_out(self.released(lost, link, {id(entry)}), link)
+            quencher = _quencher(self._sent_covering(entry), link)
+            if quencher is None:
+                self.forward(entry, link)
+                if self.replaces:
+                    self.replace_covered(entry, [link])
+            elif link in entry.forwarded:
+                self.ops.withdraw([entry], link, quencher, {})
+        self._add_on.on_moved(entry, before)
 
     def on_advertised(self, entries: Sequence[Entry], link: str) -> None:
         """Send the maximal ones of those that nothing covers yet."""
@@ -139,22 +164,23 @@ class Active(Covering):
 
     def _sent_covering(self, entry: Entry) -> list[Entry]:
         """Others, forwarded to any link, that cover an entry."""
-        return [other for other in self.ops.sent_covering(entry.filter) if other is not entry]
+        wide = self.ops.sent_covering(entry.filter, entry.origin)
+        return [other for other in wide if other is not entry]
 
     def _quenched_by(self, entries: Sequence[Entry], link: str, going: set[int]) -> list[Entry]:
         """Subscriptions that these cover, that concern the link and are not forwarded there; but
         for those that are `going` too."""
         quenched: dict[int, Entry] = {}
         for entry in entries:
-            for other in self.ops.covered_by(entry.filter):
+            for other in self.ops.covered_by(entry.filter, entry.origin):
                 if link not in other.forwarded:
                     quenched[id(other)] = other
         waiting = (entry for key, entry in quenched.items() if key not in going)
         return [entry for entry in waiting if self.ops.concerns(entry, link)]
 
-    def on_left_out(self, filter: Filter, link: str) -> None:
+    def on_left_out(self, filter: Filter, origin: Origin, link: str) -> None:
         """Send the maximal ones of those that only it quenched."""
-        covered = (e for e in self.ops.covered_by(filter) if link not in e.forwarded)
+        covered = (e for e in self.ops.covered_by(filter, origin) if link not in e.forwarded)
         waiting = [entry for entry in covered if self.ops.concerns(entry, link)]
         self.carry_out(self.released(waiting, link), link)
 
@@ -182,7 +208,8 @@ class Active(Covering):
 
     def replace_covered(self, entry: Entry, links: Sequence[str]) -> None:
         """Withdraw what an entry covers that was forwarded to these links."""
-        narrow = [e for e in self.ops.sent_covered_by(entry.filter) if e is not entry]
+        covered = self.ops.sent_covered_by(entry.filter, entry.origin)
+        narrow = [e for e in covered if e is not entry]
         for link in links:
             replaced = [e for e in narrow if link in e.forwarded]
             if replaced:
@@ -204,7 +231,7 @@ class Active(Covering):
                 del waiting[id(entry)]
                 release.forwarded.append(entry)
                 quencher = entry
-            for other in self.ops.covered_by(entry.filter):
+            for other in self.ops.covered_by(entry.filter, entry.origin):
                 if waiting.pop(id(other), None) is not None:
                     release.quenched.append((other, quencher))
         return release
@@ -212,11 +239,20 @@ class Active(Covering):
     def broadest(self, entry: Entry, waiting: dict[int, Entry]) -> Entry:
         """One of those that wait which covers `entry` and which none that waits precedes."""
         while True:
-            covering = (e for e in self.ops.covering(entry.filter) if id(e) in waiting)
-            wide = [e for e in covering if e is not entry and _precedes(e, entry)]
+            covering = self.ops.covering(entry.filter, entry.origin)
+            waits = (e for e in covering if id(e) in waiting)
+            wide = [e for e in waits if e is not entry and self._precedes(e, entry)]
             if not wide:
                 return entry
             entry = wide[len(wide) // 2]  # of a chain this skips half
+
+    def _precedes(self, wide: Entry, entry: Entry) -> bool:
+        """Whether `wide`, which may quench `entry`, is broader, or equal with the smaller id."""
+        return (
+            wide.id < entry.id
+            or not self.ops.may_quench(entry.origin, wide.origin)
+            or not covers(entry.filter, wide.filter)
+        )
 
     def carry_out(self, release: Release, link: str) -> None:
         """Send and quench what was released."""
@@ -315,8 +351,3 @@ def _quencher(wide: Sequence[Entry], link: str) -> Entry | None:
                 return entry
             found = found or entry
     return found
-
-
-def _precedes(wide: Entry, entry: Entry) -> bool:
-    """Whether `wide`, which covers `entry`, is broader, or equal with the smaller id."""
-    return wide.id < entry.id or not covers(entry.filter, wide.filter)

@@ -11,6 +11,7 @@ from typing import Any
 
 from byway.core.covering.policy import PublicationObserver
 from byway.core.covering.retirement import Budget
+from byway.core.origin import Origin
 from byway.core.tables import Entry, PlaceholderKind
 
 
@@ -38,6 +39,9 @@ class AddOn:
 
     def on_ended(self, entries: Sequence[Entry]) -> None:
         """These have ended, wherever they had been forwarded to."""
+
+    def on_moved(self, entry: Entry, before: Origin) -> None:
+        """A subscription came another way than `before`, and is told anew."""
 
     def step(self, budget: Budget) -> None:
         """Do what is due, as far as the budget goes."""

@@ -23,6 +23,7 @@ from byway.core.covering.partners import Partners, PartnersState, may_merge
 from byway.core.covering.policy import PublicationObserver
 from byway.core.covering.retirement import Budget
 from byway.core.covering.samples import Samples
+from byway.core.origin import Origin
 from byway.core.tables import Entry, Placeholder, PlaceholderKind, PlaceholderState
 from byway.model import Attributes, Filter, Value
 from byway.model.filter_merging import Merge, Share, even_share, merge, merge_exactly, share_of
@@ -80,6 +81,8 @@ class MergedPart(msgspec.Struct, frozen=True, eq=False):
     """The share of what it matches that none of these matches."""
     entries: tuple[Entry, ...] = ()
     """The entries in whose place it may be forwarded."""
+    path: tuple[str, ...] = ()
+    """The path that all of them are told with."""
 
 
 class MergingState(msgspec.Struct, array_like=True):
@@ -190,10 +193,18 @@ class Merging(MergedLeftovers):
         if self._is_due:
             self._policy.stay_awake()
         for entry in entries if self._parts else ():
-            for wide in self._policy.ops.sent_covering(entry.filter):
-                if _is_merged(wide) and wide.forwarded - {entry.origin.link}:
-                    self._changed[wide.id] = None
-                    self._policy.stay_awake()
+            self._may_have_lost(entry.filter, entry.origin)
+
+    def on_moved(self, entry: Entry, before: Origin) -> None:
+        """Remember placeholders that quenched an entry as it came before."""
+        if self._parts:
+            self._may_have_lost(entry.filter, before)
+
+    def _may_have_lost(self, filter: Filter, origin: Origin) -> None:
+        for wide in self._policy.ops.sent_covering(filter, origin):
+            if _is_merged(wide) and wide.forwarded - {origin.link}:
+                self._changed[wide.id] = None
+                self._policy.stay_awake()
 
     def observes(self) -> bool:
         """Whether to sample this publication; to be called once for each."""
@@ -249,7 +260,7 @@ class Merging(MergedLeftovers):
         """Merge an entry with all that it can be merged with, or remember it for others."""
         grown = self._part(entry)
         while True:
-            near = self._partners.near(grown.filter, link, grown.weight)
+            near = self._partners.near(grown.filter, link, grown.weight, grown.path)
             known = (self._policy.ops.entry(id) for id in near)
             others = (self._part(e) for e in known if e is not None and e not in grown.entries)
             best = self._best(grown, others, link, PARTS_MAX, budget)
@@ -260,19 +271,21 @@ class Merging(MergedLeftovers):
             self._replace(grown, link)
             budget.forwards -= 1
         else:
-            self._partners.add(entry.id, entry.filter, link)
+            self._partners.add(entry.id, entry.filter, link, grown.path)
 
     def _part(self, entry: Entry) -> MergedPart:
         weight, unwanted = self._parts.get(entry.id, 1), self._unwanted.get(entry.id, 0.0)
-        return MergedPart(entry.filter, weight, unwanted, (entry,))
+        path = self._policy.ops.told_path(entry.origin)
+        return MergedPart(entry.filter, weight, unwanted, (entry,), path)
 
     def _weight_of(self, id: EntryId, link: str) -> int | None:
         entry = self._policy.ops.entry(id)
         return self._parts.get(id, 1) if entry is not None and _may_merge_at(entry, link) else None
 
-    def _filter_of(self, id: EntryId) -> Filter | None:
-        entry = self._policy.ops.entry(id)
-        return None if entry is None else entry.filter
+    def _found_by(self, id: EntryId) -> tuple[Filter, tuple[str, ...]] | None:
+        ops = self._policy.ops
+        entry = ops.entry(id)
+        return None if entry is None else (entry.filter, ops.told_path(entry.origin))
 
     def _best(
         self, part: MergedPart, others: Iterable[MergedPart], link: str, most: int, budget: Budget
@@ -295,7 +308,7 @@ class Merging(MergedLeftovers):
     ) -> tuple[float, MergedPart] | None:
         """The part that two become, and the unwanted share that it adds; None: they may not be
         merged, or one of them covers the other."""
-        if a.weight + b.weight > most:
+        if a.weight + b.weight > most or a.path != b.path:
             return None
         share: Share = even_share
         exactly = merge_exactly(a.filter, b.filter)
@@ -317,7 +330,7 @@ class Merging(MergedLeftovers):
         if unwanted > self._unwanted_max or (unwanted and found.filter in self._refused):
             return None
         return found.volume, MergedPart(
-            found.filter, a.weight + b.weight, unwanted, a.entries + b.entries
+            found.filter, a.weight + b.weight, unwanted, a.entries + b.entries, a.path
         )
 
     def _replace(self, part: MergedPart, link: str) -> Entry:
@@ -325,7 +338,7 @@ class Merging(MergedLeftovers):
         self._made += 1
         broker, incarnation = self._policy.ops.broker
         id = EntryId(f"merge@{broker}", str(self._made), incarnation, self._made)
-        merged = self._policy.ops.add_merged(id, part.filter)
+        merged = self._policy.ops.add_merged(id, part.filter, part.path)
         self._note(id, part)
         self._policy.forward(merged, link)
         self._policy.replace_covered(merged, [link])
@@ -353,7 +366,7 @@ class Merging(MergedLeftovers):
         for link in sorted(entry.forwarded):
             release = policy.release_of(entry, link)
             budget.examined -= 1 + len(release.forwarded)
-            whole = self._merged_all(release.forwarded, link, budget)
+            whole = self._merged_all(entry, release.forwarded, link, budget)
             if whole is not None and covers(whole.filter, entry.filter):
                 self._note(entry.id, whole)
                 self._new.append((entry.id, link))  # with fewer parts it may be merged again
@@ -372,10 +385,14 @@ class Merging(MergedLeftovers):
             else:
                 policy.on_withdrawn([entry], link, {})
 
-    def _merged_all(self, entries: Sequence[Entry], link: str, budget: Budget) -> MergedPart | None:
-        """One part in place of all entries, if that may be. Whatever merges is merged; in the end
-        one must cover the rest."""
-        if not 1 < len(entries) <= REMERGED_MAX:
+    def _merged_all(
+        self, gone: Entry, entries: Sequence[Entry], link: str, budget: Budget
+    ) -> MergedPart | None:
+        """One part in place of all entries, which a placeholder had quenched, if that may be.
+        Whatever has its path and merges is merged; in the end one must cover the rest."""
+        told, path = self._policy.ops.told_path, gone.origin.path
+        parts = [e for e in entries if told(e.origin) == path]
+        if not 1 < len(parts) <= REMERGED_MAX or len(entries) > REMERGED_MAX:
             return None
         merged: dict[int, MergedPart] = {}
         partners: Partners[int] = Partners(
@@ -383,7 +400,7 @@ class Merging(MergedLeftovers):
             REMERGED_MAX,
             exact=not self._unwanted_max,
         )
-        waiting = [MergedPart(e.filter, entries=(e,)) for e in reversed(entries)]
+        waiting = [MergedPart(e.filter, entries=(e,), path=path) for e in reversed(parts)]
         for number in count():
             if not waiting:
                 break
@@ -397,7 +414,11 @@ class Merging(MergedLeftovers):
                 other, grown = best
                 del merged[next(n for n, known in merged.items() if known is other)]
                 waiting.append(grown)
-        return _covering_all(list(merged.values()))
+        whole = _covering_all(list(merged.values()))
+        others = (e for e in entries if told(e.origin) != path)
+        if whole is None or not all(covers(whole.filter, e.filter) for e in others):
+            return None
+        return whole
 
     # --- drafts --------------------------------------------------------------------------------
 
@@ -437,7 +458,7 @@ class Merging(MergedLeftovers):
         self._new.extend(kept.new)
         self._changed = dict.fromkeys(kept.changed)
         self._parts, self._unwanted = dict(kept.parts), dict(kept.unwanted)
-        self._partners.restore(kept.partners, self._filter_of)
+        self._partners.restore(kept.partners, self._found_by)
         self._scores, self._refused = dict(kept.scores), dict.fromkeys(kept.refused)
         self._samples.restore(kept.samples)
 

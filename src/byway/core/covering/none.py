@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from byway.core.covering.policy import Covering, Withdrawals
+from byway.core.origin import Origin
 from byway.core.tables import Entry
 
 
@@ -17,6 +18,11 @@ class NoCovering(Covering):
         """Send the subscription to all these links."""
         for link in links:
             self.ops.forward(entry, link)
+
+    def on_moved(self, entry: Entry, before: Origin, links: Sequence[str]) -> None:
+        """Tell all these links its new path."""
+        del before
+        self.on_subscribed(entry, links)
 
     def on_advertised(self, entries: Sequence[Entry], link: str) -> None:
         """Send what was not sent over the link yet."""

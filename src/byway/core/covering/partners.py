@@ -107,15 +107,16 @@ class Partners(Generic[K]):
         """After a copy, the buckets that are not shared with it any more; None: all."""
         self._tidied_from = TIDIED_MIN
 
-    def add(self, key: K, filter: Filter, link: str) -> None:
-        """Add a filter of a link, as the latest."""
+    def add(self, key: K, filter: Filter, link: str, path: tuple[str, ...] = ()) -> None:
+        """Add a filter of a link, as the latest. Only those that are told there with equal paths
+        are partners."""
         if not may_merge(filter):
             return
         self._known.pop((key, link), None)
         self._added += 1
         self._known[key, link] = self._added
         for group, name, constraint, rest in _keys_of(filter, _groups_of):
-            at = (link, group, name, rest)
+            at = (link, path, group, name, rest)
             span = _span(constraint)
             posting = Posting(key, self._added, _size(constraint), span)
             if span is not None and not isinstance(constraint, NumberSet):
@@ -136,7 +137,9 @@ class Partners(Generic[K]):
             postings = buckets[bucket] = postings.copy()
         return postings
 
-    def near(self, filter: Filter, link: str, weight: int) -> Iterator[K]:
+    def near(
+        self, filter: Filter, link: str, weight: int, path: tuple[str, ...] = ()
+    ) -> Iterator[K]:
         """The keys of filters that may be merged with a filter of `weight` parts, each once.
         Nothing may be added before the last one is taken."""
         if not may_merge(filter):
@@ -144,7 +147,7 @@ class Partners(Generic[K]):
         found: set[K] = set()
         with_or = len(filter.conjunctions) > 1
         for group, name, constraint, rest in _keys_of(filter, _groups_for):
-            at = (link, group, name, rest)
+            at = (link, path, group, name, rest)
             exact = self._exact or with_or or group != _ALONE
             for key in self._candidates(at, constraint, weight, exact):
                 if key not in found:
@@ -248,12 +251,16 @@ class Partners(Generic[K]):
         there = [at for at in self._known if self._weight_of(*at) is not None]
         return PartnersState(there, self._tidied_from)
 
-    def restore(self, state: PartnersState[K], filter_of: Callable[[K], Filter | None]) -> None:
-        """Go on from what `snapshot` returned; `filter_of` finds the filter of a key, if any."""
+    def restore(
+        self,
+        state: PartnersState[K],
+        found_by: Callable[[K], tuple[Filter, tuple[str, ...]] | None],
+    ) -> None:
+        """Go on from what `snapshot` returned; `found_by` finds filter and path of a key."""
         for key, link in state.known:
-            filter = filter_of(key)
-            if filter is not None:
-                self.add(key, filter, link)
+            found = found_by(key)
+            if found is not None:
+                self.add(key, found[0], link, found[1])
         self._tidied_from = max(self._tidied_from, state.tidied_from)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from byway.core.broker_config import BrokerConfig
 from byway.core.covering.statistics import Statistics
+from byway.core.origin import Origin
 from byway.core.tables import Entry, Placeholder, PlaceholderKind, Withdrawal
 from byway.model import Attributes, Filter
 from byway.model.messages import EntryId
@@ -51,8 +52,9 @@ class ForwardingOps(Protocol):
     def entry(self, id: EntryId) -> Entry | None:
         """The entry with this id, a subscription or a placeholder."""
 
-    def add_merged(self, id: EntryId, filter: Filter) -> Entry:
-        """Store a new merged placeholder, which is forwarded nowhere yet."""
+    def add_merged(self, id: EntryId, filter: Filter, path: tuple[str, ...]) -> Entry:
+        """Store a new merged placeholder, which is forwarded nowhere yet. Its parts are told with
+        this path."""
 
     @property
     def placeholder_count(self) -> int:
@@ -61,17 +63,28 @@ class ForwardingOps(Protocol):
     def placeholders(self) -> list[Entry]:
         """All placeholders of both kinds, the oldest first."""
 
-    def covering(self, filter: Filter) -> list[Entry]:
-        """Subscriptions that cover a filter, the filter's own too if it is stored."""
+    def told_path(self, origin: Origin) -> tuple[str, ...]:
+        """The path that neighbours are told for an entry of this origin."""
 
-    def covered_by(self, filter: Filter) -> list[Entry]:
-        """Subscriptions that a filter covers, its own too if it is stored."""
+    def may_quench(self, wide: Origin, origin: Origin) -> bool:
+        """Whether an entry of the origin `wide` may quench one of another origin that it covers:
+        what comes for it also comes where the other one wants it."""
 
-    def sent_covering(self, filter: Filter) -> list[Entry]:
-        """Subscriptions and placeholders forwarded to any link that cover a filter: few."""
+    def covering(self, filter: Filter, origin: Origin) -> list[Entry]:
+        """Subscriptions that cover a filter and may quench an entry of this origin; its own too if
+        it is stored."""
 
-    def sent_covered_by(self, filter: Filter) -> list[Entry]:
-        """Subscriptions and placeholders forwarded to any link that a filter covers."""
+    def covered_by(self, filter: Filter, origin: Origin) -> list[Entry]:
+        """Subscriptions that a filter covers and an entry of this origin may quench; its own too if
+        it is stored."""
+
+    def sent_covering(self, filter: Filter, origin: Origin) -> list[Entry]:
+        """Subscriptions and placeholders forwarded to any link that cover a filter and may quench
+        an entry of this origin: few."""
+
+    def sent_covered_by(self, filter: Filter, origin: Origin) -> list[Entry]:
+        """Subscriptions and placeholders forwarded to any link that a filter covers and an entry of
+        this origin may quench."""
 
     def concerns(self, entry: Entry, link: str) -> bool:
         """Whether an entry concerns a link."""
@@ -136,10 +149,15 @@ class Covering(ABC):
         """An advertisement came from `link`; these subscriptions concern it, maybe not for the
         first time."""
 
-    def on_left_out(self, filter: Filter, link: str) -> None:
-        """A subscription with this filter was forwarded to `link`, and is not in this routing,
-        which was copied from another one: see to what it quenched there."""
-        del filter, link
+    @abstractmethod
+    def on_moved(self, entry: Entry, before: Origin, links: Sequence[str]) -> None:
+        """A subscription came another way than `before`, and concerns these links, as it did; the
+        path that neighbours are told for it has changed."""
+
+    def on_left_out(self, filter: Filter, origin: Origin, link: str) -> None:
+        """A subscription with this filter and origin was forwarded to `link`, and is not in this
+        routing, which was copied from another one: see to what it quenched there."""
+        del filter, origin, link
 
     @abstractmethod
     def on_withdrawn(self, entries: Sequence[Entry], link: str, withdrawals: Withdrawals) -> None:

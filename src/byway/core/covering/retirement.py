@@ -157,7 +157,7 @@ class Retirement:
         until `disturb` tells otherwise."""
         ops = self._policy.ops
         cursor = self._cursors.setdefault((entry.id, link), Cursor())
-        covered = ops.covered_by(entry.filter)
+        covered = ops.covered_by(entry.filter, entry.origin)
         waiting = {id(e): e for e in covered if link not in e.forwarded and link != e.origin.link}
         for other in covered:
             if id(other) not in waiting or (
@@ -184,7 +184,7 @@ class Retirement:
         release = policy.released([policy.broadest(other, waiting)], link, going)
         policy.carry_out(release, link)
         for entry in release.forwarded:
-            for narrow in policy.ops.covered_by(entry.filter):
+            for narrow in policy.ops.covered_by(entry.filter, entry.origin):
                 waiting.pop(id(narrow), None)
         policy.ops.count_triggered(len(release.forwarded))
         budget.forwards -= len(release.forwarded)

@@ -13,6 +13,7 @@ from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
 from byway.core.copies import CopyQueue
 from byway.core.in_flight import COPY_BYTES, InFlight
+from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd, Outbox
 from byway.core.snapshot.state import (
     BrokerState,
@@ -25,15 +26,7 @@ from byway.core.snapshot.state import (
     WindowState,
 )
 from byway.core.streams import Stream, Streams
-from byway.core.tables import (
-    Entry,
-    LinkNumbers,
-    Placeholder,
-    PlaceholderState,
-    Table,
-    Withdrawal,
-    with_link,
-)
+from byway.core.tables import Entry, Placeholder, PlaceholderState, Table, Withdrawal, with_link
 from byway.core.window import Runs, Window
 from byway.model.messages import EntryId, LinkKind, Message, Publish, Unadvertise
 
@@ -44,13 +37,11 @@ if TYPE_CHECKING:
 def restore(state: BrokerState, broker: Broker) -> None:
     """Give a new broker, which has the links of the state, everything else of it."""
     context, routing = broker.context, broker.context.routing
-    context.numbers = LinkNumbers(state.link_numbers)
+    context.numbers.restore(state.link_numbers, state.links_of)
     routing.adverts = _restore_table(state.adverts, context.numbers)
     routing.subscriptions = _restore_table(state.subscriptions, context.numbers)
     routing.placeholders = _restore_table(state.placeholders, None, routing.subscriptions)
-    for name in context.numbers.names:
-        if name and name not in broker.context.ends:  # as older versions left them
-            context.numbers.release(name)
+    context.numbers.release_unused(context.ends)  # as older versions left them
     if routing.sent is not None:
         for entry in (*routing.subscriptions, *routing.placeholders):
             routing.sent.update(entry)
@@ -121,6 +112,7 @@ def _restore_table(
     _restore_followers(state, table, table if followers is None else followers)
     table.keys.free = array("q", state.free)
     table.alternates.links = dict(state.alternate_origins)
+    table.alternates.behind = {(id, link): path for id, link, path in state.alternate_paths}
     table.alternates.pending_takeover = dict(state.pending_takeover)
     return table
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from byway.core.inputs import LoadSampled
+from byway.core.origin import Origin
 from byway.core.snapshot import older_layouts
 from byway.core.sync_state import Missing, SyncState
-from byway.core.tables import Origin
 from byway.model import Filter
 from byway.model.errors import SnapshotError
 from byway.model.messages import Delivery, EntryId, Hint, LinkKind, Message
@@ -115,6 +115,10 @@ class TableState(msgspec.Struct, array_like=True):
     free: list[int]
     alternate_origins: list[tuple[EntryId, dict[str, int]]]
     pending_takeover: list[tuple[EntryId, Filter]]
+    alternate_paths: list[tuple[EntryId, str, tuple[str, ...]]] = msgspec.field(
+        default_factory=list
+    )
+    """The brokers behind an alternate origin, where there are any."""
 
 
 class ClientState(msgspec.Struct, array_like=True):
@@ -163,7 +167,7 @@ class BrokerState(msgspec.Struct, array_like=True):
     name: str
     incarnation: int
     link_numbers: list[str]
-    """By number; a free one has an empty name."""
+    """Neighbours and anchors, by number; a free one has an empty name."""
     links: list[LinkState]
     adverts: TableState
     subscriptions: TableState
@@ -188,6 +192,8 @@ class BrokerState(msgspec.Struct, array_like=True):
     """The seed, and how many numbers each owner has drawn."""
     load: LoadSampled = LoadSampled(0)
     """The last sample since the broker started."""
+    links_of: list[str] = msgspec.field(default_factory=list)
+    """By number, the neighbour that a broker of `link_numbers` lies behind, or is."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -70,6 +70,7 @@ def take(broker: Broker) -> bytes:
         held=_held(context.held, numbers),
         chance=(context.chance.seed, context.chance.draws),
         load=context.load,
+        links_of=context.numbers.links_of,
     )
     return encode(state)
 
@@ -163,6 +164,7 @@ def _table(table: Table, followers: Table) -> TableState:
         table.keys.free_but_for(table),
         list(table.alternates.links.items()),
         list(table.alternates.pending_takeover.items()),
+        [(id, link, path) for (id, link), path in table.alternates.behind.items()],
     )
 
 

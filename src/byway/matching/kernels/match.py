@@ -404,7 +404,7 @@ def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets)
 
 @kernel
 def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
-    """Links of matching entries as bits of `mask`, keys of local ones into `out`.
+    """Targets of matching entries as bits of `mask`, keys of local ones into `out`.
 
     Entries from link `exclude` do not count. Returns (local keys, entries that match).
     """
@@ -415,13 +415,14 @@ def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
     entries = 0
     for i in range(found):
         c = st.conjunctions[st.hits[i]]
-        link = np.int64(c.link)
+        link = np.int64(c.link)  # and target, see `index.place_of`
         if link < 0:
             out[local] = st.conjunction_key[st.hits[i]]
             local += 1
-        elif link == exclude:
+        elif link >> 16 == exclude:
             continue
         else:
-            mask[link >> 6] |= np.uint64(1) << np.uint64(link & 63)
+            target = link & 0xFFFF
+            mask[target >> 6] |= np.uint64(1) << np.uint64(target & 63)
         entries += 1
     return local, entries

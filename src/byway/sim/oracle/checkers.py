@@ -18,7 +18,14 @@ from byway.model.messages import LinkKind
 from byway.sim.engine.client_watch import ClientWatch
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.sim_client import SimClient
-from byway.sim.oracle.reference_network import Directions, Held, reference_tables, tables_of
+from byway.sim.oracle.reference_network import (
+    Directions,
+    Held,
+    Path,
+    Paths,
+    reference_tables,
+    tables_of,
+)
 from byway.sim.topology.tree import Topology
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -32,7 +39,7 @@ def table_faults(
     somebody_chooses = any(config.covering != "none" for config in configs.values())
     filter_faults = _filter_faults if all(map(_is_exact, configs.values())) else _cover_faults
     reference = reference_tables(topology, configs, sessions)
-    origins = _Origins(topology, sessions, nodes)
+    origins = _Origins(topology, configs, sessions, nodes)
     for name, node in nodes.items():
         assert node.broker is not None
         found, expected = tables_of(node.broker), reference[name]
@@ -58,12 +65,11 @@ def _is_exact(config: BrokerConfig) -> bool:
 def _differences(name: str, kind: str, found: Held, expected: Held) -> Iterator[str]:
     if found == expected:
         return
-    keys = sorted(found.keys() | expected.keys(), key=lambda key: (key[0] or "", *key[1:]))
-    for key in keys:
+    for key in sorted(found.keys() | expected.keys()):
         if found.get(key) == expected.get(key):
             continue
-        link, client, entry = key
-        called = f"{kind} {client}/{entry} {f'from {link}' if link else 'of its own client'}"
+        path, client, entry = key
+        called = f"{kind} {client}/{entry} {_from(path) if path else 'of its own client'}"
         if key not in expected:
             yield f"{name} holds {called}: not in a fresh network"
         elif key not in found:
@@ -73,26 +79,28 @@ def _differences(name: str, kind: str, found: Held, expected: Held) -> Iterator[
 
 
 def _filter_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
-    """Compare filters by link only: which of equal filters is sent is the sender's choice."""
-    here, there = _by_link(found), _by_link(expected)
-    for link in sorted(here.keys() | there.keys(), key=lambda link: link or ""):
-        origin = f"from {link}" if link else "of its own clients"
-        for filter in _lacking(here.get(link, {}), there.get(link, {})):
+    """Compare filters by path only: which of equal filters is sent is the sender's choice."""
+    here, there = _by_path(found), _by_path(expected)
+    for path in sorted(here.keys() | there.keys()):
+        origin = _from(path) if path else "of its own clients"
+        for filter in _lacking(here.get(path, {}), there.get(path, {})):
             yield f"{name} holds a subscription {origin} to {filter}: not in a fresh network"
-        for filter in _lacking(there.get(link, {}), here.get(link, {})):
+        for filter in _lacking(there.get(path, {}), here.get(path, {})):
             yield f"{name} lacks a subscription {origin} to {filter}"
 
 
 def _cover_faults(name: str, found: Held, expected: Held) -> Iterator[str]:
-    """Every filter of the reference must be held or covered; more may be held."""
-    here, there = _by_link(found), _by_link(expected)
-    for link, filters in there.items():
-        held = here.get(link, {})
-        missing = [filter for filter in filters if filter not in held]
+    """Every filter of the reference must be held or covered by one whose path its own begins with;
+    more may be held."""
+    here, there = _by_path(found), _by_path(expected)
+    for path, filters in there.items():
+        ends = range(1, len(path) + 1) if path else (0,)
+        held = [filter for end in ends for filter in here.get(path[:end], ())]
+        missing = [filter for filter in filters if filter not in here.get(path, {})]
         index = _index_of(held if missing else ())
         for filter in missing:
             if not len(index.covering(filter)):
-                origin = f"from {link}" if link else "of its own clients"
+                origin = _from(path) if path else "of its own clients"
                 yield f"{name} lacks a subscription {origin} to {filter}, and what covers it"
 
 
@@ -103,11 +111,16 @@ def _index_of(filters: Iterable[Filter]) -> MatchIndex:
     return index
 
 
-def _by_link(held: Held) -> dict[str | None, dict[Filter, None]]:
-    found: dict[str | None, dict[Filter, None]] = {}
-    for (link, _, _), filter in held.items():
-        found.setdefault(link, {})[filter] = None
+def _by_path(held: Held) -> dict[Path, dict[Filter, None]]:
+    found: dict[Path, dict[Filter, None]] = {}
+    for (path, _, _), filter in held.items():
+        found.setdefault(path, {})[filter] = None
     return found
+
+
+def _from(path: Path) -> str:
+    along = f" along {', '.join(path[1:])}" if len(path) > 1 else ""
+    return f"from {path[0]}{along}"
 
 
 def _lacking(filters: Mapping[Filter, None], others: Mapping[Filter, None]) -> Iterator[Filter]:
@@ -123,9 +136,13 @@ class _Origins:
     """The home broker and filter of each live subscription."""
 
     def __init__(
-        self, topology: Topology, sessions: Sequence[ClientWatch], nodes: Mapping[str, Node]
+        self,
+        topology: Topology,
+        configs: Mapping[str, BrokerConfig],
+        sessions: Sequence[ClientWatch],
+        nodes: Mapping[str, Node],
     ) -> None:
-        self._directions = Directions(topology)
+        self._paths = Paths(Directions(topology), configs)
         self._preserved = {
             (entry.id.client, entry.id.name)
             for node in nodes.values()
@@ -140,8 +157,8 @@ class _Origins:
                 homes.append((session.broker_name, entry.filter))
 
     def faults(self, broker: str, held: Held) -> Iterator[str]:
-        """The entries of a broker that no client wants, or that came from the wrong link."""
-        for (link, client, name), filter in held.items():
+        """The entries of a broker that no client wants, or that came along another path."""
+        for (path, client, name), filter in held.items():
             called = f"subscription {client}/{name}"
             homes = self._homes.get((client, name), [])
             if (client, name) in self._preserved:
@@ -151,9 +168,10 @@ class _Origins:
                 continue
             if all(filter != wanted for _, wanted in homes):
                 yield f"{broker} holds {called} with filter {filter} instead of {homes[0][1]}"
-            expected = [self._directions.towards(home)[broker] for home, _ in homes]
-            if link not in expected:
-                yield f"{broker} holds {called} from {link} instead of {expected[0]}"
+            expected = [self._paths.towards(home)[broker] for home, _ in homes]
+            if path not in expected:
+                ways = [_from(p) if p else "from its client" for p in (path, expected[0])]
+                yield f"{broker} holds {called} {' instead of '.join(ways)}"
 
 
 # --- leaks ----------------------------------------------------------------------------------------

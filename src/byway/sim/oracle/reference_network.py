@@ -30,8 +30,10 @@ from byway.model.messages import AdvertiseRequest, Frame, SubscribeRequest
 from byway.sim.engine.client_watch import ClientWatch
 from byway.sim.topology.tree import Topology
 
-Held = dict[tuple[str | None, str, str], Filter]
-"""Filters by the link they came from (None: from a local client), client and name."""
+Path = tuple[str, ...]
+"""The brokers towards the home of an entry, nearest first, as far as it is told; empty at home."""
+Held = dict[tuple[Path, str, str], Filter]
+"""Filters by the path they came along, client and name."""
 
 
 class ReferenceTables(NamedTuple):
@@ -47,7 +49,7 @@ def tables_of(broker: Broker) -> ReferenceTables:
 
 
 def _held(table: Table) -> Held:
-    return {(e.origin.link, e.id.client, e.id.name): e.filter for e in table}
+    return {(e.origin.path, e.id.client, e.id.name): e.filter for e in table}
 
 
 def reference_tables(
@@ -55,7 +57,7 @@ def reference_tables(
 ) -> dict[str, ReferenceTables]:
     """By broker, the tables of a network with nothing but what is in force in these sessions."""
     if all(config.covering == "none" for config in configs.values()):
-        return plain_tables(topology, sessions)
+        return plain_tables(topology, configs, sessions)
     network = ReferenceNetwork(topology, configs)
     network.register(sessions)
     return {name: tables_of(broker) for name, broker in network.brokers.items()}
@@ -85,9 +87,34 @@ class Directions:
         return found
 
 
-def plain_tables(topology: Topology, sessions: Sequence[ClientWatch]) -> dict[str, ReferenceTables]:
+class Paths:
+    """From each broker, the path of a subscription towards its home, as neighbours tell it: each
+    says as much as its own neighbourhood reaches."""
+
+    def __init__(self, directions: Directions, configs: Mapping[str, BrokerConfig]) -> None:
+        self._directions = directions
+        self._configs = configs
+        self._paths: dict[str, dict[str, Path]] = {}
+
+    def towards(self, home: str) -> dict[str, Path]:
+        """By broker, the path of what has its home there."""
+        found = self._paths.get(home)
+        if found is None:
+            found = self._paths[home] = {}
+            for broker, link in self._directions.towards(home).items():  # nearest first
+                if link is None:
+                    found[broker] = ()
+                else:
+                    found[broker] = (link, *found[link][: self._configs[link].delta - 1])
+        return found
+
+
+def plain_tables(
+    topology: Topology, configs: Mapping[str, BrokerConfig], sessions: Sequence[ClientWatch]
+) -> dict[str, ReferenceTables]:
     """By broker, the tables of a network without covering."""
     directions = Directions(topology)
+    paths = Paths(directions, configs)
     tables = {name: ReferenceTables({}, {}) for name in topology.brokers}
     feeds = MatchIndex()
     homes: list[str] = []
@@ -96,9 +123,10 @@ def plain_tables(topology: Topology, sessions: Sequence[ClientWatch]) -> dict[st
             feeds.add(len(homes), advertisement.filter)
             homes.append(session.broker_name)
             for broker, link in directions.towards(session.broker_name).items():
-                key = (link, session.client_name, advertisement.name)
+                came = () if link is None else (link,)
+                key: tuple[Path, str, str] = (came, session.client_name, advertisement.name)
                 tables[broker].advertisements[key] = advertisement.filter
-    spans: dict[tuple[str, ...], list[tuple[str, str | None]]] = {}
+    spans: dict[tuple[str, ...], list[str]] = {}
     for session in sessions:
         home = session.broker_name
         for subscription in session.subscriptions:
@@ -106,22 +134,20 @@ def plain_tables(topology: Topology, sessions: Sequence[ClientWatch]) -> dict[st
             ends = (home, *sorted({homes[key] for key in keys}))
             if ends not in spans:
                 spans[ends] = list(_between(ends[1:], directions.towards(home), home))
-            for broker, link in spans[ends]:
-                key = (link, session.client_name, subscription.name)
+            for broker in spans[ends]:
+                key = (paths.towards(home)[broker], session.client_name, subscription.name)
                 tables[broker].subscriptions[key] = subscription.filter
     return tables
 
 
-def _between(
-    goals: Iterable[str], towards: Mapping[str, str | None], home: str
-) -> Iterator[tuple[str, str | None]]:
-    """The brokers on the paths from `home` to the goals, each with its neighbour towards `home`."""
+def _between(goals: Iterable[str], towards: Mapping[str, str | None], home: str) -> Iterator[str]:
+    """The brokers on the paths from `home` to the goals."""
     seen: set[str] = set()
     for goal in (home, *goals):
         broker: str | None = goal
         while broker is not None and broker not in seen:
             seen.add(broker)
-            yield broker, towards[broker]
+            yield broker
             broker = towards[broker]
 
 
