@@ -118,8 +118,9 @@ class OverlayMaps:
     ) -> list[str]:
         """The neighbours that get a copy, sorted. Every anchor is reached through exactly one of
         them, but for `at`, those that `unreachable` names, and those in the branch that the copy
-        came from. `came_from` is a broker in that branch: the neighbour that sent it or, over a
-        soft link, any broker of its span. Raises ValueError if that is not on the map."""
+        came from. `came_from` is a broker in that branch: the neighbour that sent it or, for
+        a soft link, any broker on the primary path that the link replaces. Raises ValueError if
+        that is not on the map."""
         working = self.working
         return working.names(working.forward(working.targets(anchors, came_from), strategy))
 
