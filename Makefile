@@ -49,9 +49,10 @@ format: $(VENV)/.ready ## fix what ruff can fix and format the code
 	$(BIN)/ruff check --fix --exit-zero
 	$(BIN)/ruff format
 
-bench: $(VENV)/.ready ## measure matching, the broker and the simulator
+bench: $(VENV)/.ready ## measure matching, the broker, the simulator and the mesh
 	$(BIN)/python -m benches.matching
 	$(BIN)/python -m benches.broker
+	$(BIN)/python -m benches.mesh
 
 bench-net: $(VENV)/.ready ## measure live brokers over TCP, beside NATS and RabbitMQ if they are there
 	$(BIN)/python -m benches.net

@@ -14,9 +14,23 @@ TO_COME = ("mesh", "placement", "topology")
 
 @pytest.mark.parametrize("part", TO_COME)
 def test_what_is_to_come_is_said_to_come(part: str) -> None:
-    is_there = (ROOT / "src/byway/core" / part).is_dir()
     (state,) = (state for state, text in ROWS if re.search(rf"\b{part}\b", text))
-    assert (state == "runs") is is_there
+    assert (state == "runs") is is_used(part)
+
+
+def is_used(part: str) -> bool:
+    """Whether a module outside the package of a part imports it: a package alone runs nowhere."""
+    package = ROOT / "src/byway/core" / part
+    imports = re.compile(rf"^\s*(from|import) byway\.core\.{part}\b", re.M)
+    return any(
+        imports.search(file.read_text())
+        for file in (ROOT / "src").rglob("*.py")
+        if package not in file.parents
+    )
+
+
+def test_a_part_that_is_imported_is_used() -> None:
+    assert is_used("covering")
 
 
 @pytest.mark.parametrize("text", [text for state, text in ROWS if state == "runs"])

@@ -53,6 +53,14 @@ def test_a_quick_run_of_the_broker_bench(tmp_path: Path) -> None:
     assert forwarded["value"] < forwarded["baselines"]["none"]["value"]
 
 
+def test_a_quick_run_of_the_mesh_bench(tmp_path: Path) -> None:
+    done = bench("--quick", "--out", str(tmp_path), name="mesh")
+    assert done.returncode == 0, done.stderr
+    maps = json.loads((tmp_path / "mesh.json").read_text())["sections"]["maps"]
+    assert maps["sizes"]["brokers"] == 120
+    assert set(maps["figures"]["32 soft links: working map"]["baselines"]) == {"sets"}
+
+
 def test_an_unknown_section_is_refused() -> None:
     done = bench("--only", "nonsense")
     assert done.returncode == 2
