@@ -11,14 +11,8 @@ from random import Random
 from benches.report import Figure, Section, at_most
 from benches.run import Run
 from benches.timing import best_of_each
-from byway.core.mesh import (
-    BrokerRecord,
-    MasterMap,
-    NeighbourhoodRecords,
-    OverlayMaps,
-    RecordUpdate,
-    RelayedRecord,
-)
+from byway.core.mesh import MasterMap, NeighbourhoodRecords, OverlayMaps
+from byway.model.messages import BrokerRecord, RecordUpdate, RelayedRecord
 
 TITLE = "overlay maps and path computation (no network)"
 FAN_OUT, DELTA = 3, 4

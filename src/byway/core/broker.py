@@ -317,6 +317,7 @@ class Broker(BrokerQueries):
 
     def _on_started(self, event: Started) -> None:
         self.context.chance.seed = event.seed
+        self.context.address = event.address
         self.context.load = LoadSampled(0)
         self.recovery.on_started()
         self.reachability.on_started()
@@ -433,6 +434,9 @@ class Broker(BrokerQueries):
         soft one publications may."""
         if not end.soft:
             raise RemoteProtocolError(link, "sends data over a link that is opening")
+        context = self.context
+        if context.held is not None and context.branch_of(link) not in context.tree:
+            raise RemoteProtocolError(link, "sends data over a soft link without its span")
         for message in messages:
             if type(message) is not Publish:
                 kind = type(message).__name__
@@ -444,6 +448,8 @@ class Broker(BrokerQueries):
             self._neighbours.settle()
         if self.recovery.rechecking:
             self._neighbours.recheck()
+        for hook in self.context.hooks.on_batch_handled:
+            hook()
         actions, touched, replies = out.actions, out.touched, out.replies
         for link, ids in out.answers.items():
             for part in in_parts(ids):

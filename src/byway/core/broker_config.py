@@ -133,6 +133,14 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "With 1 it knows its neighbours alone. Brokers of one network may differ in it."
         ),
     ] = 1
+    mesh_strategy: Annotated[
+        Literal["S0", "S1", "S2", "SH"],
+        option(
+            "With a `delta` above 1, over which links copies travel: S0 sends them to the next "
+            "broker, S1 one copy to the last broker before all that want it, S2 copies straight to "
+            "each; SH is S2, or S1 while more than 80 % of the uplink is in use."
+        ),
+    ] = "SH"
     conformance: Annotated[
         bool,
         option("Refuses publications that conform to no advertisement of their publisher."),

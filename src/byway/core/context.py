@@ -51,6 +51,8 @@ class Context:
         self.chance = Chance(name, incarnation)
         self.load = LoadSampled(0)
         """The driver's last report since the broker started."""
+        self.address = ""
+        """Where other brokers can dial this one, if that is known."""
         self.now_us = 0
         """The time of the input that is handled."""
         self.out = Outgoing()

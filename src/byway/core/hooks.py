@@ -35,6 +35,7 @@ class Hooks:
         self.on_entry_added: Final[list[EntryChanged]] = []
         self.on_entry_removed: Final[list[EntryChanged]] = []
         self.on_tables_replaced: Final[list[Callable[[], None]]] = []
+        self.on_batch_handled: Final[list[Callable[[], None]]] = []
 
     def connect(self, behaviour: object, base: type) -> None:
         """Call the methods of a behaviour that differ from those of its base class."""

@@ -13,6 +13,8 @@ class Started(msgspec.Struct, frozen=True, omit_defaults=True):
 
     seed: int = 0
     """What its random numbers are drawn from, until it starts again."""
+    address: str = ""
+    """Where other brokers can dial it; empty if that is not known."""
 
 
 class FrameReceived(msgspec.Struct, frozen=True, gc=False):

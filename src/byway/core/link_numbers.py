@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Final
+from typing import Any, Final
 
 from byway.core.origin import Origin
 
@@ -54,6 +54,8 @@ class LinkNumbers:
         self._entries: dict[int, int] = {}
         """How many entries have each of them."""
         self._free: list[int] = []  # a heap
+        self.dependent: tuple[dict[Any, Any], ...] = ()
+        """What others keep by masks: cleared whenever a number is freed."""
         self._masks = LinksByMask(self.links_of)
         # looked up for every publication: methods of the dicts themselves cost no further call
         self.known: Callable[[str], int | None] = self._numbers.get
@@ -126,7 +128,8 @@ class LinkNumbers:
         self.names[number] = self.links_of[number] = ""
         self._entries.pop(number, None)
         heappush(self._free, number)
-        self._masks.clear()  # they name it
+        for known in (self._masks, *self.dependent):  # they name it
+            known.clear()
 
     def release_unused(self, links: Iterable[str]) -> None:
         """Free numbers, after a restart, of all but these neighbours and of anchors without

@@ -10,7 +10,7 @@ tables' rules and to publications.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -72,6 +72,11 @@ class Neighbours:
         self._reachability = reachability
         self._behaviours = behaviours
         self.cycles = Cycles(context, self.disconnect)
+
+    @property
+    def missing(self) -> Collection[str]:
+        """Neighbours whose tables are missing."""
+        return self._recovery.missing.keys()
 
     def end(self, link: str) -> LinkEnd:
         """This broker's end of a link. Raises `RemoteProtocolError` for one that is none."""
@@ -257,8 +262,10 @@ class Neighbours:
             if in_tree:
                 self._sync.on_link_reset(link)
                 context.routing.subscription_rules.link_anew(link)
-            elif end.soft:
+            elif end.soft and context.config.delta == 1:  # else the mesh says when
                 context.out.opening[link] = None
+            for behaviour in self._behaviours.values():
+                behaviour.on_link_anew(link)
         if in_tree:
             self.cycles.on_link_up(link)
             self._reachability.on_link_changed(link, reset=not meeting.resumed)

@@ -36,6 +36,14 @@ PATH_MAX: Final = 1_024
 """Brokers that a probe may pass; it is forwarded no further."""
 DELTA_MAX: Final = 16
 """Hops that the neighbourhood of a broker may reach; brokers in the path of a subscription."""
+RECORDS_MAX: Final = 1_024
+"""Records of brokers that one neighbour tells at a time; of more, the nearest (then the first by
+name)."""
+NAMED_MAX: Final = 8_192
+"""Neighbours that these records name in all, with the same effect."""
+RECORDS_BYTES_MAX: Final = 524_288
+"""Bytes of text in one update of records; more are told in several. A larger record has one of its
+own."""
 NEIGHBOURS_MAX: Final = 1_024
 """Neighbours, or brokers out of reach, named in one message."""
 LOADS_MAX: Final = 4_097
@@ -70,6 +78,8 @@ Int31 = Annotated[int, Meta(ge=0, le=2**30)]
 Integer = Annotated[int, Meta(ge=-(2**63), le=INT64_MAX)]
 Digest = Annotated[int, Meta(ge=0, extra={"bits": 64})]
 """A word of 64 bits; no encoding has a larger integer."""
+Delta = Annotated[int, Meta(ge=1, le=DELTA_MAX)]
+"""Hops of the tree within a neighbourhood."""
 Bucket = Annotated[int, Meta(ge=0, le=BUCKETS_MAX - 1)]
 
 Share = Annotated[float, Meta(ge=0, le=1)]

@@ -27,11 +27,13 @@ from byway.model.bounds import (
     NEIGHBOURS_MAX,
     PATH_MAX,
     PUBLISHER_WINDOW,
+    RECORDS_MAX,
     RUNS_MAX,
     SIMILARITIES_MAX,
     AddressText,
     BodyBytes,
     Bucket,
+    Delta,
     Digest,
     Int31,
     Int64,
@@ -313,6 +315,62 @@ class LoadReport(_Message, frozen=True, array_like=True, tag="load"):
     loads: Annotated[tuple[Load, ...], Meta(max_length=LOADS_MAX)]
 
 
+class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What a broker says of itself."""
+
+    broker: Name
+    incarnation: Int64
+    version: Int64
+    """Counts the changes of the record within the incarnation."""
+    neighbours: Annotated[tuple[Name, ...], Meta(max_length=NEIGHBOURS_MAX)]
+    """Its primary neighbours, by name: the first of them, if there are more."""
+    delta: Delta
+    address: AddressText = ""
+    """Where it can be dialled; empty if it does not say."""
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """The record with the larger one is newer."""
+        return self.incarnation, self.version
+
+    @property
+    def text_bytes(self) -> int:
+        """At most so many bytes of text."""
+        texts = (self.broker, self.address, *self.neighbours)
+        return 4 * sum(map(len, texts)) + 4 * len(texts)
+
+
+class RelayedRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A record, and how far its broker is from the receiver."""
+
+    record: BrokerRecord
+    hops: Delta
+
+
+class RecordUpdate(_Message, frozen=True, array_like=True, tag="records"):
+    """What a broker tells a neighbour of the brokers on its side. Applied in the order of fields:
+    first everything is forgotten, or what is gone, then records are added or replaced."""
+
+    anew: bool
+    """Whether the receiver forgets all that the sender has told before."""
+    gone: Annotated[tuple[Name, ...], Meta(max_length=RECORDS_MAX)]
+    """Brokers whose records are taken back."""
+    records: Annotated[tuple[RelayedRecord, ...], Meta(max_length=RECORDS_MAX)]
+
+
+class SoftSpan(_Message, frozen=True, array_like=True, tag="span"):
+    """Over a soft link: the sender is about to send publications over it, past these brokers. The
+    receiver answers when it is ready, and closes the link if the last one is no neighbour of its.
+    Without brokers: the sender has ended that."""
+
+    path: Path
+    """The brokers between, in the tree, from the sender's neighbour to the receiver's."""
+
+
+class SpanTaken(_Message, frozen=True, array_like=True, tag="span-ok"):
+    """The receiver of a `SoftSpan` takes publications over the link from now on."""
+
+
 # --- data lane -------------------------------------------------------------------------------
 
 
@@ -361,6 +419,9 @@ Message = (
     | LinkProbe
     | Disconnect
     | LoadReport
+    | RecordUpdate
+    | SoftSpan
+    | SpanTaken
     | Publish
     | Unadvertise
 )
@@ -392,6 +453,8 @@ def entries_of(message: Message) -> int:
             return len(message.advertisements) + len(message.subscriptions)
         case AdvertisementsSynced() | SubscriptionsSynced():
             return len(message.ended)
+        case RecordUpdate():
+            return len(message.gone) + len(message.records)
         case _:
             return 1
 
@@ -416,6 +479,9 @@ LANE_OF: Final[dict[type, Lane]] = {
     LinkProbe: Lane.CONTROL,
     Disconnect: Lane.CONTROL,
     LoadReport: Lane.CONTROL,
+    RecordUpdate: Lane.CONTROL,
+    SoftSpan: Lane.CONTROL,
+    SpanTaken: Lane.CONTROL,
     Publish: Lane.DATA,
     Unadvertise: Lane.DATA,
 }

@@ -102,7 +102,8 @@ class BrokerServer:
         port = self._server.sockets[0].getsockname()[1]
         self.address = Address(listen.host, port)
         self.neighbour_links.own_addresses = self._addresses()
-        self.driver.now(Started(secrets.randbits(63)))
+        address = next(map(str, self._addresses()), "")
+        self.driver.now(Started(secrets.randbits(63), address))
         self._dial(self.settings.neighbours)
         self._tasks.append(asyncio.create_task(self._keep_alive()))
         self._tasks.append(asyncio.create_task(LoadSampler(self).report()))

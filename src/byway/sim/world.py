@@ -180,7 +180,7 @@ class World:
     def _start(self, name: str, broker: Broker) -> None:
         self._starting = name
         self.nodes[name].start(broker)
-        self.nodes[name].handle_now(Started(self._seed))
+        self.nodes[name].handle_now(Started(self._seed, f"at {name}"))
         self._starting = None
 
     def __repr__(self) -> str:

@@ -10,7 +10,8 @@ from random import Random
 import msgspec
 import pytest
 
-from byway.core.mesh import MasterMap, NeighbourhoodRecords, RecordsState, RecordUpdate
+from byway.core.mesh import MasterMap, NeighbourhoodRecords, RecordsState
+from byway.model.messages import RecordUpdate
 from tests.mesh_oracle import Edges, Graph, Walk, random_edges
 
 SEEDS = [1, 2, pytest.param(None, id="fresh")]

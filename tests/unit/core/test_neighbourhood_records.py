@@ -3,16 +3,10 @@
 import msgspec
 import pytest
 
-from byway.core.mesh import (
-    BrokerRecord,
-    NeighbourhoodRecords,
-    RecordsState,
-    RecordUpdate,
-    RelayedRecord,
-)
-from byway.core.mesh.records import DELTA_MAX, NAMED_MAX, RECORDS_MAX, UPDATE_BYTES_MAX
-from byway.model.bounds import NEIGHBOURS_MAX
+from byway.core.mesh import NeighbourhoodRecords, RecordsState
+from byway.model.bounds import DELTA_MAX, NAMED_MAX, NEIGHBOURS_MAX, RECORDS_BYTES_MAX, RECORDS_MAX
 from byway.model.errors import RemoteProtocolError
+from byway.model.messages import BrokerRecord, RecordUpdate, RelayedRecord
 
 
 def record(
@@ -317,7 +311,7 @@ def test_long_updates_are_split() -> None:
     told = [each for _, each in updates]
     assert [[r.record.broker for r in each.records] for each in told] == [["w0"], ["w1"], ["w2"]]
     assert not any(each.anew or each.gone for each in told)
-    assert 2 * wide[0][0].text_bytes > UPDATE_BYTES_MAX
+    assert 2 * wide[0][0].text_bytes > RECORDS_BYTES_MAX
 
 
 def test_repr_tells_the_state() -> None:

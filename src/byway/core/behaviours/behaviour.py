@@ -40,6 +40,10 @@ class Behaviour:
     def on_started(self) -> None:
         """The broker begins, or goes on after a restart."""
 
+    def on_link_anew(self, link: str) -> None:
+        """A link, of whatever kind, came up, and its ends do not go on where they were: what was on
+        its way there is lost. `on_link_up` follows."""
+
     def on_link_up(self, link: str) -> None:
         """A link came up, of whatever kind."""
 
@@ -51,6 +55,10 @@ class Behaviour:
 
     def on_timer(self, detail: str) -> None:
         """A timer set by `BrokerView.set_timer` fired."""
+
+    def on_batch_handled(self) -> None:
+        """The inputs of one call were handled: what is told once for all of them goes out with the
+        rest."""
 
     def on_load_sampled(self, sample: LoadSampled) -> None:
         """The driver reports what the broker cannot see."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from byway.core.actions import CancelTimer, SetTimer, Timer
@@ -11,6 +11,7 @@ from byway.core.client_session import ClientSession
 from byway.core.context import Context
 from byway.core.inputs import LinkLoad, LoadSampled
 from byway.core.link_numbers import LinkNumbers
+from byway.core.links import UNLISTED
 from byway.core.tables import Table
 from byway.model.bounds import REASON_LENGTH_MAX
 from byway.model.errors import shortened
@@ -20,6 +21,10 @@ from byway.model.trace_schema import Reconfiguration
 
 class LinkOpener(Protocol):
     """Opens and closes links; `Neighbours` is the one there is."""
+
+    @property
+    def missing(self) -> Collection[str]:
+        """Neighbours whose tables are missing."""
 
     def open(self, link: str, address: str, kind: LinkKind) -> None:
         """Open a link of a kind to a broker."""
@@ -49,6 +54,16 @@ class BrokerView:
         return self._context.name
 
     @property
+    def incarnation(self) -> int:
+        """Its incarnation."""
+        return self._context.incarnation
+
+    @property
+    def address(self) -> str:
+        """Where other brokers can dial it; empty if that is not known."""
+        return self._context.address
+
+    @property
     def config(self) -> BrokerConfig:
         """The settings of the broker; a behaviour's own are among them."""
         return self._context.config
@@ -64,6 +79,16 @@ class BrokerView:
     def links(self) -> list[str]:
         """Neighbours whose link is up, in the order of their names."""
         return [link for link in self._context.tree if self._context.ends[link].up]
+
+    @property
+    def tree(self) -> list[str]:
+        """All neighbours, in the order of their names."""
+        return [link for link in self._context.tree if link != UNLISTED]
+
+    @property
+    def missing(self) -> set[str]:
+        """Neighbours whose tables are missing, or that may be there and are not known."""
+        return set(self._opener.missing)
 
     def kind(self, link: str) -> LinkKind | None:
         """What the link to a broker is for; None if there is none."""
@@ -94,6 +119,16 @@ class BrokerView:
         dials the other again for a link of the tree before an operator adds it."""
         if broker in self._context.ends:
             self._opener.disconnect(broker, shortened(reason, REASON_LENGTH_MAX), for_good)
+
+    def send_data(self, link: str) -> None:
+        """Send publications over a link outside the tree from now on: its peer takes them."""
+        self._context.out.opening[link] = None
+
+    def routes_changed(self, link: str) -> None:
+        """A planner decides otherwise than before about a link: what is held in its branch may
+        go."""
+        if self._context.held is not None:
+            self._context.held.on_link_changed(link)
 
     def send(self, link: str, message: Message) -> None:
         """Send a control message over a link."""

@@ -6,23 +6,14 @@ primary tree near a broker and its links, where copies go.
 
 from byway.core.mesh.master_map import MasterMap
 from byway.core.mesh.overlay_maps import OverlayMaps
-from byway.core.mesh.records import (
-    BrokerRecord,
-    NeighbourhoodRecords,
-    RecordsState,
-    RecordUpdate,
-    RelayedRecord,
-)
+from byway.core.mesh.records import NeighbourhoodRecords, RecordsState
 from byway.core.mesh.working_map import Strategy, WorkingMap
 
 __all__ = [
-    "BrokerRecord",
     "MasterMap",
     "NeighbourhoodRecords",
     "OverlayMaps",
-    "RecordUpdate",
     "RecordsState",
-    "RelayedRecord",
     "Strategy",
     "WorkingMap",
 ]

@@ -37,68 +37,18 @@ sends raise `RemoteProtocolError`, which costs the connection.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta
 
-from byway.model.bounds import NEIGHBOURS_MAX, AddressText, Int64, Name
+from byway.model.bounds import (
+    DELTA_MAX,
+    NAMED_MAX,
+    NEIGHBOURS_MAX,
+    RECORDS_BYTES_MAX,
+    RECORDS_MAX,
+)
 from byway.model.errors import RemoteProtocolError
-
-DELTA_MAX: Final = 16
-"""The largest Δ. It also ends the travel of records on a cycle."""
-RECORDS_MAX: Final = 1_024
-"""Records that one neighbour tells at a time; of more, the nearest (then the first by name)."""
-NAMED_MAX: Final = 8_192
-"""Neighbours that these records name in all, with the same effect."""
-UPDATE_BYTES_MAX: Final = 524_288
-"""Bytes of text in one update; more are told in several. A larger record has one of its own."""
-
-Delta = Annotated[int, Meta(ge=1, le=DELTA_MAX)]
-
-
-class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a broker says of itself."""
-
-    broker: Name
-    incarnation: Int64
-    version: Int64
-    """Counts the changes of the record within the incarnation."""
-    neighbours: Annotated[tuple[Name, ...], Meta(max_length=NEIGHBOURS_MAX)]
-    """Its primary neighbours, by name: the first of them, if there are more."""
-    delta: Delta
-    address: AddressText = ""
-    """Where it can be dialled; empty if it does not say."""
-
-    @property
-    def age(self) -> tuple[int, int]:
-        """The record with the larger one is newer."""
-        return self.incarnation, self.version
-
-    @property
-    def text_bytes(self) -> int:
-        """At most so many bytes of text."""
-        texts = (self.broker, self.address, *self.neighbours)
-        return 4 * sum(map(len, texts)) + 4 * len(texts)
-
-
-class RelayedRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A record, and how far its broker is from the receiver."""
-
-    record: BrokerRecord
-    hops: Delta
-
-
-class RecordUpdate(msgspec.Struct, frozen=True, array_like=True):
-    """What a broker tells a neighbour of the brokers on its side. Applied in the order of fields:
-    first everything is forgotten, or what is gone, then records are added or replaced."""
-
-    anew: bool
-    """Whether the receiver forgets all that the sender has told before."""
-    gone: Annotated[tuple[Name, ...], Meta(max_length=RECORDS_MAX)]
-    """Brokers whose records are taken back."""
-    records: Annotated[tuple[RelayedRecord, ...], Meta(max_length=RECORDS_MAX)]
-
+from byway.model.messages import BrokerRecord, RecordUpdate, RelayedRecord
 
 _Sent = tuple[int, int, int]
 """Incarnation, version and hops of a record as it was told."""
@@ -376,12 +326,12 @@ def _check(neighbour: str, relayed: RelayedRecord) -> None:
 
 
 def _packed(records: Iterable[RelayedRecord]) -> Iterator[tuple[RelayedRecord, ...]]:
-    """Records in packs of at most `UPDATE_BYTES_MAX`."""
+    """Records in packs of at most `RECORDS_BYTES_MAX`."""
     pack: list[RelayedRecord] = []
     size = 0
     for relayed in records:
         size += relayed.record.text_bytes
-        if pack and size > UPDATE_BYTES_MAX:
+        if pack and size > RECORDS_BYTES_MAX:
             yield tuple(pack)
             pack, size = [], relayed.record.text_bytes
         pack.append(relayed)

@@ -195,7 +195,8 @@ def leaks(node: Node) -> Iterator[str]:
                 yield f"{node.name}: {kept} {lane} messages are kept for {link}"
         if facts.finished_early:
             yield f"{node.name}: {facts.finished_early} messages of {link} finished early"
-        takes_data = facts.kind is LinkKind.PRIMARY or (facts.kind is LinkKind.SOFT and facts.up)
+        both_ways = facts.kind is LinkKind.SOFT and node.config.delta == 1  # the mesh: one way
+        takes_data = facts.kind is LinkKind.PRIMARY or (both_ways and facts.up)
         if takes_data and not facts.open:
             yield f"{node.name}: {link} does not take data"
     yield from _sync_leaks(node.name, broker)

@@ -1,0 +1,278 @@
+"""The mesh of one broker: records in and out, maps, and soft links.
+
+A soft link is used one way, by the end that wants it; the other end may want it too. Before the
+first publication the sender tells its *span*, the brokers that the link passes by, and the receiver
+takes publications only when it knows where they go: it has the tables of all neighbours but the one
+that the span ends with. A link that is no longer wanted is drained, then closed. One that goes down
+is given up: what it had not confirmed is routed anew, over the tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Self
+
+import msgspec
+
+from byway.core.behaviours.behaviour import Behaviour
+from byway.core.behaviours.broker_view import BrokerView
+from byway.core.broker_config import BrokerConfig
+from byway.core.inputs import LoadSampled
+from byway.core.mesh.master_map import MasterMap
+from byway.core.mesh.mesh_planner import MeshPlanner
+from byway.core.mesh.overlay_maps import OverlayMaps
+from byway.core.mesh.records import NeighbourhoodRecords, RecordsState
+from byway.core.mesh.working_map import Strategy
+from byway.model.errors import RemoteProtocolError
+from byway.model.messages import LinkKind, RecordUpdate, SoftSpan, SpanTaken
+
+BUSY: Final = 0.8
+"""With more of its uplink in use, a broker of strategy SH sends as few copies as S1 does."""
+CALM: Final = 0.7
+"""Below, it goes back to S2."""
+
+
+class SoftLink(msgspec.Struct):
+    """What this broker knows of one soft link."""
+
+    wanted: bool = False
+    """Whether this broker wants to send over it."""
+    path: tuple[str, ...] = ()
+    """The span that the peer was told."""
+    taken: bool = False
+    """Whether the peer takes publications."""
+    came: tuple[str, ...] = ()
+    """The span that the peer has told."""
+    answered: bool = False
+    """Whether the peer was told that its publications are taken."""
+
+
+class Mesh(Behaviour):
+    """Keeps the maps of one broker, and the soft links that it wants."""
+
+    name: ClassVar[str] = "mesh"
+    messages: ClassVar[tuple[type, ...]] = (RecordUpdate,)
+    messages_outside_tree: ClassVar[tuple[type, ...]] = (SoftSpan, SpanTaken)
+
+    def __init__(self, view: BrokerView) -> None:
+        super().__init__(view)
+        config = view.config
+        self.records = NeighbourhoodRecords(view.broker, view.incarnation, config.delta)
+        self.soft: dict[str, SoftLink] = {}
+        """By broker, in the order of their names."""
+        self._tree: tuple[str, ...] = ()
+        self._edges: tuple[tuple[str, str], ...] = ()
+        self._master = MasterMap(view.broker, (), config.delta)
+        self._stale = True
+        """Whether the links that the maps were made for have changed."""
+        self._planner = MeshPlanner(view, self._first_strategy)
+
+    @classmethod
+    def make(cls, view: BrokerView, config: BrokerConfig) -> Self | None:
+        """The mesh of a broker that knows more than its neighbours."""
+        return cls(view) if config.delta > 1 else None
+
+    def planner(self) -> MeshPlanner:
+        """The planner that goes by the maps."""
+        return self._planner
+
+    @property
+    def master(self) -> MasterMap:
+        """The tree around this broker."""
+        return self._master
+
+    # --- what happens --------------------------------------------------------------------------
+
+    def on_started(self) -> None:
+        """Give up soft links of an earlier life: they are down."""
+        self.records.set_address(self.view.address)
+        for link in list(self.soft):
+            self.view.close_link(link, "the broker has restarted")
+        self.soft.clear()
+        self._stale = True
+        self._update()
+
+    def on_link_anew(self, link: str) -> None:
+        """What was on its way over a link is lost."""
+        if link in self._tree:
+            self.records.on_link_reset(link)
+
+    def on_link_up(self, link: str) -> None:
+        """A soft link that is wanted came up: tell its span."""
+        if self.view.kind(link) is LinkKind.SOFT:
+            soft = self.soft.setdefault(link, SoftLink())
+            self.soft = dict(sorted(self.soft.items()))
+            if soft.wanted:
+                self._tell_span(link, soft)
+
+    def on_link_down(self, link: str) -> None:
+        """Give up a soft link."""
+        if self.soft.pop(link, None) is not None:
+            self._stale = True
+            if self.view.kind(link) is LinkKind.SOFT:
+                self.view.close_link(link, "the connection is gone")
+
+    def on_message(self, link: str, message: Any) -> None:
+        """Take a record update, a span or the answer to one."""
+        match message:
+            case RecordUpdate():
+                self.records.receive(link, message)
+            case SoftSpan():
+                self._on_span(link, message)
+            case SpanTaken():
+                self._on_taken(link)
+
+    def on_load_sampled(self, sample: LoadSampled) -> None:
+        """With strategy SH, send fewer copies while the uplink is busy."""
+        if self.view.config.mesh_strategy == "SH":
+            if sample.uplink > BUSY:
+                self._planner.use_strategy("S1")
+            elif sample.uplink < CALM:
+                self._planner.use_strategy("S2")
+
+    def on_batch_handled(self) -> None:
+        """Bring maps up to date with what was handled, tell what changed, and go on with links."""
+        self._update()
+        for link, soft in list(self.soft.items()):
+            if soft.came and not soft.answered and self._is_ready(soft):
+                soft.answered = True
+                self.view.send(link, SpanTaken())
+            if soft.path and not soft.wanted and not self.view.unconfirmed(link):
+                soft.path, soft.taken = (), False
+                self.view.send(link, SoftSpan(()))
+                self._close_if_unused(link, soft)
+
+    # --- soft links ----------------------------------------------------------------------------
+
+    def open_soft(self, broker: str) -> bool:
+        """Have publications sent past brokers, straight to this one; whether that may be: it is on
+        the map, no neighbour, and says where it can be dialled."""
+        record = self.records.record(broker)
+        if record is None or broker not in self._master or self._master.distance(broker) < 2:
+            return False
+        soft = self.soft.get(broker)
+        if soft is None:
+            if self.view.kind(broker) is None and not record.address:
+                return False
+            self.view.open_link(broker, record.address, LinkKind.SOFT)
+            soft = self.soft[broker] = SoftLink()
+            self.soft = dict(sorted(self.soft.items()))
+        if not soft.wanted:
+            soft.wanted = True
+            if soft.path:  # it was being drained
+                self._stale = True
+            elif self.view.is_up(broker):
+                self._tell_span(broker, soft)
+        return True
+
+    def drop_soft(self, broker: str) -> None:
+        """Send nothing more over a soft link, and close it once it is drained."""
+        soft = self.soft.get(broker)
+        if soft is not None and soft.wanted:
+            soft.wanted = False
+            self._stale = True
+            if not soft.path:
+                self._close_if_unused(broker, soft)
+
+    def _tell_span(self, link: str, soft: SoftLink) -> None:
+        way = self._master.path(link) if link in self._master else ()
+        if len(way) < 2:
+            soft.wanted = False
+            self._close_if_unused(link, soft)
+            return
+        soft.path = way[:-1]
+        self.view.send(link, SoftSpan(soft.path))
+
+    def _close_if_unused(self, link: str, soft: SoftLink) -> None:
+        if not soft.came:
+            del self.soft[link]
+            self.view.close_link(link, "nobody needs it any more")
+
+    def _on_span(self, link: str, message: SoftSpan) -> None:
+        if self.view.kind(link) is not LinkKind.SOFT:
+            raise RemoteProtocolError(link, "tells the span of a link that is not soft")
+        soft = self.soft.setdefault(link, SoftLink())
+        soft.came, soft.answered = message.path, False
+        self._stale = True
+        if not message.path:
+            if not soft.wanted and not soft.path:
+                self._close_if_unused(link, soft)
+        elif message.path[-1] not in self.view.tree:
+            last = message.path[-1]
+            self.view.close_link(link, f"its span ends with {last}, which is no neighbour")
+
+    def _on_taken(self, link: str) -> None:
+        soft = self.soft.get(link)
+        if soft is None or not soft.path:
+            raise RemoteProtocolError(link, "takes publications that nobody offered")
+        soft.taken = True
+        self._stale = True
+        self.view.send_data(link)
+
+    def _is_ready(self, soft: SoftLink) -> bool:
+        return self.view.missing <= {soft.came[-1]}
+
+    # --- maps ----------------------------------------------------------------------------------
+
+    def _update(self) -> None:
+        tree = tuple(self.view.tree)
+        if tree != self._tree:
+            self._tree = tree
+            self.records.set_neighbours(tree)
+        for neighbour, update in self.records.take_updates():
+            self.view.send(neighbour, update)
+        edges = self.records.primary_edges
+        if edges != self._edges:
+            self._edges, self._stale = edges, True
+            self._master = MasterMap(self.view.broker, edges, self.view.config.delta)
+            for link, soft in self.soft.items():
+                way = self._master.path(link)[:-1] if link in self._master else ()
+                if soft.path and way != soft.path:
+                    self.drop_soft(link)
+        if self._stale:
+            self._stale = False
+            self._use_maps()
+            for branch in tree:
+                self.view.routes_changed(branch)
+
+    def _use_maps(self) -> None:
+        usable = [link for link, soft in self.soft.items() if soft.wanted and soft.taken]
+        branches = {
+            link: (soft.path or soft.came[-1:])[0]
+            for link, soft in self.soft.items()
+            if soft.path or soft.came
+        }
+        self._planner.use_maps(OverlayMaps(self._master, usable), branches)
+
+    @property
+    def _first_strategy(self) -> Strategy:
+        strategy = self.view.config.mesh_strategy
+        return "S2" if strategy == "SH" else strategy
+
+    # --- restarts ------------------------------------------------------------------------------
+
+    def snapshot(self) -> Any:
+        """Records, and the soft links."""
+        return MeshState(self.records.snapshot(), self.soft, self._planner.strategy)
+
+    def restore(self, state: Any) -> None:
+        """Go on from what `snapshot` gave."""
+        kept = msgspec.convert(state, MeshState)
+        self.records = NeighbourhoodRecords.restore(
+            kept.records, self.view.incarnation, self.view.config.delta, kept.records.own.address
+        )
+        self.soft = kept.soft
+        self._tree = kept.records.neighbours
+        if self.view.config.mesh_strategy == "SH":
+            self._planner.use_strategy(kept.strategy)
+        self._edges = self.records.primary_edges
+        self._master = MasterMap(self.view.broker, self._edges, self.view.config.delta)
+        self._use_maps()
+        self._stale = False
+
+
+class MeshState(msgspec.Struct):
+    """What of a `Mesh` survives a restart."""
+
+    records: RecordsState
+    soft: dict[str, SoftLink]
+    strategy: Strategy

@@ -1,0 +1,230 @@
+"""The planner of the mesh: over which links of a branch copies travel, so that order is kept.
+
+The working map says where copies for some targets should go. A copy over one link may overtake an
+earlier one over another that lies on the same way, so a link is used for a publisher only while no
+link *comparable* to it, one on the tree's path to the other, has unconfirmed publications of that
+publisher. Else one copy takes the single open link that lies before all targets, if there is one;
+else the publication is held. (DESIGN §5, *Order*.)
+
+What follows from the targets alone is computed once and kept until maps, links or numbers change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from byway.core.behaviours.broker_view import BrokerView
+from byway.core.bodies import routes_of
+from byway.core.mesh.overlay_maps import OverlayMaps
+from byway.core.mesh.working_map import Strategy
+from byway.core.planning import PlannedCopy
+from byway.model.messages import Publish
+
+PLANS_MAX = 65_536
+"""Plans that are kept; beyond, all are made anew."""
+
+
+class Leg(NamedTuple):
+    """A link that gets a copy, and what the copy's header says of the way there."""
+
+    link: str
+    distance: int
+    """The `distance` that it arrives with; 0: it grows by `span`."""
+    span: int
+    """Hops of the tree to the receiver."""
+
+
+class Plan(NamedTuple):
+    """What follows from the targets in a branch."""
+
+    legs: tuple[Leg, ...]
+    conflicts: frozenset[str]
+    """Links that must have no unconfirmed publications of the publisher."""
+
+
+class MeshPlanner:
+    """Plans by the maps of one broker."""
+
+    def __init__(self, view: BrokerView, strategy: Strategy) -> None:
+        self._view = view
+        self._strategy = strategy
+        self._maps = OverlayMaps.build(view.broker, (), 1)
+        self._branch_of: dict[str, str] = {}
+        self._ways: dict[str, tuple[str, ...]] = {}
+        """By link, the tree's path to it; for one that is on no map, nothing but its branch."""
+        self._plans: dict[tuple[str, int], Plan] = {}
+        self._branches: dict[int, Sequence[tuple[str, int]]] = {}
+        view.numbers.dependent += (self._plans, self._branches)
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy in use."""
+        return self._strategy
+
+    def use_strategy(self, strategy: Strategy) -> None:
+        """Choose links by another strategy from now on."""
+        if strategy != self._strategy:
+            self._strategy = strategy
+            self._plans.clear()
+
+    def use_maps(self, maps: OverlayMaps, branch_of: Mapping[str, str]) -> None:
+        """Go by these maps from now on. `branch_of`: by soft link, whether the maps use it or not,
+        the neighbour in whose branch its other end is."""
+        self._maps = maps
+        self._branch_of = dict(branch_of)
+        master = maps.master
+        self._ways = {link: master.path(link) for link in master.neighbours}
+        for link, branch in branch_of.items():
+            is_there = link in master and master.branch(link) == branch
+            self._ways[link] = master.path(link) if is_there else ()
+        self._plans.clear()
+
+    # --- for the queues of branches ------------------------------------------------------------
+
+    def branch_of(self, link: str) -> str:
+        """The primary link of the branch that a link leads into."""
+        return self._branch_of.get(link, link)
+
+    def branches(self, matched: int, came_from: str | None) -> Sequence[tuple[str, int]]:
+        """By branch, the targets that want a publication."""
+        del came_from  # it is not matched
+        found = self._branches.get(matched)
+        if found is None:
+            if len(self._branches) >= PLANS_MAX:
+                self._branches.clear()
+            found = self._branches[matched] = self._by_branch(matched)
+        return found
+
+    def _by_branch(self, matched: int) -> Sequence[tuple[str, int]]:
+        by_branch: dict[str, int] = {}
+        for number in _numbers(matched):
+            branch = self._view.numbers.links_of[number]
+            by_branch[branch] = by_branch.get(branch, 0) | 1 << number
+        return sorted(by_branch.items())
+
+    def plan(
+        self, branch: str, targets: int, publication: Publish, unconfirmed: Mapping[str, int]
+    ) -> Sequence[PlannedCopy] | None:
+        """The copies for targets in a branch; None: it is held."""
+        plan = self._plan_for(branch, targets)
+        legs = plan.legs
+        if unconfirmed and not plan.conflicts.isdisjoint(unconfirmed):
+            way_round = self._open_before_all(branch, plan, unconfirmed)
+            if way_round is None:
+                return None
+            legs = (self._leg(way_round, self._anchors(branch, targets)),)
+        return [PlannedCopy(leg.link, _along(publication, leg), targets) for leg in legs]
+
+    def targets_beyond(self, link: str, publication: Publish) -> int:
+        """The targets that a copy sent over a link was for, matched again: those behind it, or, if
+        it is on no map any more, all of its branch."""
+        index = self._view.subscriptions.index
+        mask, _, _ = routes_of(publication.body, index, None)
+        targets = dict(self._by_branch(mask)).get(self.branch_of(link), 0)
+        if not self._ways.get(link):
+            return targets
+        beyond = 0
+        for number in _numbers(targets):
+            if link in self._way(self._view.numbers.names[number], self.branch_of(link)):
+                beyond |= 1 << number
+        return beyond
+
+    # --- plans ---------------------------------------------------------------------------------
+
+    def _plan_for(self, branch: str, targets: int) -> Plan:
+        """What follows from the targets, without links that have gone since the maps were made."""
+        plan = self._plans.get((branch, targets))
+        if plan is None:
+            if len(self._plans) >= PLANS_MAX:
+                self._plans.clear()
+            plan = self._plans[branch, targets] = self._plan(branch, targets)
+        takes_data = self._view.takes_data
+        if all(leg.span == 1 or takes_data(leg.link) for leg in plan.legs):
+            return plan
+        usable = [x for x in self._maps.order if x in self._branch_of and takes_data(x)]
+        self.use_maps(self._maps.with_links(usable), self._branch_of)
+        return self._plan_for(branch, targets)
+
+    def _plan(self, branch: str, targets: int) -> Plan:
+        working = self._maps.working
+        anchors = self._anchors(branch, targets)
+        chosen = working.names(working.forward(working.targets(anchors), self._strategy))
+        links = [link for link in self._ways if self.branch_of(link) == branch]
+        conflicts = frozenset(
+            other for link in chosen for other in links if self._are_comparable(link, other)
+        )
+        return Plan(tuple(self._leg(link, anchors) for link in chosen), conflicts)
+
+    def _anchors(self, branch: str, targets: int) -> list[str]:
+        """The anchors of these targets. One that the map does not have in this branch, because
+        subscriptions and records travel apart, counts as the neighbour before it."""
+        master, numbers = self._maps.master, self._view.numbers
+        found = []
+        for number in _numbers(targets):
+            name = numbers.names[number]
+            if name and numbers.links_of[number] == branch:
+                is_there = name in master and master.branch(name) == branch
+                found.append(name if is_there else branch)
+        return found
+
+    def _leg(self, link: str, anchors: Iterable[str]) -> Leg:
+        """Where others leave the way to a link: at the last such broker the distance begins anew,
+        and at once if several are wanted at the receiver or beyond it."""
+        way = self._ways[link]
+        beyond, left = 0, 0
+        for anchor in anchors:
+            other = self._way(anchor, way[0])
+            shared = sum(1 for one, two in zip(way, other, strict=False) if one == two)
+            if shared == len(way):
+                beyond += 1
+            else:
+                left = max(left, shared)
+        span = len(way)
+        if beyond > 1:
+            return Leg(link, 1, span)
+        return Leg(link, span - left if left else 0, span)
+
+    def _way(self, broker: str, branch: str) -> tuple[str, ...]:
+        master = self._maps.master
+        is_there = broker in master and master.branch(broker) == branch
+        return master.path(broker) if is_there else (branch,)
+
+    def _are_comparable(self, one: str, other: str) -> bool:
+        """Whether one of two links lies on the path to the other, or that is not known."""
+        if one == other:
+            return False
+        way, others = self._ways[one], self._ways[other]
+        return not way or not others or one in others or other in way
+
+    def _open_before_all(
+        self, branch: str, plan: Plan, unconfirmed: Mapping[str, int]
+    ) -> str | None:
+        """The single open link that lies before all links that would get a copy."""
+        working = self._maps.working
+        open_links = [x for x in sorted(unconfirmed) if self.branch_of(x) == branch]
+        for link in open_links:
+            if (
+                link in working.order
+                and all(link in self._ways[leg.link] for leg in plan.legs)
+                and not any(self._are_comparable(link, other) for other in open_links)
+            ):
+                return link
+        return None
+
+
+def _numbers(mask: int) -> Iterable[int]:
+    while mask:
+        last = mask & -mask
+        yield last.bit_length() - 1
+        mask ^= last
+
+
+def _along(publication: Publish, leg: Leg) -> Publish:
+    """A publication with the header for a link."""
+    if leg.span == 1:
+        return publication
+    distance = leg.distance or publication.distance + leg.span - 1
+    return msgspec.structs.replace(publication, distance=distance)
