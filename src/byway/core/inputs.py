@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from byway.core.actions import Timer
+from byway.model.addresses import Listing
 from byway.model.messages import Batch, Frame, Hello, Request
 
 
@@ -119,6 +120,13 @@ class NeighbourRemoved(msgspec.Struct, frozen=True):
     neighbour: str
 
 
+class NeighboursListed(msgspec.Struct, frozen=True):
+    """The driver tells which neighbours the settings list. It is kept, and nothing follows: when
+    the broker goes on after a restart, the driver sees what an operator has changed meanwhile."""
+
+    listing: Listing
+
+
 class MessageDiscarded(msgspec.Struct, frozen=True):
     """An operator's command: messages that came over a link that is up, and that could not be
     handled, are given up. Their numbers count as received, and finished; nothing else follows."""
@@ -147,6 +155,7 @@ Input = (
     | LoadSampled
     | NeighbourAdded
     | NeighbourRemoved
+    | NeighboursListed
     | MessageDiscarded
     | RequestDiscarded
 )

@@ -14,12 +14,14 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from byway.core.actions import CloseLink, OpenLink, Send, SetTimer, Timer
 from byway.core.behaviours import Behaviour
 from byway.core.context import Context
 from byway.core.cycles import Cycles
 from byway.core.in_flight import unowned
-from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded, NeighbourRemoved
+from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded, NeighbourRemoved, NeighboursListed
 from byway.core.links import UNLISTED, LinkEnd
 from byway.core.publications import Publications
 from byway.core.reachability import Reachability
@@ -119,14 +121,20 @@ class Neighbours:
         """The broker goes on from a state that may be older than its last one. Links begin anew.
         Former neighbours may have become neighbours again since; if not, they remember it. A link
         outside the tree that another broker opened may have been closed since; if not, that broker
-        dials."""
+        dials. Those that an operator had added may have been linked, and have parted, since."""
         context = self._context
         context.former.clear()
+        if context.listing is not None:
+            context.listing = replace(context.listing, added=())
         for link, end in list(context.ends.items()):
             end.distrusted()
             end.open = False
             if link not in context.tree and not end.dials and not end.copies:
                 context.remove_link(link)
+
+    def on_listed(self, event: NeighboursListed) -> None:
+        """The settings list other neighbours, or more is known of these."""
+        self._context.listing = event.listing
 
     def on_added(self, event: NeighbourAdded) -> None:
         """An operator adds a neighbour."""

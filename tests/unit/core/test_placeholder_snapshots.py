@@ -126,14 +126,15 @@ def stored_bytes(scene: Scene) -> bytes:
 
 def in_this_layout(stored: bytes, load: LoadSampled) -> bytes:
     """Layout 6 appended a list to every session; layout 7 the kind of every link and three
-    fields more, former neighbours, what is held, random numbers drawn and the last load."""
+    fields more, former neighbours, what is held, random numbers drawn, the last load and which
+    neighbours are listed."""
     magic, layout, state = msgspec.msgpack.decode(stored)
     assert layout == 5
     for client in state[BrokerState.__struct_fields__.index("clients")]:
         client.append([])
     for link in state[BrokerState.__struct_fields__.index("links")]:
         link += ["primary", "", False, []]
-    state += [{}, [], (0, {}), load]
+    state += [{}, [], (0, {}), load, None]
     return msgspec.msgpack.encode((magic, VERSION, state))
 
 
