@@ -50,7 +50,8 @@ RECHECK_TIMER: Final = Timer("recheck")
 NOTHING_LEARNT: Final[Mapping[str, str]] = MappingProxyType({})
 """Nothing is known of neighbours in an earlier life of a broker."""
 FORMER_MAX: Final = 1_024
-"""Former neighbours that are remembered; with one more, the oldest is forgotten."""
+"""Former neighbours that are remembered; with one more, the oldest that is not listed is
+forgotten."""
 FORMER_REASON_LENGTH: Final = 200
 """Characters that are remembered of the reason."""
 
@@ -181,8 +182,15 @@ class Neighbours:
         self._remove(link, reason, for_good)
 
     def on_disconnect(self, link: str, message: Disconnect) -> None:
-        """The other end of a link has closed it."""
-        self._remove(link, message.reason, message.for_good)
+        """The other end of a link has closed it. For good counts of neighbours that have compared
+        tables, or are listed: anybody may connect where all are accepted."""
+        for_good = message.for_good and (self._is_listed(link) or self._sync.is_synced(link))
+        self._remove(link, message.reason, for_good)
+
+    def _is_listed(self, link: str) -> bool:
+        """Whether the settings list a broker, as far as the driver has told."""
+        listing = self._context.listing
+        return listing is None or any(n.id == link for n in listing.listed)
 
     def stop_waiting_for_unlisted(self) -> None:
         """Neighbours that are not listed had their time to connect."""
@@ -225,7 +233,8 @@ class Neighbours:
         former = self._context.former
         former[link] = shortened(reason, FORMER_REASON_LENGTH)
         if len(former) > FORMER_MAX:
-            del former[next(iter(former))]
+            unlisted = (name for name in former if not self._is_listed(name))
+            del former[next(unlisted, next(iter(former)))]
 
     # --- connections ---------------------------------------------------------------------------
 
