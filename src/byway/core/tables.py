@@ -162,12 +162,16 @@ class LinkNumbers:
         """The number of a neighbour, if it has one."""
         self.links: Callable[[int], tuple[str, ...]] = self._masks.__getitem__
         """The neighbours of a mask, in the order of their names."""
-        for number, name in enumerate(names):
-            self.names.append(name)
-            if name:
-                self._numbers[name] = number
-            else:
-                self._free.append(number)
+        self.restore(names)
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Take names by number, as `names` had them, in the place of those there are. Whoever has
+        these numbers has the new ones."""
+        self.names[:] = names
+        self._numbers.clear()
+        self._numbers.update((name, number) for number, name in enumerate(self.names) if name)
+        self._free[:] = [number for number, name in enumerate(self.names) if not name]
+        self._masks.clear()
 
     def number(self, link: str) -> int:
         """The number of a neighbour, a new one if need be."""

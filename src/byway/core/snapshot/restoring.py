@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def restore(state: BrokerState, broker: Broker) -> None:
     """Give a new broker, which has the links of the state, everything else of it."""
     context, routing = broker.context, broker.context.routing
-    context.numbers = LinkNumbers(state.link_numbers)
+    context.numbers.restore(state.link_numbers)
     routing.adverts = _restore_table(state.adverts, context.numbers)
     routing.subscriptions = _restore_table(state.subscriptions, context.numbers)
     routing.placeholders = _restore_table(state.placeholders, None, routing.subscriptions)
