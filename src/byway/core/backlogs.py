@@ -11,6 +11,7 @@ from heapq import nsmallest
 import msgspec
 
 from byway.core.broker import Broker
+from byway.core.in_flight import COPY_BYTES
 from byway.core.links import UNLISTED
 from byway.core.streams import Publisher, Stream
 from byway.model.messages import Publish
@@ -54,7 +55,7 @@ def link_backlogs(broker: Broker) -> list[LinkBacklog]:
         LinkBacklog(
             link,
             broker.unconfirmed(link),
-            0 if held is None else sum(1 for _ in held.held_in(link)),
+            0 if held is None else held.counts.get(link, 0),
             next((p.published_us for p in broker.unconfirmed_publications(link)), None),
         )
         for link in broker.context.ends
@@ -131,16 +132,18 @@ def _oldest(broker: Broker, chosen: dict[Publisher, tuple[int, Stream]]) -> dict
 
 
 def sample_backlogs(broker: Broker, trace: TraceBuffer, now_us: int) -> None:
-    """Trace what each link has not confirmed and what is held in its branch, where there is any."""
+    """Trace what each link has not confirmed and what is held in its branch, where there is any:
+    how many messages, and the bytes of their bodies."""
     held = broker.context.held
     for link in broker.context.ends:
         if link == UNLISTED:
             continue
         copies = broker.context.copies.links[link]
-        if len(copies):
-            size = sum(len(m.body) for m in copies.messages if isinstance(m, Publish))
-            trace.queue_sampled(now_us, Queue.UNCONFIRMED, len(copies), size, link)
-        waiting = [] if held is None else list(held.held_in(link))
-        if waiting:
-            size = sum(len(m.body) for m in waiting if isinstance(m, Publish))
-            trace.queue_sampled(now_us, Queue.HELD, len(waiting), size, link)
+        count = len(copies)
+        if count:
+            size = copies.bytes - count * COPY_BYTES
+            trace.queue_sampled(now_us, Queue.UNCONFIRMED, count, size, link)
+        waiting = 0 if held is None else held.counts.get(link, 0)
+        if held is not None and waiting:
+            size = held.bytes[link] - waiting * COPY_BYTES
+            trace.queue_sampled(now_us, Queue.HELD, waiting, size, link)

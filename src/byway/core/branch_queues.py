@@ -47,12 +47,14 @@ class BranchQueues:
         self.queues: dict[Key, deque[Held]] = {}
         self.bytes: dict[str, int] = {}
         """By branch, what is held there takes, as the bounds count it."""
+        self.counts: dict[str, int] = {}
+        """By branch, how many messages are held there, where there are any."""
         self._context = context
         self._streams = streams
 
     def __len__(self) -> int:
         """Number of messages that are held."""
-        return sum(map(len, self.queues.values()))
+        return sum(self.counts.values())
 
     def __repr__(self) -> str:
         return f"<BranchQueues: {len(self)} held of {len(self.queues)} publishers and branches>"
@@ -108,8 +110,10 @@ class BranchQueues:
 
     def _append(self, key: Key, queue: deque[Held], held: Held) -> None:
         queue.append(held)
+        branch = key[2]
         self._stream(key).waiting += 1
-        self.bytes[key[2]] = self.bytes.get(key[2], 0) + held.source.bytes
+        self.bytes[branch] = self.bytes.get(branch, 0) + held.source.bytes
+        self.counts[branch] = self.counts.get(branch, 0) + 1
 
     def restore(self, key: Key, held: Held) -> None:
         """Hold a message that was held when a snapshot was taken."""
@@ -117,12 +121,12 @@ class BranchQueues:
 
     def _removed(self, key: Key, held: Held) -> None:
         """A message is held no longer."""
+        branch = key[2]
         self._stream(key).waiting -= 1
-        left = self.bytes[key[2]] - held.source.bytes
-        if left:
-            self.bytes[key[2]] = left
-        else:
-            del self.bytes[key[2]]
+        self.bytes[branch] -= held.source.bytes
+        self.counts[branch] -= 1
+        if not self.counts[branch]:
+            del self.bytes[branch], self.counts[branch]
 
     def _stream(self, key: Key) -> Stream:
         return self._streams.of(key[0], key[1])
