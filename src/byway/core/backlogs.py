@@ -46,6 +46,8 @@ class PublisherBacklog(msgspec.Struct, frozen=True):
     """How many each link has not confirmed, the most first."""
     oldest_us: int | None
     """When the oldest one that a link has not confirmed was published; None if there is none."""
+    unlisted: int = 0
+    """How many are kept for neighbours that are not listed and may connect."""
 
 
 def link_backlogs(broker: Broker) -> list[LinkBacklog]:
@@ -77,8 +79,9 @@ def publisher_backlogs(broker: Broker, most: int) -> tuple[int, list[PublisherBa
             is_local=_is_local(broker, key),
             unconfirmed=count,
             held=stream.waiting,
-            links=tuple(sorted(stream.open.items(), key=lambda item: (-item[1], item[0]))),
+            links=_links(stream),
             oldest_us=oldest.get(key),
+            unlisted=stream.open.get(UNLISTED, 0),
         )
         for key, (count, stream) in worst
     ]
@@ -106,6 +109,12 @@ def _unconfirmed(broker: Broker) -> dict[Publisher, tuple[int, Stream]]:
             key = name, session.incarnation
             found[key] = count, found[key][1] if key in found else Stream()
     return found
+
+
+def _links(stream: Stream) -> tuple[tuple[str, int], ...]:
+    """How many publications each neighbour that has a name has not confirmed, the most first."""
+    named = (item for item in stream.open.items() if item[0] != UNLISTED)
+    return tuple(sorted(named, key=lambda item: (-item[1], item[0])))
 
 
 def _is_local(broker: Broker, key: Publisher) -> bool:

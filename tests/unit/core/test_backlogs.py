@@ -96,3 +96,18 @@ def test_a_sample_takes_no_longer_with_more_copies(lone):
             lone.ask("c", publish(number, p=2))
         counts.append(steps(lambda: sample_backlogs(lone.broker, TraceBuffer("B"), 7)))
     assert counts[0] == counts[1] == counts[2]
+
+
+def test_neighbours_that_may_connect_are_counted_and_not_named():
+    """What is kept for them is copied to each that connects."""
+    lone = Lone("A", expects_unlisted=True)
+    lone.receive("A", subscribe("s"))
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.now_us = 100
+    lone.ask("c", publish(1, p=1), publish(2, p=2))
+    waiting = PublisherBacklog("c", 1, True, 2, 0, (("A", 2),), 100, unlisted=2)
+    assert publisher_backlogs(lone.broker, 20) == (1, [waiting])
+    lone.acknowledge("A", 2)
+    waiting = PublisherBacklog("c", 1, True, 2, 0, (), 100, unlisted=2)
+    assert publisher_backlogs(lone.broker, 20) == (1, [waiting])
