@@ -279,7 +279,8 @@ class LinkEnd:
         """The peer acknowledges frames: forget control messages that arrived, and data messages
         that it confirms. Returns what these are copies of. What the peer was not sent it cannot
         acknowledge: then nothing changes."""
-        control, sent = self.control, self.copies.posted if self.open else 0
+        control, copies = self.control, self.copies
+        sent = copies.posted if self.open else 0
         if frame.control >= control.next or frame.data > sent:
             lane = CONTROL if frame.control >= control.next else DATA
             number = frame.data if lane else frame.control
@@ -293,7 +294,7 @@ class LinkEnd:
                 )
             if control.kept:
                 control.forget(frame.control)
-            return self.copies.confirm(frame.confirmed)
+            return copies.confirm(frame.confirmed)
         assert isinstance(frame, SelectiveAcknowledge)
         self._check_confirmed(frame)
         if control.kept:
