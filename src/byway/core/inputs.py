@@ -108,7 +108,8 @@ class LoadSampled(msgspec.Struct, frozen=True):
 
 
 class NeighbourAdded(msgspec.Struct, frozen=True):
-    """An operator's command: add a neighbour."""
+    """An operator's command: add a neighbour. Or the driver's: add one that is known from before;
+    `links.UNLISTED`: wait for neighbours that nobody here knows of."""
 
     neighbour: str
 

@@ -145,7 +145,8 @@ class Neighbours:
         if end is not None:
             self.disconnect(link, "the link becomes one of the tree")
         self._learn(link)
-        self._context.out.do(OpenLink(link))
+        if link != UNLISTED:
+            self._context.out.do(OpenLink(link))
 
     def _learn(self, link: str) -> LinkEnd:
         """Add a neighbour that the broker was not told of when it began."""

@@ -21,6 +21,7 @@ from byway._version import __version__
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import Input, NeighbourAdded, NeighboursListed
+from byway.core.links import UNLISTED
 from byway.core.neighbours import NOTHING_LEARNT
 from byway.model.addresses import Listing, Neighbour
 from byway.model.errors import StorageError
@@ -174,6 +175,9 @@ class Storage:
             if broker.sessions_stale:
                 for name in marked_neighbours:  # links are opened when it starts
                     broker.handle(now_us, NeighbourAdded(name))
+                if expects_unlisted and config.unlisted_wait_us:
+                    # it may have got neighbours since that the older state does not know of
+                    broker.handle(now_us, NeighbourAdded(UNLISTED))
             listing = broker.listing or Listing(tuple(state.neighbours))
         broker.handle(now_us, NeighboursListed(listing))
         self.starts += 1
