@@ -312,6 +312,51 @@ def test_parted_neighbours_stay_parted_until_the_list_changes(
         net.has("C", B="primary")
 
 
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])
+@pytest.mark.parametrize("keeping", ["data", "marker"])
+def test_one_listed_by_address_and_removed_from_the_list_is_none_any_more(
+    net: Net, tmp_path: Path, keeping: str, killed: bool
+) -> None:
+    """Its id is learnt when it greets, and counts after a restart in which it could not greet."""
+    net.start("B")
+    marker = () if keeping == "data" else ("--state-dir", str(tmp_path / "marked"))
+    at_b = ("--neighbour", net["B"].address)
+    net.start("C", *at_b, *marker, data=keeping == "data")
+    net.has("C", B="primary")
+    net["B"].kill()
+    net.restart("C", killed=killed)
+    assert list(net.links("C")) == ["B"]
+    net["C"].arguments = tuple(word for word in net["C"].arguments if word not in at_b)
+    net.restart("C", killed=killed)
+    assert net.links("C") == {}
+
+
+@pytest.mark.parametrize("keeping", ["data", "marker"])
+@pytest.mark.parametrize("listed", ["by id", "by address"])
+def test_that_a_parted_neighbour_was_added_again_outlives_restarts(
+    net: Net, tmp_path: Path, keeping: str, listed: str
+) -> None:
+    """The other end is away meanwhile, and is told when it is back."""
+    kept = keeping == "data"
+    marker = () if kept else ("--state-dir", str(tmp_path / "marked"))
+    net.start("B", data=True)
+    at_b = ("--neighbour", f"{'B@' if listed == 'by id' else ''}{net['B'].address}")
+    net.start("C", *at_b, *marker, data=kept)
+    net.has("B", C="primary")
+    order(net["C"], "part B")
+    net.has("B")
+    net["B"].kill()
+    with_b = net["C"].arguments
+    net["C"].arguments = tuple(word for word in with_b if word not in at_b)
+    net.restart("C")
+    net["C"].arguments = with_b
+    net.restart("C")
+    net.restart("C")
+    net.restart("B")
+    net.has("B", C="primary")
+    net.has("C", B="primary")
+
+
 def test_one_end_that_remembers_is_enough(net: Net) -> None:
     """The broker that lists the other has lost its memory; the other one tells it again."""
     net.start("B", data=True)

@@ -68,7 +68,7 @@ def test_topology_show_names_the_slow_subscriber_and_the_slow_link(tmp_path: Pat
             assert status["publishers_waiting"] == 1
             assert one == {
                 "publisher": "p", "local": True, "unconfirmed": COUNT, "held": 0,
-                "oldest_s": one["oldest_s"], "links": {"E": COUNT},
+                "oldest_s": one["oldest_s"], "links": {"E": COUNT}, "unlisted": 0,
             }  # fmt: skip
             (slow,) = status["subscribers"]
             assert (status["slow_subscribers"], slow["client"]) == (1, "mute")

@@ -264,7 +264,7 @@ def _backlogs(status: BrokerStatus) -> list[str]:
 
 
 def _waits_long(publisher: PublisherStatus) -> bool:
-    return publisher.oldest_s >= SLOW_S or not publisher.links
+    return publisher.oldest_s >= SLOW_S or not (publisher.links or publisher.unlisted)
 
 
 def _slow_subscriber(slow: SlowSubscriberStatus) -> str:
@@ -283,13 +283,15 @@ def _slow_link(link: LinkStatus) -> str:
 
 
 def _publisher(publisher: PublisherStatus) -> str:
-    where = ", ".join(publisher.links)
+    where = list(publisher.links)
+    if publisher.unlisted:
+        where.append("neighbours that are not listed and may connect")
+    age = f", the oldest for {publisher.oldest_s:,.0f} s" if where else ""
     if not where:
-        where = "its turn in a branch" if publisher.held else "sessions of clients"
+        where.append("its turn in a branch" if publisher.held else "sessions of clients")
     held = f" ({publisher.held:,} held back)" if publisher.held else ""
-    age = f", the oldest for {publisher.oldest_s:,.0f} s" if publisher.links else ""
     return (
-        f"publisher {publisher.publisher} waits for {where}: {publisher.unconfirmed:,} "
+        f"publisher {publisher.publisher} waits for {', '.join(where)}: {publisher.unconfirmed:,} "
         f"publications are not confirmed{held}{age}"
     )
 

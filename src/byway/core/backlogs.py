@@ -11,6 +11,7 @@ from heapq import nsmallest
 import msgspec
 
 from byway.core.broker import Broker
+from byway.core.in_flight import COPY_BYTES
 from byway.core.links import UNLISTED
 from byway.core.streams import Publisher, Stream
 from byway.model.messages import Publish
@@ -45,6 +46,8 @@ class PublisherBacklog(msgspec.Struct, frozen=True):
     """How many each link has not confirmed, the most first."""
     oldest_us: int | None
     """When the oldest one that a link has not confirmed was published; None if there is none."""
+    unlisted: int = 0
+    """How many are kept for neighbours that are not listed and may connect."""
 
 
 def link_backlogs(broker: Broker) -> list[LinkBacklog]:
@@ -54,7 +57,7 @@ def link_backlogs(broker: Broker) -> list[LinkBacklog]:
         LinkBacklog(
             link,
             broker.unconfirmed(link),
-            0 if held is None else sum(1 for _ in held.held_in(link)),
+            0 if held is None else held.counts.get(link, 0),
             next((p.published_us for p in broker.unconfirmed_publications(link)), None),
         )
         for link in broker.context.ends
@@ -76,8 +79,9 @@ def publisher_backlogs(broker: Broker, most: int) -> tuple[int, list[PublisherBa
             is_local=_is_local(broker, key),
             unconfirmed=count,
             held=stream.waiting,
-            links=tuple(sorted(stream.open.items(), key=lambda item: (-item[1], item[0]))),
+            links=_links(stream),
             oldest_us=oldest.get(key),
+            unlisted=stream.open.get(UNLISTED, 0),
         )
         for key, (count, stream) in worst
     ]
@@ -107,6 +111,12 @@ def _unconfirmed(broker: Broker) -> dict[Publisher, tuple[int, Stream]]:
     return found
 
 
+def _links(stream: Stream) -> tuple[tuple[str, int], ...]:
+    """How many publications each neighbour that has a name has not confirmed, the most first."""
+    named = (item for item in stream.open.items() if item[0] != UNLISTED)
+    return tuple(sorted(named, key=lambda item: (-item[1], item[0])))
+
+
 def _is_local(broker: Broker, key: Publisher) -> bool:
     session = broker.clients.sessions.get(key[0])
     return session is not None and session.incarnation == key[1]
@@ -131,16 +141,18 @@ def _oldest(broker: Broker, chosen: dict[Publisher, tuple[int, Stream]]) -> dict
 
 
 def sample_backlogs(broker: Broker, trace: TraceBuffer, now_us: int) -> None:
-    """Trace what each link has not confirmed and what is held in its branch, where there is any."""
+    """Trace what each link has not confirmed and what is held in its branch, where there is any:
+    how many messages, and the bytes of their bodies."""
     held = broker.context.held
     for link in broker.context.ends:
         if link == UNLISTED:
             continue
         copies = broker.context.copies.links[link]
-        if len(copies):
-            size = sum(len(m.body) for m in copies.messages if isinstance(m, Publish))
-            trace.queue_sampled(now_us, Queue.UNCONFIRMED, len(copies), size, link)
-        waiting = [] if held is None else list(held.held_in(link))
-        if waiting:
-            size = sum(len(m.body) for m in waiting if isinstance(m, Publish))
-            trace.queue_sampled(now_us, Queue.HELD, len(waiting), size, link)
+        count = len(copies)
+        if count:
+            size = copies.bytes - count * COPY_BYTES
+            trace.queue_sampled(now_us, Queue.UNCONFIRMED, count, size, link)
+        waiting = 0 if held is None else held.counts.get(link, 0)
+        if held is not None and waiting:
+            size = held.bytes[link] - waiting * COPY_BYTES
+            trace.queue_sampled(now_us, Queue.HELD, waiting, size, link)

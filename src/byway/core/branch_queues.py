@@ -47,12 +47,17 @@ class BranchQueues:
         self.queues: dict[Key, deque[Held]] = {}
         self.bytes: dict[str, int] = {}
         """By branch, what is held there takes, as the bounds count it."""
+        self.counts: dict[str, int] = {}
+        """By branch, how many messages are held there, where there are any."""
+        self._keys: dict[int, dict[str, Key]] = {}
+        """By stream (its `id`: streams with messages that are held are kept) and branch, the key of
+        its queue."""
         self._context = context
         self._streams = streams
 
     def __len__(self) -> int:
         """Number of messages that are held."""
-        return sum(map(len, self.queues.values()))
+        return sum(self.counts.values())
 
     def __repr__(self) -> str:
         return f"<BranchQueues: {len(self)} held of {len(self.queues)} publishers and branches>"
@@ -99,30 +104,33 @@ class BranchQueues:
     def _put(self, branch: str, held: Held) -> None:
         held.source.left += 1
         key = (*_publisher(held.message), branch)
+        self._append(key, held)
+        if len(self.queues[key]) == 1:
+            self._send_on(key)
+
+    def _append(self, key: Key, held: Held) -> None:
+        branch, stream = key[2], self._stream(key)
         queue = self.queues.get(key)
         if queue is None:
             queue = self.queues[key] = deque()
-        self._append(key, queue, held)
-        if len(queue) == 1:
-            self._send_on(key)
-
-    def _append(self, key: Key, queue: deque[Held], held: Held) -> None:
+            self._keys.setdefault(id(stream), {})[branch] = key
         queue.append(held)
-        self._stream(key).waiting += 1
-        self.bytes[key[2]] = self.bytes.get(key[2], 0) + held.source.bytes
+        stream.waiting += 1
+        self.bytes[branch] = self.bytes.get(branch, 0) + held.source.bytes
+        self.counts[branch] = self.counts.get(branch, 0) + 1
 
     def restore(self, key: Key, held: Held) -> None:
         """Hold a message that was held when a snapshot was taken."""
-        self._append(key, self.queues.setdefault(key, deque()), held)
+        self._append(key, held)
 
     def _removed(self, key: Key, held: Held) -> None:
         """A message is held no longer."""
+        branch = key[2]
         self._stream(key).waiting -= 1
-        left = self.bytes[key[2]] - held.source.bytes
-        if left:
-            self.bytes[key[2]] = left
-        else:
-            del self.bytes[key[2]]
+        self.bytes[branch] -= held.source.bytes
+        self.counts[branch] -= 1
+        if not self.counts[branch]:
+            del self.bytes[branch], self.counts[branch]
 
     def _stream(self, key: Key) -> Stream:
         return self._streams.of(key[0], key[1])
@@ -142,7 +150,7 @@ class BranchQueues:
             assert isinstance(message, Publish)
             key = (message.publisher, message.incarnation, branch)
             held = Held(message, targets, source, message.sequence)
-            self._append(key, self.queues.setdefault(key, deque()), held)
+            self._append(key, held)
             touched[key] = None
         for key in touched:
             self.queues[key] = deque(sorted(self.queues[key], key=_order))
@@ -155,9 +163,9 @@ class BranchQueues:
         if not self.queues:
             return
         branch = self.planner.branch_of(link)
-        streams = {id(source.stream) for source in sources}
-        for key in [key for key in self.queues if key[2] == branch]:
-            if id(self._stream(key)) in streams:
+        for stream in dict.fromkeys(id(source.stream) for source in sources):
+            key = self._keys.get(stream, {}).get(branch)
+            if key is not None:
                 self._send_on(key)
 
     def on_link_changed(self, link: str) -> None:
@@ -186,7 +194,7 @@ class BranchQueues:
                 self._context.out.has_other_data = True
             self._removed(key, queue.popleft())
             self._context.finish(held.source)
-        del self.queues[key]
+        self._remove_queue(key, stream)
 
     def _send(self, copies: Sequence[tuple[str, Publish]], source: InFlight) -> None:
         for link, publication in copies:
@@ -196,9 +204,16 @@ class BranchQueues:
     def remove_branch(self, branch: str) -> None:
         """A neighbour was removed: what is held for it is given up."""
         for key in [key for key in self.queues if key[2] == branch]:
-            for held in self.queues.pop(key):
+            for held in self._remove_queue(key, self._stream(key)):
                 self._removed(key, held)
                 self._context.finish(held.source)
+
+    def _remove_queue(self, key: Key, stream: Stream) -> deque[Held]:
+        keys = self._keys[id(stream)]
+        del keys[key[2]]
+        if not keys:
+            del self._keys[id(stream)]
+        return self.queues.pop(key)
 
 
 def _publisher(message: Publish | Unadvertise) -> tuple[str, int]:

@@ -51,6 +51,7 @@ from byway.core.inputs import (
     MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighboursListed,
     RequestDiscarded,
     Started,
     TimerFired,
@@ -255,6 +256,7 @@ class Broker(BrokerQueries):
             LoadSampled: self._on_load_sampled,
             NeighbourAdded: self._neighbours.on_added,
             NeighbourRemoved: self._neighbours.on_removed,
+            NeighboursListed: self._neighbours.on_listed,
             MessageDiscarded: self._discards.on_message,
             RequestDiscarded: self._discards.on_request,
         }

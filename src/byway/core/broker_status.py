@@ -28,6 +28,7 @@ from byway.core.session_deliveries import SessionDeliveries
 from byway.core.sync_state import Missing, SyncPhase, SyncState
 from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Table
+from byway.model.addresses import Listing
 from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Hello, LinkKind, Load, Publish
 
 _NOTHING_TO_SYNC: Final = SyncState(SyncPhase.SYNCED, peer_synced=True)
@@ -246,6 +247,11 @@ class BrokerQueries:
         """By broker that was a neighbour and may not become one again before an operator says so,
         the reason."""
         return MappingProxyType(self.context.former)
+
+    @property
+    def listing(self) -> Listing | None:
+        """The neighbours that the settings list, as the driver told last; None: it has not told."""
+        return self.context.listing
 
     def link(self, neighbour: str) -> LinkFacts | None:
         """The link to a broker; None if there is none."""

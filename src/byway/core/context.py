@@ -20,6 +20,7 @@ from byway.core.kind_mismatches import KindMismatches
 from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
+from byway.model.addresses import Listing
 from byway.model.messages import Batch, LinkKind
 from byway.trace import TraceBuffer
 
@@ -68,6 +69,8 @@ class Context:
         self.former: dict[str, str] = {}
         """By broker that was a neighbour and may not become one again before an operator says so,
         the reason."""
+        self.listing: Listing | None = None
+        """The neighbours that the settings list; None: the driver has not told."""
         self.held: BranchQueues | None = None
         """What is held by publisher and branch, if a behaviour plans routes."""
         self.copies = Copies()

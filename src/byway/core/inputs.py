@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from byway.core.actions import Timer
+from byway.model.addresses import Listing
 from byway.model.messages import Batch, Frame, Hello, Request
 
 
@@ -109,7 +110,8 @@ class LoadSampled(msgspec.Struct, frozen=True):
 
 
 class NeighbourAdded(msgspec.Struct, frozen=True):
-    """An operator's command: add a neighbour."""
+    """An operator's command: add a neighbour. Or the driver's: add one that is known from before;
+    `links.UNLISTED`: wait for neighbours that nobody here knows of."""
 
     neighbour: str
 
@@ -119,6 +121,13 @@ class NeighbourRemoved(msgspec.Struct, frozen=True):
     a link outside the tree that is down."""
 
     neighbour: str
+
+
+class NeighboursListed(msgspec.Struct, frozen=True):
+    """The driver tells which neighbours the settings list. It is kept, and nothing follows: when
+    the broker goes on after a restart, the driver sees what an operator has changed meanwhile."""
+
+    listing: Listing
 
 
 class MessageDiscarded(msgspec.Struct, frozen=True):
@@ -149,6 +158,7 @@ Input = (
     | LoadSampled
     | NeighbourAdded
     | NeighbourRemoved
+    | NeighboursListed
     | MessageDiscarded
     | RequestDiscarded
 )

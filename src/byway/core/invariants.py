@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from byway.core.broker import Broker
+from byway.core.in_flight import COPY_BYTES
 from byway.core.streams import Stream
 from byway.core.tables import Entry, Table
 from byway.model.filters import covers
+from byway.model.messages import Message, Publish
 
 
 def validate(broker: Broker) -> list[str]:
@@ -139,6 +141,9 @@ def _links(broker: Broker) -> Iterator[str]:
     for link, end in context.ends.items():
         if context.copies.links.get(link) is not end.copies:
             yield f"the copies for {link} are not those of its end"
+        size = sum(_bytes(message) for message, _ in end.copies)
+        if size != end.copies.bytes:
+            yield f"the copies for {link} take {size} bytes, but {end.copies.bytes} are counted"
         for _, source in end.copies:
             waits[id(source)] += 1
             if waits[id(source)] > source.left:
@@ -147,6 +152,7 @@ def _links(broker: Broker) -> Iterator[str]:
                 _, found = open_links.setdefault(id(source.stream), (source.stream, Counter()))
                 found[link] += 1
     queues = {} if context.held is None else context.held.queues
+    yield from _held(broker)
     for stream, found in open_links.values():
         if stream.open != found:
             yield f"{dict(found)} copies of a publisher are kept, but {stream.open} known to be"
@@ -159,6 +165,27 @@ def _links(broker: Broker) -> Iterator[str]:
         waiting = sum(len(queue) for held_key, queue in queues.items() if held_key[:2] == key)
         if waiting != stream.waiting:
             yield f"{waiting} messages of {key} are held, but {stream.waiting} known to be"
+
+
+def _bytes(message: Message) -> int:
+    """What keeping a data message takes, as the bounds count it."""
+    return COPY_BYTES + (len(message.body) if isinstance(message, Publish) else 0)
+
+
+def _held(broker: Broker) -> Iterator[str]:
+    held = broker.context.held
+    if held is None:
+        return
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for (_, _, branch), queue in held.queues.items():
+        counts[branch] += len(queue)
+        sizes[branch] += sum(_bytes(one.message) for one in queue)
+    if (counts, sizes) != (held.counts, held.bytes):
+        yield (
+            f"{dict(counts)} messages of {dict(sizes)} bytes are held, "
+            f"but {held.counts} of {held.bytes} are counted"
+        )
 
 
 def _indexes(broker: Broker) -> Iterator[str]:

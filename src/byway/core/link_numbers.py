@@ -64,15 +64,17 @@ class LinkNumbers:
         """The neighbours that the targets of a mask lie behind, in the order of their names."""
 
     def restore(self, names: Sequence[str], links_of: Sequence[str]) -> None:
-        """Give the numbers that were given before; without `links_of`, all to neighbours."""
-        for number, (name, link) in enumerate(zip(names, links_of or names, strict=True)):
-            self.names.append(name)
-            self.links_of.append(link)
-            if not name:
-                self._free.append(number)
-            elif name == link:
+        """Give the numbers that were given before, in the place of those there are; without
+        `links_of`, all to neighbours. Whoever has these numbers has the new ones."""
+        self.names[:] = names
+        self.links_of[:] = links_of or names
+        for known in (self._numbers, self._anchors, self._entries, self._masks, *self.dependent):
+            known.clear()
+        self._free[:] = [number for number, name in enumerate(self.names) if not name]
+        for number, (name, link) in enumerate(zip(self.names, self.links_of, strict=True)):
+            if name and name == link:
                 self._numbers[name] = number
-            else:
+            elif name:
                 self._anchors[link, name] = number
                 self._entries[number] = 0
 

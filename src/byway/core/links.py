@@ -175,6 +175,7 @@ class LinkEnd:
         if self.resumes_with(hello):
             received = (hello.control, hello.data)
             self._check_numbers(received)
+            self._check_confirmed(hello)
             confirmed = self._confirm(hello)
             self.up = True
             self.window.resume(said.runs if said is not None else ())
@@ -217,10 +218,8 @@ class LinkEnd:
 
     def _check_numbers(self, received: tuple[int, int]) -> None:
         """Only what the peer acknowledged was forgotten, so it cannot lack older messages."""
-        ranges = (
-            (self.control.first - 1, self.control.next - 1),
-            (self.copies.last_confirmed, self.copies.posted),
-        )
+        data = (self.copies.last_confirmed, self.copies.posted) if self.open else (0, 0)
+        ranges = (self.control.first - 1, self.control.next - 1), data
         for lane, number, (least, most) in zip(Lane, received, ranges, strict=True):
             if not least <= number <= most:
                 raise RemoteProtocolError(
@@ -278,28 +277,32 @@ class LinkEnd:
 
     def received(self, frame: Acknowledge) -> Sequence[InFlight]:
         """The peer acknowledges frames: forget control messages that arrived, and data messages
-        that it confirms. Returns what these are copies of."""
-        control = self.control
-        if frame.control >= control.next or frame.data > self.copies.posted:
+        that it confirms. Returns what these are copies of. What the peer was not sent it cannot
+        acknowledge: then nothing changes."""
+        control, copies = self.control, self.copies
+        sent = copies.posted if self.open else 0
+        if frame.control >= control.next or frame.data > sent:
             lane = CONTROL if frame.control >= control.next else DATA
             number = frame.data if lane else frame.control
             raise RemoteProtocolError(
                 self.peer, f"acknowledges number {number} of lane {lane.name}, never sent"
             )
-        if control.kept:
-            control.forget(frame.control)
         if type(frame) is Acknowledge:
-            if frame.confirmed > self.copies.posted:
+            if frame.confirmed > sent:
                 raise RemoteProtocolError(
                     self.peer, f"confirms number {frame.confirmed}, never sent"
                 )
-            return self.copies.confirm(frame.confirmed)
+            if control.kept:
+                control.forget(frame.control)
+            return copies.confirm(frame.confirmed)
         assert isinstance(frame, SelectiveAcknowledge)
+        self._check_confirmed(frame)
+        if control.kept:
+            control.forget(frame.control)
         return self._confirm(frame)
 
-    def _confirm(self, said: SelectiveAcknowledge | Hello) -> Sequence[InFlight]:
-        """The peer confirms data messages up to a number, and runs beyond it, all of them received:
-        forget them, and return what they are copies of."""
+    def _check_confirmed(self, said: SelectiveAcknowledge | Hello) -> None:
+        """Check that a peer confirms messages that it received, in order."""
         before = said.confirmed
         for first, last in ((0, before), *said.runs):
             if last > said.data:
@@ -311,6 +314,10 @@ class LinkEnd:
                     self.peer, f"confirms numbers {first} to {last} behind {before}"
                 )
             before = last
+
+    def _confirm(self, said: SelectiveAcknowledge | Hello) -> Sequence[InFlight]:
+        """The peer confirms data messages up to a number, and runs beyond it: forget them, and
+        return what they are copies of."""
         confirmed = list(self.copies.confirm(said.confirmed))
         for first, last in said.runs:
             confirmed += self.copies.confirm_run(first, last)

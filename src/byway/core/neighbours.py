@@ -14,12 +14,14 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from byway.core.actions import CloseLink, OpenLink, Send, SetTimer, Timer
 from byway.core.behaviours import Behaviour
 from byway.core.context import Context
 from byway.core.cycles import Cycles
 from byway.core.in_flight import unowned
-from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded, NeighbourRemoved
+from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded, NeighbourRemoved, NeighboursListed
 from byway.core.links import UNLISTED, LinkEnd
 from byway.core.publications import Publications
 from byway.core.reachability import Reachability
@@ -48,7 +50,8 @@ RECHECK_TIMER: Final = Timer("recheck")
 NOTHING_LEARNT: Final[Mapping[str, str]] = MappingProxyType({})
 """Nothing is known of neighbours in an earlier life of a broker."""
 FORMER_MAX: Final = 1_024
-"""Former neighbours that are remembered; with one more, the oldest is forgotten."""
+"""Former neighbours that are remembered; with one more, the oldest that is not listed is
+forgotten."""
 FORMER_REASON_LENGTH: Final = 200
 """Characters that are remembered of the reason."""
 
@@ -124,14 +127,20 @@ class Neighbours:
         """The broker goes on from a state that may be older than its last one. Links begin anew.
         Former neighbours may have become neighbours again since; if not, they remember it. A link
         outside the tree that another broker opened may have been closed since; if not, that broker
-        dials."""
+        dials. Those that an operator had added may have been linked, and have parted, since."""
         context = self._context
         context.former.clear()
+        if context.listing is not None:
+            context.listing = replace(context.listing, added=())
         for link, end in list(context.ends.items()):
             end.distrusted()
             end.open = False
             if link not in context.tree and not end.dials and not end.copies:
                 context.remove_link(link)
+
+    def on_listed(self, event: NeighboursListed) -> None:
+        """The settings list other neighbours, or more is known of these."""
+        self._context.listing = event.listing
 
     def on_added(self, event: NeighbourAdded) -> None:
         """An operator adds a neighbour."""
@@ -141,7 +150,8 @@ class Neighbours:
         if end is not None:
             self.disconnect(link, "the link becomes one of the tree")
         self._learn(link)
-        self._context.out.do(OpenLink(link))
+        if link != UNLISTED:
+            self._context.out.do(OpenLink(link))
 
     def _learn(self, link: str) -> LinkEnd:
         """Add a neighbour that the broker was not told of when it began."""
@@ -178,8 +188,15 @@ class Neighbours:
         self._remove(link, reason, for_good)
 
     def on_disconnect(self, link: str, message: Disconnect) -> None:
-        """The other end of a link has closed it."""
-        self._remove(link, message.reason, message.for_good)
+        """The other end of a link has closed it. For good counts of neighbours that have compared
+        tables, or are listed: anybody may connect where all are accepted."""
+        for_good = message.for_good and (self._is_listed(link) or self._sync.is_synced(link))
+        self._remove(link, message.reason, for_good)
+
+    def _is_listed(self, link: str) -> bool:
+        """Whether the settings list a broker, as far as the driver has told."""
+        listing = self._context.listing
+        return listing is None or any(n.id == link for n in listing.listed)
 
     def stop_waiting_for_unlisted(self) -> None:
         """Neighbours that are not listed had their time to connect."""
@@ -222,7 +239,8 @@ class Neighbours:
         former = self._context.former
         former[link] = shortened(reason, FORMER_REASON_LENGTH)
         if len(former) > FORMER_MAX:
-            del former[next(iter(former))]
+            unlisted = (name for name in former if not self._is_listed(name))
+            del former[next(unlisted, next(iter(former)))]
 
     # --- connections ---------------------------------------------------------------------------
 

@@ -184,6 +184,10 @@ class TableSync:
         else:
             self._context.out.send(link, message)
 
+    def is_synced(self, link: str) -> bool:
+        """Whether a neighbour has sent all its tables since the numbers of its link started."""
+        return link in self.states and self.states[link].peer_synced
+
     def settle_unclaimed(self, link: str, id: EntryId) -> None:
         """The peer answers for an entry that this end has not announced: it may be unclaimed."""
         state = self.states[link]

@@ -51,6 +51,11 @@ class Runs:
         last = self._last.pop(number + 1, number)
         self._last[first], self._first[last] = last, first
 
+    def remove(self, run: Run) -> None:
+        """Remove a run."""
+        first, last = run
+        del self._last[first], self._first[last]
+
     def take(self, first: int) -> int:
         """Remove the run that begins with a number, and return its last one; without such a run,
         the number before."""
@@ -100,12 +105,16 @@ class LinkWindow(Window):
         self.untold: Runs | None = None
         """Early ones that the peer has not been told of over this connection; None: all are told,
         which is the usual."""
+        self._in_order: list[Run] | None = None
+        """The untold ones, the last first, while they are told in parts; None: they are not, or
+        there are others since."""
 
     def _finish_early(self, number: int) -> None:
         self.early.add(number)
         if self.untold is None:
             self.untold = Runs()
         self.untold.add(number)
+        self._in_order = None
 
     def runs(self, most: int) -> tuple[Run, ...]:
         """The first runs of early messages, at most so many."""
@@ -114,16 +123,24 @@ class LinkWindow(Window):
     def resume(self, told: Collection[Run]) -> None:
         """A connection begins, and the peer has been told these runs."""
         known = set(told)
-        self.untold = _some(run for run in self.early if run not in known)
+        untold = Runs(run for run in self.early if run not in known)
+        self.untold, self._in_order = untold if untold else None, None
 
     def take_untold(self, most: int) -> tuple[Run, ...]:
         """The first runs, at most so many, that are to be told now. Those that the cumulative
-        number includes are not told."""
-        beyond = [run for run in self.untold or () if run[0] > self.finished_up_to]
-        self.untold = _some(beyond[most:])
-        return tuple(beyond[:most])
-
-
-def _some(runs: Iterable[Run]) -> Runs | None:
-    found = Runs(runs)
-    return found if found else None
+        number includes are not told. Very many are put in order once, and each is looked at
+        once."""
+        untold = self.untold
+        if untold is None:
+            return ()
+        told: list[Run] = []
+        if self._in_order is None:
+            self._in_order = list(untold)[::-1]
+        while self._in_order and len(told) < most:
+            run = self._in_order.pop()
+            untold.remove(run)
+            if run[0] > self.finished_up_to:
+                told.append(run)
+        if not self._in_order:
+            self.untold = self._in_order = None
+        return tuple(told)

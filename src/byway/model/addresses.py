@@ -89,15 +89,34 @@ class Neighbour(msgspec.Struct, frozen=True):
         return f"{self.id}@{self.address}" if self.id else str(self.address)
 
 
-def removed_neighbours(before: Iterable[Neighbour], after: Iterable[Neighbour]) -> list[str]:
-    """Ids of the neighbours in `before` that `after` names neither by id nor by address."""
-    after = list(after)
-    ids, addresses = {n.id for n in after}, {n.address for n in after}
-    return [n.id for n in before if n.id and n.id not in ids and n.address not in addresses]
+class Listing(msgspec.Struct, frozen=True):
+    """The neighbours that the settings of a broker list, and what is known of them beside that."""
+
+    listed: tuple[Neighbour, ...] = ()
+    """Each with its id as far as that is known, though the settings may name its address alone."""
+    added: tuple[Neighbour, ...] = ()
+    """Those that an operator has added and that were not linked since, as the settings list them:
+    one of them becomes a neighbour although it is a former one."""
+
+    def named(self, neighbours: Iterable[Neighbour]) -> list[Neighbour]:
+        """Neighbours that settings list now, each with its id as far as that is known here."""
+        ids = {n.address: n.id for n in self.listed}
+        return [Neighbour(n.address, n.id or ids.get(n.address, "")) for n in neighbours]
+
+    def followed_by(self, neighbours: Iterable[Neighbour]) -> tuple[Listing, list[str]]:
+        """The settings list other neighbours now: what that makes of this, and the ids of those
+        that an operator has removed. A neighbour is the same by its id or by its address."""
+        neighbours = list(neighbours)
+        named = self.named(neighbours)
+        ids, addresses = {n.id for n in named}, {n.address for n in named}
+        removed = [
+            n.id for n in self.listed
+            if n.id and n.id not in ids and n.address not in addresses
+        ]  # fmt: skip
+        added = [n for n in neighbours if not _names(self.listed, n) or _names(self.added, n)]
+        return Listing(tuple(named), tuple(added)), list(dict.fromkeys(removed))
 
 
-def added_neighbours(before: Iterable[Neighbour], after: Iterable[Neighbour]) -> list[Neighbour]:
-    """The neighbours in `after` that `before` has neither by id nor by address."""
-    before = list(before)
-    ids, addresses = {n.id for n in before if n.id}, {n.address for n in before}
-    return [n for n in after if n.id not in ids and n.address not in addresses]
+def _names(neighbours: Iterable[Neighbour], one: Neighbour) -> bool:
+    """Whether one of these is a neighbour, by its id or by its address."""
+    return any(n.address == one.address or (n.id and n.id == one.id) for n in neighbours)

@@ -76,7 +76,10 @@ class PublisherStatus(msgspec.Struct, frozen=True, kw_only=True):
     home broker."""
     links: dict[str, int] = {}
     """By neighbour that has not confirmed them, how many; not all, if they are many. With none,
-    they wait for sessions of clients here."""
+    nor any `held` or `unlisted`, they wait for sessions of clients."""
+    unlisted: int = 0
+    """How many are kept for neighbours that are not listed and may connect, for a while after a
+    start without state."""
 
 
 class SlowSubscriberStatus(msgspec.Struct, frozen=True, kw_only=True):

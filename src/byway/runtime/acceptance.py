@@ -7,22 +7,27 @@ ones an operator has added since the broker ran last, or was reloaded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from typing import Final
 
-from byway.model.addresses import Neighbour, removed_neighbours
+from byway.model.addresses import Listing, Neighbour
 from byway.runtime.dial_rules import admits
 from byway.runtime.settings import BrokerSettings
+
+_NOTHING: Final = Listing()
 
 
 class Acceptance:
     """The neighbours in one broker's settings, with the ids that answered at their addresses."""
 
-    def __init__(self, settings: BrokerSettings, added: Iterable[Neighbour] = ()) -> None:
+    def __init__(self, settings: BrokerSettings, listing: Listing = _NOTHING) -> None:
+        """`listing`: what was known of the neighbours in the settings when the broker began."""
         self.settings = settings
-        self.added = set(added)
+        self.added = set(listing.added)
         """Neighbours that an operator has added to the list and that were not linked since: one of
         them becomes a neighbour although it is a former one."""
-        self._learnt: dict[Neighbour, str] = {}
+        named = zip(settings.neighbours, listing.named(settings.neighbours), strict=True)
+        self._learnt = {neighbour: known.id for neighbour, known in named if known.id}
         """By neighbour, the id that answered last at its address."""
 
     def learn(self, neighbour: Neighbour, broker: str) -> None:
@@ -45,10 +50,22 @@ class Acceptance:
         """Note that a broker is linked: that an operator has added it has had its effect."""
         self.added = {n for n in self.added if self.known_as(n) != broker}
 
-    def removed_by(self, after: tuple[Neighbour, ...]) -> list[str]:
-        """Ids of neighbours in the settings that a new list does not have any more."""
-        known = [Neighbour(n.address, self.known_as(n)) for n in self.settings.neighbours]
-        return removed_neighbours(known, after)
+    @property
+    def listing(self) -> Listing:
+        """The neighbours in the settings with all that is known of them."""
+        listed = self.settings.neighbours
+        known = [Neighbour(n.address, self.known_as(n)) for n in listed]
+        return Listing(tuple(known), tuple(n for n in listed if n in self.added))
+
+    def take_over(self, settings: BrokerSettings) -> list[str]:
+        """Go by other settings from now on; the ids of neighbours that they do not list any
+        more."""
+        listing, removed = self.listing.followed_by(settings.neighbours)
+        self.added = set(listing.added)
+        for neighbour, known in zip(settings.neighbours, listing.listed, strict=True):
+            self._learnt.setdefault(neighbour, known.id)
+        self.settings = settings
+        return removed
 
     def refusal(self, broker: str, neighbours: Collection[str]) -> str:
         """Why a broker may not become a neighbour by dialling in; empty if it may. `neighbours` are

@@ -150,6 +150,7 @@ def _publishers(server: BrokerServer) -> tuple[int, list[PublisherStatus]]:
             held=backlog.held,
             oldest_s=age_s(at_us, backlog.oldest_us),
             links=dict(backlog.links[:WORST_MAX]),
+            unlisted=backlog.unlisted,
         )
         for backlog in worst
     ]

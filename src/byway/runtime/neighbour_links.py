@@ -23,6 +23,7 @@ from byway.core.inputs import (
     LinkUp,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighboursListed,
 )
 from byway.model.addresses import Address, Neighbour
 from byway.model.errors import RemoteProtocolError, shortened
@@ -104,6 +105,7 @@ class NeighbourLinks:
         name, listed = peer.name, self.dialled[connection]
         if listed is not None:
             self._acceptance.learn(listed, name)
+            self.tell_listing()
         reason = self._reason_to_hang_up(name, listed) or self._reason_to_keep(connection, peer)
         if reason:
             connection.close(reason)
@@ -295,6 +297,7 @@ class NeighbourLinks:
         link = self.broker.link(name)
         if link is not None and link.up and link.kind is LinkKind.PRIMARY:
             self._acceptance.linked(name)
+            self.tell_listing()
 
     # --- links that others opened ---------------------------------------------------------------
 
@@ -402,6 +405,13 @@ class NeighbourLinks:
             is_kept_out = id in self.broker.former and neighbour not in added
             if id and not self.broker.is_neighbour(id) and not is_kept_out:
                 self._driver.now(NeighbourAdded(id))
+
+    def tell_listing(self) -> None:
+        """Tell the broker which neighbours the settings list, if more is known of them than it was
+        told; it keeps that for its next start."""
+        listing = self._acceptance.listing
+        if listing != self.broker.listing:
+            self._driver.now(NeighboursListed(listing))
 
     def forget(self, neighbour: str) -> None:
         """Forget a neighbour that is not connected; it is accepted if it connects again."""

@@ -23,9 +23,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from byway.clock import now_us
 from byway.core.broker import Broker
-from byway.core.inputs import NeighbourRemoved
+from byway.core.inputs import NeighboursListed
 from byway.extras import need
-from byway.model.addresses import Address, Neighbour
+from byway.model.addresses import Address
 from byway.model.errors import BrokenError, StorageError
 from byway.runtime import logs, memory
 from byway.runtime.commands import OperatorCommands, Reloaded, ReloadRefusedError
@@ -161,12 +161,11 @@ class BrokerProcess:
         broker = self._broker(trace)
         gc.collect()
         gc.freeze()  # these objects stay; the collector need not visit them again
-        self._server = server = BrokerServer(settings, broker, self._storage, self._added())
+        self._server = server = BrokerServer(settings, broker, self._storage)
         self._metrics = Metrics(server, self._storage)
         if self._restart_marker is not None:
             self._restart_marker.follow(server)
         await _listening("listen", settings.listen, server.start)
-        self._disconnect_removed(server)
         if self._tracer is not None:
             self._tracer.start(server)
         self._memory = asyncio.create_task(memory.give_back())
@@ -195,6 +194,7 @@ class BrokerProcess:
         expects_unlisted = settings.limits.neighbours > 0 and not restarting
         learnt = {} if marker is None else marker.learnt
         former = {} if marker is None else marker.former(settings.neighbours)
+        listing = None if marker is None else marker.listing
         if self._storage is None:
             listed = (n.id for n in settings.neighbours if n.id and n.id not in former)
             named = {*marked_neighbours, *listed}
@@ -209,6 +209,8 @@ class BrokerProcess:
                 learnt=learnt,
                 former=former,
             )
+            if listing is not None:
+                broker.handle(now_us(), NeighboursListed(listing))
         else:
             broker = self._storage.restore(
                 now_us(),
@@ -222,27 +224,13 @@ class BrokerProcess:
                 expects_unlisted=expects_unlisted,
                 learnt=learnt,
                 former=former,
+                listing=listing,
             )
             log.info("state is kept in %s: %s", settings.data, self._storage.start_summary)
         if broker.is_restarting:
             names = ", ".join(sorted(filter(None, broker.missing))) or "neighbours that connect"
             log.info("the broker restarts without its last state: it waits for %s", names)
         return broker
-
-    def _added(self) -> list[Neighbour]:
-        """Neighbours that were added to the list while the broker was down."""
-        if self._storage is not None:
-            return self._storage.added
-        marker = self._restart_marker
-        return [] if marker is None else marker.added(self.settings.neighbours)
-
-    def _disconnect_removed(self, server: BrokerServer) -> None:
-        """Remove neighbours that were taken off the list while the broker was down."""
-        removed = self._storage.removed if self._storage is not None else []
-        for id in removed:
-            if server.broker.is_neighbour(id):
-                log.info("%s was removed from the list of neighbours", id)
-                server.driver.now(NeighbourRemoved(id))
 
     def _promise(self) -> str:
         """What survives a crash, for the line that says that the broker is ready."""
@@ -283,10 +271,6 @@ class BrokerProcess:
         self.settings = settings
         logs.set_up(settings.log, settings.log_level, settings.id)
         self._server.reload(settings)
-        if self._storage is not None:
-            self._storage.listed(settings.neighbours)
-        if self._restart_marker is not None:
-            self._restart_marker.look()
         log.info("reloaded: %s", ", ".join(taken) or "nothing has changed")
         return Reloaded(broker=settings.id, taken=taken, later=later)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from byway.model.addresses import added_neighbours
 from byway.runtime.commands import ReloadRefusedError
 from byway.runtime.server import BrokerServer
 from byway.runtime.settings import BrokerSettings
@@ -47,14 +46,14 @@ def _moved(server: BrokerServer, settings: BrokerSettings) -> tuple[list[str], l
     no neighbour, and a former one comes back only if it is new in the list."""
     acceptance, broker = server.acceptance, server.broker
     links = [name for name in server.links if broker.is_neighbour(name)]
-    added = added_neighbours(server.settings.neighbours, settings.neighbours)
-    lost = [id for id in acceptance.removed_by(settings.neighbours) if id in links]
+    listing, removed = acceptance.listing.followed_by(settings.neighbours)
+    lost = [id for id in removed if id in links]
     connected = {n.address for n in server.settings.neighbours if acceptance.known_as(n) in links}
     gained = [
         str(neighbour)
         for neighbour in settings.neighbours
         if acceptance.known_as(neighbour) not in links
         and neighbour.address not in connected
-        and (neighbour in added or acceptance.known_as(neighbour) not in broker.former)
+        and (neighbour in listing.added or acceptance.known_as(neighbour) not in broker.former)
     ]
     return lost, gained

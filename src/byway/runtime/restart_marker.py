@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byway.model.addresses import Neighbour
+from byway.model.addresses import Listing, Neighbour
 from byway.storage.marker_file import MarkerFile
 
 if TYPE_CHECKING:
@@ -53,9 +53,10 @@ class RestartMarker:
         the list of neighbours since."""
         return self._file.former(listed)
 
-    def added(self, listed: tuple[Neighbour, ...]) -> list[Neighbour]:
-        """Neighbours that were added to the list since the previous run."""
-        return self._file.added(listed)
+    @property
+    def listing(self) -> Listing | None:
+        """The neighbours that the settings listed in the previous run; None: there was none."""
+        return self._file.listing
 
     def follow(self, server: BrokerServer) -> None:
         """Keep the file up to date with a broker's neighbours from now on."""
@@ -68,15 +69,14 @@ class RestartMarker:
         listed, or the former ones, have changed."""
         server = self._server
         assert server is not None
-        broker, listed = server.broker, server.settings.neighbours
+        broker = server.broker
         names, former = broker.neighbours, dict(broker.former)
-        listed_names = tuple(map(server.acceptance.known_as, listed))
+        listing = broker.listing or Listing(server.settings.neighbours)
         learnt = broker.learnt_addresses()
-        written = names, listed, listed_names, learnt, former
+        written = names, listing, learnt, former
         if written == self._written:
             return
-        known = map(Neighbour, (n.address for n in listed), listed_names)
-        self._file.write(names, tuple(known), learnt, former)
+        self._file.write(names, listing.listed, learnt, former, listing.added)
         self._written = written
 
     def forget(self) -> None:

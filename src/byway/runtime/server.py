@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable
 from typing import Final
 
 from byway.clock import now_us
 from byway.core.actions import CloseLink, OpenLink
 from byway.core.broker import Broker
 from byway.core.inputs import NeighbourRemoved, Started
-from byway.model.addresses import Address, Neighbour, added_neighbours
+from byway.model.addresses import Address, Listing
 from byway.model.bounds import KEEPALIVE_MS_MAX
 from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Frame, Goodbye, Preamble, Reply
 from byway.runtime.acceptance import Acceptance
@@ -49,13 +48,13 @@ class BrokerServer:
         settings: BrokerSettings,
         broker: Broker | None = None,
         journal: InputJournal | None = None,
-        added: Iterable[Neighbour] = (),
     ) -> None:
-        """`added`: listed neighbours that the list of an earlier run did not have."""
         self.settings = settings
-        self.acceptance = Acceptance(settings, added)
         named = [n.id for n in settings.neighbours if n.id]
         broker = broker or Broker(settings.id, named, settings.core, now_us())
+        before = broker.listing or Listing(settings.neighbours)
+        listing, self._removed = before.followed_by(settings.neighbours)
+        self.acceptance = Acceptance(settings, listing)
         self.driver = Driver(broker, self, journal)
         self.address: Address | None = None
         self.stopping = False
@@ -104,7 +103,7 @@ class BrokerServer:
         self.neighbour_links.own_addresses = self._addresses()
         address = next(map(str, self._addresses()), "")
         self.driver.now(Started(secrets.randbits(63), address))
-        self._dial(self.settings.neighbours)
+        self._list(self._removed)
         self._tasks.append(asyncio.create_task(self._keep_alive()))
         self._tasks.append(asyncio.create_task(LoadSampler(self).report()))
         self._tasks.append(asyncio.create_task(self.waiting.report()))
@@ -117,8 +116,16 @@ class BrokerServer:
         found = (advertised, listening if is_specific else None)
         return tuple(address for address in found if address is not None)
 
-    def _dial(self, neighbours: tuple[Neighbour, ...]) -> None:
+    def _list(self, removed: list[str]) -> None:
+        """Have the neighbours that the settings list, without these, which they list no more. That
+        they are listed is told last: if the process ends before, the next one sees the change."""
+        neighbours = self.settings.neighbours
+        for id in removed:
+            log.info("%s was removed from the list of neighbours", id)
+            if self.broker.is_neighbour(id):
+                self.driver.now(NeighbourRemoved(id))
         self.neighbour_links.add_listed(neighbours)
+        self.neighbour_links.tell_listing()
         self.dialler.dial(neighbours)
 
     async def stop(self) -> None:
@@ -165,18 +172,12 @@ class BrokerServer:
     def reload(self, settings: BrokerSettings) -> None:
         """Take over limits and neighbours. A neighbour removed from the list is disconnected,
         unless it is still listed by another name or address."""
-        removed = self.acceptance.removed_by(settings.neighbours)
-        added = added_neighbours(self.settings.neighbours, settings.neighbours)
-        self.acceptance.added = {*self.acceptance.added, *added} & set(settings.neighbours)
-        self.settings = self.acceptance.settings = settings
+        removed = self.acceptance.take_over(settings)
+        self.settings = settings
         self.client_connections.reload(settings)
         self.dialler.limits = settings.limits
         self.intake.partial_bytes_max = settings.limits.partial_bytes
-        for id in removed:
-            log.info("%s was removed from the list of neighbours", id)
-            if self.broker.is_neighbour(id):
-                self.driver.now(NeighbourRemoved(id))
-        self._dial(settings.neighbours)
+        self._list(removed)
         self.dialler.follow_all()
 
     async def kill(self) -> None:

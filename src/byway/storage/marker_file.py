@@ -1,7 +1,7 @@
 """The file of the restart marker, by which a broker without its state knows that it ran before.
 
 It holds the broker's id, the names of its neighbours, which of them were listed, where those that
-were learnt while it ran can be dialled, and who is a neighbour no more. This module
+were learnt while it ran can be dialled, who is a neighbour no more, and who was added. This module
 decides what the file says and which names count; when it is written is the driver's business, and
 the broker's own state is in `storage`.
 """
@@ -14,13 +14,13 @@ from typing import Final
 
 import msgspec
 
-from byway.model.addresses import Neighbour, added_neighbours, removed_neighbours
+from byway.model.addresses import Listing, Neighbour
 from byway.model.errors import StorageError
 from byway.storage.file_system import OS_FILES, FileSystem, write_synced
 
 FILE: Final = "neighbours.json"
 FORMAT: Final = 2
-"""Format 1 had neither `learnt` nor `former`."""
+"""Format 1 had neither `learnt` nor `former` nor `added`."""
 FILE_BYTES_MAX: Final = 16_777_216
 """A longer file is refused: no broker has so many neighbours."""
 
@@ -39,6 +39,8 @@ class MarkedRestart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     former: dict[str, str] = {}
     """By broker that was a neighbour and may not become one again before an operator says so, the
     reason."""
+    added: tuple[Neighbour, ...] = ()
+    """Neighbours in the settings that an operator has added and that were not linked since."""
     checksum: str = ""
     """Digest of all other fields."""
 
@@ -66,7 +68,7 @@ class MarkerFile:
         neighbours since."""
         if self.found is None:
             return []
-        removed = removed_neighbours(self.found.listed, listed)
+        _, removed = Listing(self.found.listed).followed_by(listed)
         return [name for name in self.found.neighbours if name not in removed]
 
     @property
@@ -79,12 +81,14 @@ class MarkerFile:
         the list of neighbours since."""
         if self.found is None:
             return {}
-        added = {neighbour.id for neighbour in self.added(listed)}
+        listing, _ = Listing(self.found.listed).followed_by(listed)
+        added = {neighbour.id for neighbour in listing.added}
         return {name: why for name, why in self.found.former.items() if name not in added}
 
-    def added(self, listed: tuple[Neighbour, ...]) -> list[Neighbour]:
-        """Neighbours that were added to the list since the previous run."""
-        return added_neighbours(() if self.found is None else self.found.listed, listed)
+    @property
+    def listing(self) -> Listing | None:
+        """The neighbours that the settings listed in the previous run; None: there was none."""
+        return None if self.found is None else Listing(self.found.listed, self.found.added)
 
     def _read(self) -> MarkedRestart | None:
         files, path = self._files, self.path
@@ -115,9 +119,12 @@ class MarkerFile:
         listed: tuple[Neighbour, ...],
         learnt: dict[str, str] | None = None,
         former: dict[str, str] | None = None,
+        added: tuple[Neighbour, ...] = (),
     ) -> None:
         """Replace the file atomically, and sync it to the disk."""
-        contents = MarkedRestart(FORMAT, self.id, neighbours, listed, learnt or {}, former or {})
+        contents = MarkedRestart(
+            FORMAT, self.id, neighbours, listed, learnt or {}, former or {}, added
+        )
         whole = msgspec.structs.replace(contents, checksum=_checksum(contents))
         files, new = self._files, self.path.with_suffix(".new")
         try:
@@ -141,5 +148,5 @@ class MarkerFile:
 def _checksum(contents: MarkedRestart) -> str:
     bare = msgspec.structs.asdict(msgspec.structs.replace(contents, checksum=""))
     if contents.format == 1:
-        del bare["learnt"], bare["former"]
+        del bare["learnt"], bare["former"], bare["added"]
     return blake2b(msgspec.json.encode(bare), digest_size=16).hexdigest()

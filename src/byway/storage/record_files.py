@@ -29,6 +29,7 @@ from byway.core.inputs import (
     MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighboursListed,
     RequestDiscarded,
     Started,
     TimerFired,
@@ -54,6 +55,7 @@ KINDS: Final[dict[str, type]] = {
     "load": LoadSampled,
     "added": NeighbourAdded,
     "removed": NeighbourRemoved,
+    "listed": NeighboursListed,
     "message-discarded": MessageDiscarded,
     "request-discarded": RequestDiscarded,
 }

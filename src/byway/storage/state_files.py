@@ -51,7 +51,8 @@ class State(msgspec.Struct, array_like=True):
     synced: bool
     """Whether inputs were synced at every write, and survive a power failure."""
     neighbours: list[Neighbour]
-    """The neighbours that the settings listed."""
+    """The neighbours that the settings listed; from layout 7 of the broker on, its own listing
+    counts, which journals continue."""
     config: BrokerConfig
     """The configuration to replay the inputs with."""
     up: list[str]

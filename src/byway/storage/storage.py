@@ -20,9 +20,10 @@ import msgspec
 from byway._version import __version__
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.core.inputs import Input, NeighbourAdded
+from byway.core.inputs import Input, NeighbourAdded, NeighboursListed
+from byway.core.links import UNLISTED
 from byway.core.neighbours import NOTHING_LEARNT
-from byway.model.addresses import Neighbour, added_neighbours, removed_neighbours
+from byway.model.addresses import Listing, Neighbour
 from byway.model.errors import StorageError
 from byway.storage.durability import Durability
 from byway.storage.file_system import OS_FILES, FileSystem, write_synced
@@ -89,13 +90,8 @@ class Storage:
         self.snapshot_bytes = self.journal_bytes = 0
         self.start_summary = "a new broker"
         """How the broker came to its state, for the log."""
-        self.removed: list[str] = []
-        """Neighbours removed from the list since the broker ran last."""
-        self.added: list[Neighbour] = []
-        """Neighbours added to the list since the broker ran last."""
         self._journal_bytes_least = journal_bytes
         self._broker: Broker | None = None
-        self._neighbours: list[Neighbour] = []
         self._number = 0
         self._file = self._mark = -1
         self._files = files
@@ -141,6 +137,7 @@ class Storage:
         expects_unlisted: bool = False,
         learnt: Mapping[str, str] = NOTHING_LEARNT,
         former: Mapping[str, str] = NOTHING_LEARNT,
+        listing: Listing | None = None,
     ) -> Broker:
         """The broker of this directory, or a new one, which may be `restarting` and may expect
         neighbours that are not listed. Raises `StorageError`.
@@ -148,8 +145,10 @@ class Storage:
         `may_be_stale`: a journal of another version, or a damaged one, is replayed as far as
         possible instead of being refused; the broker then has a new incarnation.
         `marked_neighbours`: neighbours by the restart marker, which count where no state was kept,
-        or not the last one. `learnt` addresses and `former` neighbours by the marker count where no
-        state was kept; beside an older one, former neighbours say themselves that they are.
+        or not the last one. `learnt` addresses, `former` neighbours and the `listing` by the marker
+        count where no state was kept; beside an older one, former neighbours say themselves that
+        they are. The broker's listing is that of its last run: whoever starts it sees what an
+        operator has changed since.
         """
         files = self._files
         state = read_state(files, self.directory, id)
@@ -161,6 +160,7 @@ class Storage:
                 restarting=restarting, expects_unlisted=expects_unlisted,
                 learnt=learnt, former=former,
             )  # fmt: skip
+            listing = listing or Listing(neighbours)
         else:
             if state.id != id:
                 reason = f"belongs to broker {state.id!r}, not to {id!r}"
@@ -171,17 +171,17 @@ class Storage:
             with _writing(self.directory):
                 for entry in replay.set_aside:
                     self.set_aside.put(entry)
-            self.removed = removed_neighbours(state.neighbours, neighbours)
-            self.added = added_neighbours(state.neighbours, neighbours)
             self.starts, self._number = state.starts, state.journal
             if broker.sessions_stale:
                 for name in marked_neighbours:  # links are opened when it starts
                     broker.handle(now_us, NeighbourAdded(name))
-            for neighbour in self.added:  # before the new list is kept as the one that counts
-                if neighbour.id in broker.former:
-                    broker.handle(now_us, NeighbourAdded(neighbour.id))
+                if expects_unlisted and config.unlisted_wait_us:
+                    # it may have got neighbours since that the older state does not know of
+                    broker.handle(now_us, NeighbourAdded(UNLISTED))
+            listing = broker.listing or Listing(tuple(state.neighbours))
+        broker.handle(now_us, NeighboursListed(listing))
         self.starts += 1
-        self._broker, self._neighbours = broker, list(neighbours)
+        self._broker = broker
         self._number = max([self._number, *journal_numbers(files, self.directory)]) + 1
         with _writing(self.directory):
             self._begin_journal(None)
@@ -309,7 +309,7 @@ class Storage:
             boot=self._files.boot_id(),
             complete=complete,
             synced=self.synced,
-            neighbours=self._neighbours,
+            neighbours=[] if broker.listing is None else list(broker.listing.listed),
             config=broker.config,
             up=broker.links_up,
             attached=broker.clients_attached,
@@ -317,22 +317,6 @@ class Storage:
             broker=broker.snapshot(),
         )
         return title(STATE) + record(_encode(state))
-
-    def listed(self, neighbours: tuple[Neighbour, ...]) -> None:
-        """Keep these as the neighbours that the settings list. If they are others than before, a
-        snapshot with them is on the disk when this returns, which waits for it: the next start
-        takes a difference for the act of an operator. Raises `StorageError`."""
-        if self._failure is not None or list(neighbours) == self._neighbours:
-            return
-        self._neighbours = list(neighbours)
-        try:
-            with _writing(self.directory):
-                self._end_snapshot()
-                self._begin_snapshot()
-                self._end_snapshot()
-        except StorageError as error:
-            self._failure = error
-            raise
 
     # --- stopping ------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from byway.model import ANY
 from byway.model.messages import Acknowledge, AdvertiseRequest, SelectiveAcknowledge
 from byway.trace import TraceBuffer
 from tests.lone_broker import Lone, body, publication, publish, subscribe
+from tests.steps import steps
 
 
 @pytest.fixture
@@ -85,3 +86,28 @@ def test_the_trace_tells_what_each_link_has_not_confirmed(lone):
         for row in batch.rows
     ]
     assert rows == [(7, "unconfirmed", "A", 2, 2 * size), (7, "unconfirmed", "C", 1, size)]
+
+
+def test_a_sample_takes_no_longer_with_more_copies(lone):
+    """Sizes are counted as copies come and go."""
+    counts = []
+    for first in (1, 3, 1_000):
+        for number in range(first, 2 * first + 1):
+            lone.ask("c", publish(number, p=2))
+        counts.append(steps(lambda: sample_backlogs(lone.broker, TraceBuffer("B"), 7)))
+    assert counts[0] == counts[1] == counts[2]
+
+
+def test_neighbours_that_may_connect_are_counted_and_not_named():
+    """What is kept for them is copied to each that connects."""
+    lone = Lone("A", expects_unlisted=True)
+    lone.receive("A", subscribe("s"))
+    lone.attach("c")
+    lone.ask("c", AdvertiseRequest("a", ANY))
+    lone.now_us = 100
+    lone.ask("c", publish(1, p=1), publish(2, p=2))
+    waiting = PublisherBacklog("c", 1, True, 2, 0, (("A", 2),), 100, unlisted=2)
+    assert publisher_backlogs(lone.broker, 20) == (1, [waiting])
+    lone.acknowledge("A", 2)
+    waiting = PublisherBacklog("c", 1, True, 2, 0, (), 100, unlisted=2)
+    assert publisher_backlogs(lone.broker, 20) == (1, [waiting])

@@ -7,12 +7,15 @@ for one there. Even sequences take the nearest links, so that what is for D alon
 import pytest
 
 from byway.core.actions import Action, Send
+from byway.core.backlogs import LinkBacklog, link_backlogs, sample_backlogs
 from byway.core.broker_config import BrokerConfig
+from byway.core.in_flight import COPY_BYTES
 from byway.core.inputs import FrameReceived, LinkDown, LinkUp, NeighbourRemoved
 from byway.core.invariants import validate
 from byway.model import ANY
 from byway.model.messages import Acknowledge, Hello, LinkKind, SelectiveAcknowledge, Unadvertise
 from byway.sim.topology.tree import LinkSpec, Topology
+from byway.trace import TraceBuffer
 from tests.core_net import is_data
 from tests.lone_broker import (
     Lone,
@@ -26,25 +29,30 @@ from tests.lone_broker import (
     unadvertise,
 )
 from tests.planners import SoftRoutes
+from tests.steps import steps
 
 TO_D, ALSO_TO_D = publication(2, D=1), publication(4, D=1)
 TO_C = publication(5, C=1)
 END = Unadvertise(entry("a"), ANY)
 
 
-@pytest.fixture(params=[False, True], ids=["", "restored"])
-def lone(request: pytest.FixtureRequest) -> Lone:
+def with_soft_link(restored: bool = False) -> Lone:
     """B, with a soft link to D; the publisher, far, is behind A."""
     links = LinkSpec("A", "B", 0), LinkSpec("B", "C", 0), LinkSpec("C", "D", 0)
     SoftRoutes.tree = Topology(("A", "B", "C", "D"), links)
     config = BrokerConfig(behaviours=(SoftRoutes.name,))
-    lone = Lone("A", "C", config=config, restored=request.param)
+    lone = Lone("A", "C", config=config, restored=restored)
     lone.receive("A", advertise("a"))
     lone.receive("C", subscribe("c", "C > 0"), subscribe("d", "D > 0"))
     lone.acknowledge("C", 0)
     lone.sent["D"] = [0, 0]
     lone.handle(LinkUp("D", Hello("D", 1, 0, 0, 0, 0, kind=LinkKind.SOFT)))
     return lone
+
+
+@pytest.fixture(params=[False, True], ids=["", "restored"])
+def lone(request: pytest.FixtureRequest) -> Lone:
+    return with_soft_link(request.param)
 
 
 def on_data(actions: list[Action]) -> list[Action]:
@@ -85,11 +93,65 @@ def test_what_stands_behind_a_held_one_waits_too(lone):
     ]
 
 
+def test_the_trace_tells_what_is_held(lone):
+    lone.receive("A", TO_D)
+    for number in (5, 7, 9):
+        lone.receive("A", publication(number, C=number))
+    lone.receive("A", unadvertise("a"))
+    trace = TraceBuffer("B")
+    sample_backlogs(lone.broker, trace, 7)
+    batch, size = trace.drain(), len(TO_C.body)
+    rows = [
+        (
+            *(batch.names[name][row[name] - 1] for name in ("kind", "link")),
+            row["count"],
+            row["size_bytes"],
+        )
+        for row in batch.rows
+    ]
+    assert rows == [("held", "C", 4, 3 * size), ("unconfirmed", "D", 1, size)]
+    assert link_backlogs(lone.broker)[1] == LinkBacklog("C", 0, 4, None)
+
+
+def test_a_sample_takes_no_longer_with_more_that_is_held(lone):
+    lone.receive("A", TO_D)
+    counts = []
+    for first in (5, 101):
+        for number in range(first, 2 * first):
+            lone.receive("A", publication(number, C=1))
+        counts.append(steps(lambda: sample_backlogs(lone.broker, TraceBuffer("B"), 7)))
+    assert lone.broker.held == 106
+    assert counts[0] == counts[1]
+
+
+def test_what_is_held_is_counted(lone):
+    lone.receive("A", TO_D)
+    lone.receive("A", TO_C)
+    lone.broker.context.held.counts["C"] = 2
+    size = COPY_BYTES + len(TO_C.body)
+    counted = f"{{'C': 1}} messages of {{'C': {size}}} bytes are held, but {{'C': 2}} of"
+    assert validate(lone.broker)[0].startswith(f"B: {counted}")
+
+
 def test_another_publisher_does_not_wait(lone):
     lone.receive("A", TO_D)
     lone.receive("A", TO_C)
     other = publication(1, publisher="near", C=1)
     assert lone.receive("A", other) == [data("C", 1, onward(other))]
+
+
+def test_a_confirmation_looks_only_at_what_it_can_let_go():
+    """It takes no longer because more of other publishers is held in the branch."""
+    counts = []
+    for publishers in (20, 200):
+        lone = with_soft_link()
+        for number in range(publishers):
+            lone.receive("A", publication(2, publisher=f"p{number}", D=1))
+            lone.receive("A", publication(5, publisher=f"p{number}", C=1))
+        counts.append(steps(lambda lone=lone: confirm(lone, "D", 1)))
+        assert lone.broker.held == publishers - 1
+        assert validate(lone.broker) == []
+    assert counts[0] == counts[1]
 
 
 def test_what_is_held_is_confirmed_by_a_run_meanwhile(lone):

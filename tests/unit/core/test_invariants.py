@@ -150,7 +150,8 @@ BREAKAGES = {
     ],
     confuse_whose_it_is: ["client c holds advertisement mine, which is not in the table"],
     keep_more_than_is_waited_for: [
-        "more copies of a message are kept, also for A, than it waits for"
+        "the copies for A take 256 bytes, but 0 are counted",
+        "more copies of a message are kept, also for A, than it waits for",
     ],
     miscount_a_publisher: [
         "{'C': 1} copies of a publisher are kept, but {'C': 1, 'A': 2} known to be"

@@ -12,11 +12,13 @@ from byway.core.inputs import (
     LinkUp,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighboursListed,
     Started,
     TimerFired,
 )
 from byway.core.invariants import validate
 from byway.core.neighbours import FORMER_MAX
+from byway.model.addresses import Listing, Neighbour
 from byway.model.messages import (
     Acknowledge,
     Batch,
@@ -231,6 +233,29 @@ def test_the_other_end_remembers_too(lone):
     lone.receive("A", Disconnect("for now"))
     assert lone.broker.former == {"C": "elsewhere"}
     assert lone.broker.neighbours == ()
+
+
+def test_strangers_do_not_push_out_former_neighbours(lone):
+    """What a peer says for good is remembered of neighbours that have compared tables, or are
+    listed. When there are too many, those that are not listed are forgotten first."""
+    listed = [Neighbour.parse(text, "") for text in ("A@h:1", "L@h:2")]
+    lone.handle(NeighboursListed(Listing(tuple(listed))))
+    lone.receive("C", Disconnect("exchanged", for_good=True))
+    lone.handle(NeighbourAdded("stranger"))
+    lone.meet("stranger")
+    lone.receive("stranger", Disconnect("x", for_good=True))
+    assert (lone.broker.neighbours, lone.broker.former) == (("A",), {"C": "exchanged"})
+    lone.handle(NeighbourAdded("L"))
+    lone.meet("L")
+    lone.receive("L", Disconnect("listed", for_good=True))
+    assert lone.broker.former == {"C": "exchanged", "L": "listed"}
+    lone.restored = False
+    for number in range(FORMER_MAX):
+        name = f"S{number}"
+        lone.handle(NeighbourAdded(name))
+        lone.agree(name)
+        lone.receive(name, Disconnect("x", for_good=True))
+    assert list(lone.broker.former) == ["L", *(f"S{n}" for n in range(1, FORMER_MAX))]
 
 
 def test_an_operator_may_add_it_again(lone):

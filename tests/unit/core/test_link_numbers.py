@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import NeighbourAdded, NeighbourRemoved, Started
@@ -20,6 +22,7 @@ from tests.lone_broker import (
     subscribe,
     without_acknowledgements,
 )
+from tests.planners import PlannedTree
 
 
 def test_the_smallest_free_number_comes_first():
@@ -55,6 +58,22 @@ def test_free_places_survive_a_restart():
     new = ("U", "V", "W", "X")
     assert [again.number(name) for name in new] == [numbers.number(name) for name in new]
     assert again.names == numbers.names
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_whoever_has_the_numbers_has_those_of_a_snapshot(planned):
+    """A planner is made before a snapshot is restored, and goes on with the numbers it has."""
+    config = BrokerConfig(behaviours=(PlannedTree.name,) if planned else ())
+    lone = Lone("A", "C", "D", config=config)
+    held = lone.broker.context.numbers
+    lone.receive("A", advertise("a"))
+    lone.receive("D", subscribe("d", "d > 0"))
+    lone.receive("C", subscribe("c", "c > 0"))
+    for number, name in enumerate("DC", 1):
+        lone._restore()
+        message = publication(number, **{name.lower(): 1})
+        assert lone.receive("A", message) == [data(name, 1, onward(message))]
+    assert lone.broker.context.numbers.names == held.names
 
 
 def test_more_strangers_than_there_are_numbers():

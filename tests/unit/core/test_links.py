@@ -5,7 +5,16 @@ from byway.core.links import LinkEnd
 from byway.core.window import Window
 from byway.model import TRUE
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import Acknowledge, Batch, EntryId, Hello, Lane, Unadvertise, Unsubscribe
+from byway.model.messages import (
+    Acknowledge,
+    Batch,
+    EntryId,
+    Hello,
+    Lane,
+    SelectiveAcknowledge,
+    Unadvertise,
+    Unsubscribe,
+)
 
 
 def control(n: int) -> Unsubscribe:
@@ -143,6 +152,30 @@ def test_a_peer_that_breaks_the_protocol_is_named(misdeed, reason):
     a, _ = pair()
     with pytest.raises(RemoteProtocolError, match=f"^B: .*{reason}"):
         misdeed(a)
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (Acknowledge(1, 1, 0), "acknowledges number 1 of lane DATA, never sent"),
+        (Acknowledge(1, 0, 1), "confirms number 1, never sent"),
+        (SelectiveAcknowledge(1, 2, 0, ((2, 2),)), "acknowledges number 2 of lane DATA"),
+        (SelectiveAcknowledge(1, 0, 0, ((2, 2),)), "confirms number 2, but has received up to 0"),
+        (Hello("B", 1, 1, 1, 2, 1, 1), "up to number 2 of lane DATA, expected 0 to 0"),
+        (Hello("B", 1, 1, 1, 0, 1, 1), "confirms number 1, but has received up to 0"),
+    ],
+)
+def test_copies_that_wait_for_tables_were_not_sent(frame, reason):
+    """A peer that says it has them breaks the protocol, and nothing follows from it."""
+    a = LinkEnd("A", "B", 1)
+    a.meet(Hello("B", 1, 0, 0, 0, 0))
+    post(a, Lane.CONTROL, [control(1)])
+    assert post(a, Lane.DATA, [data(1), data(2)]) is None
+    with pytest.raises(RemoteProtocolError, match=f"^B: .*{reason}"):
+        a.meet(frame) if isinstance(frame, Hello) else a.received(frame)
+    assert kept(a) == [1, 2]
+    assert a.opened() == Batch(Lane.DATA, 1, (data(1), data(2)))
+    assert len(a.received(Acknowledge(1, 2, 2))) == 2
 
 
 def test_confirmations_come_in_order():

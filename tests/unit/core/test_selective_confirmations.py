@@ -9,7 +9,7 @@ from byway.core.in_flight import InFlight
 from byway.core.inputs import FrameReceived, LinkDown, LinkUp
 from byway.core.links import LinkEnd
 from byway.core.snapshot.state import BrokerState, LinkState
-from byway.core.window import Window
+from byway.core.window import LinkWindow, Runs, Window
 from byway.model import ANY
 from byway.model.bounds import RUNS_MAX
 from byway.model.errors import RemoteProtocolError
@@ -212,3 +212,52 @@ def test_a_snapshot_of_layout_6_has_numbers_where_this_one_has_runs():
     del state[fields.index("former") :]
     older = msgspec.msgpack.encode((magic, 6, state))
     assert Broker.restore(older, lone.broker.config).snapshot() == present
+
+
+class Counted(int):
+    """A number that counts comparisons."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) < other
+
+    def __gt__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) > other
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize("frames", [1, 10, 100])
+def test_very_many_runs_are_told_at_once_each(frames):
+    """At a reconnection all are untold; each costs the same, however many frames they take."""
+    window, count = LinkWindow(), frames * RUNS_MAX
+    window.early = Runs((Counted(2 * n), 2 * n) for n in range(1, count + 1))
+    window.resume(())
+    Counted.compared = 0
+    told = []
+    while window.untold is not None:
+        told.append(window.take_untold(RUNS_MAX))
+    compared = Counted.compared
+    assert [len(runs) for runs in told] == [RUNS_MAX] * frames
+    assert [run for runs in told for run in runs] == list(window.early)
+    assert compared <= 4 * count
+
+
+def test_what_finishes_while_runs_are_told_is_told_too():
+    window = LinkWindow()
+    for number in (2, 4, 6, 8, 12):
+        window.finish(number)
+    assert window.take_untold(2) == ((2, 2), (4, 4))
+    window.finish(7)
+    window.finish(3)  # the peer knows both sides of it
+    assert window.take_untold(1) == ((3, 3),)
+    window.finish(1)
+    assert window.finished_up_to == 4
+    assert window.take_untold(1) == ((6, 8),)
+    window.finish(5)
+    assert window.finished_up_to == 8
+    assert window.take_untold(9) == ((12, 12),)
+    assert window.untold is None

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from byway.model.addresses import Address, Neighbour
+from byway.model.addresses import Address, Listing, Neighbour
 from byway.runtime.acceptance import Acceptance
 from byway.runtime.config_display import plain
 from byway.runtime.config_sources import read_settings
@@ -98,7 +98,7 @@ def test_who_may_open_links_outside_the_tree() -> None:
 
 
 def test_whom_an_operator_has_added() -> None:
-    acceptance = Acceptance(settings(), [B2, BY_ADDRESS])
+    acceptance = Acceptance(settings(), Listing((B2, BY_ADDRESS), (B2, BY_ADDRESS)))
     assert acceptance.is_added("B2")
     assert not acceptance.is_added("B3")
     acceptance.learn(BY_ADDRESS, "B3")
@@ -106,3 +106,16 @@ def test_whom_an_operator_has_added() -> None:
     acceptance.linked("B2")
     assert not acceptance.is_added("B2")
     assert acceptance.added == {BY_ADDRESS}
+    named = Neighbour(BY_ADDRESS.address, "B3")
+    assert acceptance.listing == Listing((B2, named), (BY_ADDRESS,))
+
+
+def test_ids_learnt_before_a_restart_are_known() -> None:
+    """Until another one answers there."""
+    known = Listing((B2, Neighbour(BY_ADDRESS.address, "B3")))
+    acceptance = Acceptance(settings(), known)
+    assert acceptance.known_as(BY_ADDRESS) == "B3"
+    assert acceptance.refusal("B3", []) == ""
+    assert acceptance.listing == known
+    acceptance.learn(BY_ADDRESS, "B4")
+    assert acceptance.known_as(BY_ADDRESS) == "B4"

@@ -65,3 +65,18 @@ def test_lists_say_what_they_leave_out() -> None:
         "1,200 more subscribers do not read",
         "21 more publishers have unconfirmed publications",
     ]
+
+
+def test_who_waits_for_neighbours_that_are_not_known_yet() -> None:
+    """They are not named, and no session is to blame."""
+    early = PublisherStatus(publisher="early", local=True, unconfirmed=7, unlisted=7, oldest_s=1.2)
+    both = PublisherStatus(
+        publisher="both", unconfirmed=9, unlisted=9, oldest_s=1.4, links={"west": 4}
+    )
+    new = PublisherStatus(publisher="new", unconfirmed=1, unlisted=1, oldest_s=0.3)
+    assert shown(publishers=[both, early, new], publishers_waiting=3) == [
+        "publisher both waits for west, neighbours that are not listed and may connect: 9 "
+        "publications are not confirmed, the oldest for 1 s",
+        "publisher early waits for neighbours that are not listed and may connect: 7 publications "
+        "are not confirmed, the oldest for 1 s",
+    ]

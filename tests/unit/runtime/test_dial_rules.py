@@ -2,7 +2,7 @@
 
 import pytest
 
-from byway.model.addresses import Address, Neighbour, added_neighbours
+from byway.model.addresses import Address
 from byway.model.errors import ConfigError
 from byway.runtime.dial_rules import (
     LOOPBACK_RULES,
@@ -132,15 +132,3 @@ def test_an_address_is_dialled_where_a_rule_admits_it():
     assert dialled_address("", allowed) == (None, "it has said no address")
     assert dialled_address("10.0.0.2:0", allowed) == (None, "10.0.0.2:0 has no port")
     assert dialled_address("at B2", allowed) == (None, "'at B2' is no address")
-
-
-def test_which_neighbours_were_added():
-    at = [Address("h", port) for port in range(3)]
-    before = [Neighbour(at[0], "west"), Neighbour(at[1])]
-    assert added_neighbours(before, before) == []
-    moved = Neighbour(Address("elsewhere", 1), "west")
-    named = Neighbour(at[1], "east")
-    unnamed = Neighbour(at[0])
-    assert added_neighbours(before, [moved, named, unnamed]) == []
-    new = [Neighbour(at[2], "new"), Neighbour(Address("h", 9))]
-    assert added_neighbours(before, [moved, *new]) == new

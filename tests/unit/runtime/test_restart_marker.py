@@ -5,11 +5,16 @@ import asyncio
 from hashlib import blake2b
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from byway.core.inputs import FrameReceived, LinkUp, NeighbourAdded, NeighbourRemoved
-from byway.model.addresses import Address, Neighbour
+from byway.core.inputs import (
+    FrameReceived,
+    LinkUp,
+    NeighbourAdded,
+    NeighbourRemoved,
+    NeighboursListed,
+)
+from byway.model.addresses import Address, Listing, Neighbour
 from byway.model.errors import StorageError
 from byway.model.messages import CONTROL, Batch, Disconnect, Hello, LinkKind
 from byway.runtime.restart_marker import RestartMarker
@@ -93,10 +98,9 @@ def test_a_neighbour_that_was_taken_off_the_list_is_not_waited_for(tmp_path):
 
 @in_loop
 def test_who_is_listed_is_kept_up_to_date(tmp_path):
-    marker, broker = followed(tmp_path, B2)
+    _, broker = followed(tmp_path, B2)
     broker.driver.now(NeighbourAdded("B3"))  # it dialled in
-    broker.settings = msgspec.structs.replace(broker.settings, neighbours=(B2, B3))
-    marker.look()  # as after a reload
+    broker.driver.now(NeighboursListed(Listing((B2, B3))))  # as after a reload
     assert reread(tmp_path, B2) == ["B2"]
 
 
@@ -122,11 +126,22 @@ def test_what_was_learnt_outlives_the_process_and_an_operators_list_outranks_it(
     assert marker.names((B2, B3)) == ["B3", "L"]
     assert marker.learnt == {"L": "h:9"}
     assert marker.former((B2, B3)) == {"B2": "exchanged"}
-    assert marker.added((B2, B3)) == []
-    removed, added = followed(tmp_path, B3)[0], RestartMarker(str(tmp_path), "B1")
+    assert marker.listing == Listing((B2, B3))
+    broker.driver.now(NeighboursListed(Listing((B3,))))  # an operator removes it …
+    removed = RestartMarker(str(tmp_path), "B1")
     assert removed.former((B3,)) == {"B2": "exchanged"}
-    assert added.added((B2, B3)) == [B2]
-    assert added.former((B2, B3)) == {}
+    assert removed.former((B2, B3)) == {}  # … and adds it again
+
+
+@in_loop
+def test_ids_that_were_learnt_and_who_was_added_are_kept(tmp_path):
+    at_2 = Neighbour(B2.address)
+    _, broker = followed(tmp_path, at_2)
+    broker.driver.now(NeighbourAdded("B2"), NeighboursListed(Listing((B2,), added=(at_2,))))
+    marker = RestartMarker(str(tmp_path), "B1")
+    assert marker.listing == Listing((B2,), (at_2,))
+    assert marker.names((at_2,)) == ["B2"]
+    assert marker.names(()) == []
 
 
 def test_a_file_of_the_first_format_is_read(tmp_path):
@@ -221,23 +236,23 @@ def test_names_count_beside_an_older_state_but_not_beside_the_last_one(tmp_path)
 
 
 def test_neighbours_added_to_the_list_are_no_former_ones_any_more(tmp_path):
-    core = BrokerSettings(id="B1", listen=ANYWHERE).core
-    storage = Storage(str(tmp_path))
+    """Nor after a crash: whom the list had is kept once the change has had its effects."""
     former = {"B2": "exchanged", "B3": "exchanged"}
-    broker = storage.restore(1, "B1", core, (B2,), former=former)
-    assert (broker.neighbours, dict(broker.former)) == ((), former)
-    storage.stop()
-    same = Storage(str(tmp_path))
-    broker = same.restore(2, "B1", core, (B2,))
-    assert (same.added, same.removed) == ([], [])
-    assert (broker.neighbours, dict(broker.former)) == ((), former)
-    same.stop()
-    changed = Storage(str(tmp_path))
-    broker = changed.restore(3, "B1", core, (B2, B3))
-    assert changed.added == [B3]
-    assert (broker.neighbours, dict(broker.former)) == (("B3",), {"B2": "exchanged"})
-    changed.abandon()  # as in a crash: it is kept all the same
-    again = Storage(str(tmp_path))
-    broker = again.restore(4, "B1", core, (B2, B3))
-    assert (again.added, broker.neighbours) == ([], ("B3",))
-    again.abandon()
+
+    async def start(*listed: Neighbour, **options: object):
+        settings = BrokerSettings(id="B1", listen=ANYWHERE, neighbours=listed)
+        storage = Storage(str(tmp_path))
+        broker = storage.restore(1, "B1", settings.core, listed, **options)
+        server = BrokerServer(settings, broker, storage)
+        await server.start()
+        await server.kill()
+        storage.abandon()
+        return broker.neighbours, dict(broker.former), server.acceptance.added
+
+    assert asyncio.run(start(B2, former=former)) == ((), former, set())
+    assert asyncio.run(start(B2)) == ((), former, set())
+    added = ("B3",), {"B2": "exchanged"}, {B3}
+    assert asyncio.run(start(B2, B3)) == added
+    assert asyncio.run(start(B2, B3)) == added  # they have not been linked yet
+    assert asyncio.run(start(B2)) == ((), {"B2": "exchanged"}, set())
+    assert asyncio.run(start(B2)) == ((), {"B2": "exchanged"}, set())

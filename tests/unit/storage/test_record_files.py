@@ -21,6 +21,7 @@ from byway.core.inputs import (
     MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighboursListed,
     RequestDiscarded,
     Started,
     TimerFired,
@@ -29,6 +30,7 @@ from byway.core.neighbours import RECHECK_TIMER
 from byway.core.recovery import TIMER as TABLE_SYNC
 from byway.core.takeover import TIMER as TAKEOVER
 from byway.model import parse
+from byway.model.addresses import Address, Listing, Neighbour
 from byway.model.errors import StorageError
 from byway.model.messages import (
     Acknowledge,
@@ -106,6 +108,14 @@ GOLDEN = [
     (
         NeighbourRemoved("B3"),
         "92079192a772656d6f76656481a96e65696768626f7572a24233",
+    ),
+    (
+        NeighboursListed(
+            Listing((Neighbour(Address("h", 3), "B3"),), (Neighbour(Address("h", 4)),))
+        ),
+        "92079192a66c697374656481a76c697374696e6782a66c69737465649182a76164647265737382a4"
+        "686f7374a168a4706f727403a26964a24233a561646465649182a76164647265737382a4686f7374"
+        "a168a4706f727404a26964a0",
     ),
     (
         MessageDiscarded("B2", Batch(Lane.DATA, 9, (Publish("p", 1, 5, 100, 1, 2, 3, b"body"),))),

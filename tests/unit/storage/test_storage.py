@@ -9,8 +9,9 @@ import pytest
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Input, Started
+from byway.core.links import UNLISTED
 from byway.model import ANY, parse
-from byway.model.addresses import Neighbour
+from byway.model.addresses import Listing, Neighbour
 from byway.model.errors import StorageError
 from byway.model.messages import AdvertiseRequest, Body, PublishRequest, SubscribeRequest
 from byway.sim.engine.node_storage import HeldSnapshots
@@ -29,13 +30,13 @@ class Kept:
 
     def __init__(self, directory: Path, config: BrokerConfig = CONFIG, **options: object) -> None:
         neighbours, start = options.pop("neighbours", ()), options.pop("start", True)
-        may_be_stale = options.pop("may_be_stale", False)
+        restoring = {
+            name: options.pop(name, False) for name in ("may_be_stale", "expects_unlisted")
+        }
         at_once = HeldSnapshots(lambda write: write())
         self.storage = Storage(str(directory), **{"snapshots": at_once, **options})
         try:
-            self.broker = self.storage.restore(
-                1, "B1", config, neighbours, may_be_stale=may_be_stale
-            )
+            self.broker = self.storage.restore(1, "B1", config, neighbours, **restoring)
         except StorageError:
             self.storage.abandon()
             raise
@@ -181,14 +182,14 @@ def test_the_configuration_may_change(kept):
         kept()
 
 
-def test_neighbours_that_are_not_listed_any_more_are_named(kept):
+def test_the_neighbours_that_were_listed_are_known(kept):
     def listed(*texts: str) -> tuple[Neighbour, ...]:
         return tuple(Neighbour.parse(text, "neighbours") for text in texts)
 
     before = listed("B2@h:2", "B3@h:3", "B4@h:4", "h:5")
     kept(neighbours=before).storage.abandon()
     second = kept(neighbours=listed("B2@elsewhere:2", "h:3"))
-    assert second.storage.removed == ["B4"]
+    assert second.broker.listing == Listing(before)  # until whoever starts it has seen to that
     assert sorted(second.broker.neighbours) == ["B2", "B3", "B4"]
 
 
@@ -237,6 +238,22 @@ def test_an_older_state_is_one_whenever_the_next_process_ends(
     third = kept()
     assert third.incarnation == second.incarnation
     assert third.broker.sessions == {}
+
+
+@pytest.mark.parametrize("is_older", [True, False])
+def test_whoever_may_have_joined_since_an_older_state_is_waited_for(
+    kept, restart_the_machine, is_older
+):
+    """The state has no neighbour; one may have connected after it. The last state knows."""
+    first = kept(durability="process" if is_older else "power")
+    first.begin()
+    first.storage.abandon()
+    restart_the_machine()
+    second = kept(expects_unlisted=True)
+    assert (UNLISTED in second.broker.missing) is is_older
+    second.do(ClientAttached("late", 1, 0), ClientRequested("late", (AdvertiseRequest("a", ANY),)))
+    second.do(ClientRequested("late", (PublishRequest(1, BODY),)))
+    assert second.broker.clients.sessions["late"].window.finished_up_to == (0 if is_older else 1)
 
 
 def test_where_the_system_does_not_name_its_boots_no_state_is_taken_for_the_last(

@@ -45,9 +45,9 @@ def _from_5(state: Plain) -> Plain:
 
 
 def _from_6(state: Plain) -> Plain:
-    """Layout 7 knows what each link is for, where its other end can be dialled, and former
-    neighbours. All links were those of the tree. Messages that finished early are runs. The last
-    load sample is the broker's, not the load exchange's."""
+    """Layout 7 knows what each link is for, where its other end can be dialled, former neighbours,
+    and which ones are listed. All links were those of the tree. Messages that finished early are
+    runs. The last load sample is the broker's, not the load exchange's."""
     exchange = state[12].get("load")
     if exchange is not None:
         del exchange[4]

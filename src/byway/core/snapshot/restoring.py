@@ -82,6 +82,7 @@ def restore(state: BrokerState, broker: Broker) -> None:
     broker.cycles.restore(*state.probes)
     context.chance.restore(*state.chance)
     context.load = state.load
+    context.listing = state.listing
     context.hooks.watch(routing)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:

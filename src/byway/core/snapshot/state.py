@@ -15,6 +15,7 @@ from byway.core.origin import Origin
 from byway.core.snapshot import older_layouts
 from byway.core.sync_state import Missing, SyncState
 from byway.model import Filter
+from byway.model.addresses import Listing
 from byway.model.errors import SnapshotError
 from byway.model.messages import Delivery, EntryId, Hint, LinkKind, Message
 
@@ -192,6 +193,8 @@ class BrokerState(msgspec.Struct, array_like=True):
     """The seed, and how many numbers each owner has drawn."""
     load: LoadSampled = LoadSampled(0)
     """The last sample since the broker started."""
+    listing: Listing | None = None
+    """The neighbours that the settings list."""
     links_of: list[str] = msgspec.field(default_factory=list)
     """By number, the neighbour that a broker of `link_numbers` lies behind, or is."""
 

@@ -70,6 +70,7 @@ def take(broker: Broker) -> bytes:
         held=_held(context.held, numbers),
         chance=(context.chance.seed, context.chance.draws),
         load=context.load,
+        listing=context.listing,
         links_of=context.numbers.links_of,
     )
     return encode(state)
