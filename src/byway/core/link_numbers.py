@@ -68,7 +68,8 @@ class LinkNumbers:
         `links_of`, all to neighbours. Whoever has these numbers has the new ones."""
         self.names[:] = names
         self.links_of[:] = links_of or names
-        for known in (self._numbers, self._anchors, self._entries, self._masks, *self.dependent):
+        by_name: tuple[dict[Any, Any], ...] = (self._numbers, self._anchors, self._entries)
+        for known in (*by_name, self._masks, *self.dependent):
             known.clear()
         self._free[:] = [number for number, name in enumerate(self.names) if not name]
         for number, (name, link) in enumerate(zip(self.names, self.links_of, strict=True)):
