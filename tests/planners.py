@@ -43,6 +43,12 @@ class SoftRoutes(Behaviour):
     def planner(self) -> "SoftRoutes":
         return self
 
+    def whole(self, matched: int) -> None:
+        del matched
+
+    def on_links_changed(self) -> None:
+        pass
+
     def branch_of(self, link: str) -> str:
         return self._way(link)[0]
 

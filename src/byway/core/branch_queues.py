@@ -54,6 +54,7 @@ class BranchQueues:
         its queue."""
         self._context = context
         self._streams = streams
+        self._links_version = context.links_version
 
     def __len__(self) -> int:
         """Number of messages that are held."""
@@ -85,16 +86,50 @@ class BranchQueues:
     ) -> int:
         """Send a publication to the targets that want it, and to neighbours whose tables are
         missing, or hold it; to how many branches it goes."""
-        numbers = self._context.numbers
-        branches = dict(self.planner.branches(matched, source.link))
+        assert source.stream is not None, "it is no publication"
+        unconfirmed = source.stream.open
+        if self._links_version != self._context.links_version:
+            self._tell_planner()
+        if not missing and not self.queues:
+            whole = self.planner.whole(matched)
+            if whole is not None and (not unconfirmed or whole.conflicts.isdisjoint(unconfirmed)):
+                context = self._context
+                for group in whole.groups:
+                    headed = group.along(onward)
+                    context.copies.append_to_all(group.links, headed, source, context.out.touched)
+                return whole.branches
+        branches = self.planner.branches(matched, source.link)
+        if missing:
+            branches = self._with_missing(branches, missing)
+            if UNLISTED in missing:  # nothing is sent there: what is kept is copied to others
+                self._send(UNLISTED, onward, source)
+        plan_for = self.planner.plan
+        for branch, targets in branches:
+            if self.queues and (*_publisher(onward), branch) in self.queues:
+                self._put(branch, Held(onward, targets, source, onward.sequence))
+                continue
+            plan = plan_for(branch, targets, onward, unconfirmed)
+            if plan is None:
+                self._hold(branch, Held(onward, targets, source, onward.sequence))
+            else:
+                for copy in plan:
+                    self._send(copy.link, copy.publication, source)
+        return len(branches)
+
+    def _tell_planner(self) -> None:
+        """Links were added or removed: no copy may be planned for one that has gone."""
+        self._links_version = self._context.links_version
+        self.planner.on_links_changed()
+
+    def _with_missing(
+        self, branches: Sequence[tuple[str, int]], missing: Sequence[str]
+    ) -> Sequence[tuple[str, int]]:
+        """These branches, with neighbours whose tables are missing as further targets."""
+        numbers, targets = self._context.numbers, dict(branches)
         for link in missing:
             if link != UNLISTED:
-                branches[link] = branches.get(link, 0) | 1 << numbers.number(link)
-        if UNLISTED in missing:  # nothing is sent there: what is kept is copied to others
-            self._send([(UNLISTED, onward)], source)
-        for branch in sorted(branches):
-            self._put(branch, Held(onward, branches[branch], source, onward.sequence))
-        return len(branches)
+                targets[link] = targets.get(link, 0) | 1 << numbers.number(link)
+        return sorted(targets.items())
 
     def end_advertisement(self, branch: str, message: Unadvertise, source: InFlight) -> None:
         """Send the end of an advertisement behind the publications of its publisher."""
@@ -102,11 +137,15 @@ class BranchQueues:
         self._put(branch, Held(message, 0, source, last))
 
     def _put(self, branch: str, held: Held) -> None:
+        key = self._hold(branch, held)
+        if len(self.queues[key]) == 1:
+            self._send_on(key)
+
+    def _hold(self, branch: str, held: Held) -> Key:
         held.source.left += 1
         key = (*_publisher(held.message), branch)
         self._append(key, held)
-        if len(self.queues[key]) == 1:
-            self._send_on(key)
+        return key
 
     def _append(self, key: Key, held: Held) -> None:
         branch, stream = key[2], self._stream(key)
@@ -160,8 +199,6 @@ class BranchQueues:
 
     def on_confirmed(self, link: str, sources: Sequence[InFlight]) -> None:
         """A link has confirmed copies: what was held because of them may go."""
-        if not self.queues:
-            return
         branch = self.planner.branch_of(link)
         for stream in dict.fromkeys(id(source.stream) for source in sources):
             key = self._keys.get(stream, {}).get(branch)
@@ -177,6 +214,8 @@ class BranchQueues:
     def _send_on(self, key: Key) -> None:
         """Send from the front of a queue what may go now."""
         queue, stream, branch = self.queues[key], self._stream(key), key[2]
+        if self._links_version != self._context.links_version:
+            self._tell_planner()
         while queue:
             held = queue[0]
             message = held.message
@@ -184,8 +223,8 @@ class BranchQueues:
                 plan = self.planner.plan(branch, held.targets, message, stream.open)
                 if plan is None:
                     return
-                links = [(copy.link, copy.publication) for copy in plan]
-                self._send(links, held.source)
+                for copy in plan:
+                    self._send(copy.link, copy.publication, held.source)
             else:
                 if any(x != branch and self.planner.branch_of(x) == branch for x in stream.open):
                     return
@@ -196,10 +235,9 @@ class BranchQueues:
             self._context.finish(held.source)
         self._remove_queue(key, stream)
 
-    def _send(self, copies: Sequence[tuple[str, Publish]], source: InFlight) -> None:
-        for link, publication in copies:
-            self._context.copies.append(link, publication, source)
-            self._context.out.touched[link] = None
+    def _send(self, link: str, publication: Publish, source: InFlight) -> None:
+        self._context.copies.append(link, publication, source)
+        self._context.out.touched[link] = None
 
     def remove_branch(self, branch: str) -> None:
         """A neighbour was removed: what is held for it is given up."""

@@ -61,6 +61,8 @@ class Context:
         self.ends: dict[str, LinkEnd] = {}
         """By broker, this broker's end of the link to it, in the order of the names: links of the
         tree (those of the routing in force), soft links, and links that are opening."""
+        self.links_version = 0
+        """Counts links that were added or removed."""
         self.numbers = LinkNumbers(config.delta)
         """Numbers of neighbours and anchors, the same in every routing."""
         self.draft: Routing | None = None
@@ -89,6 +91,7 @@ class Context:
 
     def add_link(self, link: str, kind: LinkKind = LinkKind.PRIMARY) -> LinkEnd:
         """Add the end of a new link."""
+        self.links_version += 1
         window = self.config.publisher_window
         soft = kind is LinkKind.SOFT
         end = LinkEnd(self.name, link, self.incarnation, soft=soft, publisher_window=window)
@@ -102,6 +105,7 @@ class Context:
     def remove_link(self, link: str) -> list[Copy]:
         """Remove the end of a link; returns the copies that it had not confirmed. Whoever sent them
         still waits for each of these."""
+        self.links_version += 1
         del self.ends[link]
         return self.copies.remove_link(link)
 
@@ -116,7 +120,7 @@ class Context:
             source.left -= 1
             if not source.left:
                 self._finished(source)
-        if self.held is not None:
+        if self.held is not None and self.held.queues:
             self.held.on_confirmed(link, sources)
         if sources:
             for hook in self.hooks.on_copies_confirmed:

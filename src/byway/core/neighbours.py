@@ -122,6 +122,11 @@ class Neighbours:
     def _add(self, link: str) -> None:
         self._context.add_link(link)
         self._sync.add_link(link)
+        self._tree_changed()
+
+    def _tree_changed(self) -> None:
+        for behaviour in self._behaviours.values():
+            behaviour.on_tree_changed()
 
     def begin_from_older_state(self) -> None:
         """The broker goes on from a state that may be older than its last one. Links begin anew.
@@ -231,6 +236,7 @@ class Neighbours:
         if in_tree:
             self._sync.remove_link(link)
             self._reachability.on_link_changed(link)
+            self._tree_changed()
         if link != UNLISTED:
             context.out.do(CloseLink(link, reason))
 

@@ -12,8 +12,8 @@ On the tree alone there is one link a branch, so nothing is ever held: `TreePlan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -31,8 +31,51 @@ class PlannedCopy(msgspec.Struct, frozen=True):
     """The targets that it is for, as bits."""
 
 
+class Group(NamedTuple):
+    """Links that get equal copies."""
+
+    links: tuple[str, ...]
+    distance: int
+    """The `distance` of the copies' header; 0: that of the publication, and `more`."""
+    more: int
+
+    def along(self, publication: Publish) -> Publish:
+        """A publication with the header for these links."""
+        if not self.distance and not self.more:
+            return publication
+        return Publish(  # `replace` would take twice as long
+            publication.publisher,
+            publication.incarnation,
+            publication.sequence,
+            publication.published_us,
+            publication.hop,
+            self.distance or publication.distance + self.more,
+            publication.count,
+            publication.body,
+        )
+
+
+class WholePlan(NamedTuple):
+    """The copies for all targets that want a publication, in all branches."""
+
+    groups: tuple[Group, ...]
+    conflicts: frozenset[str]
+    """Links that must have no unconfirmed publications of the publisher."""
+    branches: int
+    """How many branches it goes to."""
+
+
 class Planner(Protocol):
     """Decides over which links copies travel."""
+
+    @property
+    def whole(self) -> Callable[[int], WholePlan | None]:
+        """By mask of targets, what `plan` says for each branch, taken together, where no link of
+        `conflicts` has unconfirmed publications of the publisher; None: it has to be asked branch
+        by branch."""
+
+    def on_links_changed(self) -> None:
+        """Links were added or removed since it was last asked."""
 
     def branch_of(self, link: str) -> str:
         """The primary link of the branch that a link leads into."""
@@ -57,6 +100,13 @@ class TreePlanner:
 
     def __init__(self, numbers: LinkNumbers) -> None:
         self._numbers = numbers
+
+    def whole(self, matched: int) -> None:
+        """Nothing: it does not happen."""
+        del matched
+
+    def on_links_changed(self) -> None:
+        """Nothing follows from it."""
 
     def branch_of(self, link: str) -> str:
         """Every link is a branch of its own."""

@@ -367,8 +367,10 @@ class Publications:
             message.body,
         )
         if context.held is not None:
-            matched_links = context.numbers.links(mask)
-            missing = [link for link in links if link not in matched_links]
+            missing: Sequence[str] = ()
+            if self._recovery.missing:
+                matched_links = context.numbers.links(mask)
+                missing = [link for link in links if link not in matched_links]
             context.held.forward(onward, mask, missing, pending)
             return
         # what a `TreePlanner` would plan, without asking one

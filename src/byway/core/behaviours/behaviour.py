@@ -50,6 +50,9 @@ class Behaviour:
     def on_link_down(self, link: str) -> None:
         """A link went down, or was closed, of whatever kind."""
 
+    def on_tree_changed(self) -> None:
+        """The broker has a neighbour more or less."""
+
     def on_message(self, link: str, message: Any) -> None:
         """A neighbour sent one of this behaviour's messages."""
 

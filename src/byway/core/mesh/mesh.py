@@ -45,6 +45,11 @@ class SoftLink(msgspec.Struct):
     answered: bool = False
     """Whether the peer was told that its publications are taken."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether the peer waits for an answer, or the link is being drained."""
+        return bool((self.came and not self.answered) or (self.path and not self.wanted))
+
 
 class Mesh(Behaviour):
     """Keeps the maps of one broker, and the soft links that it wants."""
@@ -62,6 +67,8 @@ class Mesh(Behaviour):
         self._tree: tuple[str, ...] = ()
         self._edges: tuple[tuple[str, str], ...] = ()
         self._master = MasterMap(view.broker, (), config.delta)
+        self._due = True
+        """Whether anything has happened that concerns the mesh since it was last looked at."""
         self._stale = True
         """Whether the links that the maps were made for have changed."""
         self._planner = MeshPlanner(view, self._first_strategy)
@@ -88,16 +95,22 @@ class Mesh(Behaviour):
         for link in list(self.soft):
             self.view.close_link(link, "the broker has restarted")
         self.soft.clear()
-        self._stale = True
+        self._due = self._stale = True
         self._update()
+
+    def on_tree_changed(self) -> None:
+        """The own record changes."""
+        self._due = True
 
     def on_link_anew(self, link: str) -> None:
         """What was on its way over a link is lost."""
+        self._due = True
         if link in self._tree:
             self.records.on_link_reset(link)
 
     def on_link_up(self, link: str) -> None:
         """A soft link that is wanted came up: tell its span."""
+        self._due = True
         if self.view.kind(link) is LinkKind.SOFT:
             soft = self.soft.setdefault(link, SoftLink())
             self.soft = dict(sorted(self.soft.items()))
@@ -106,6 +119,7 @@ class Mesh(Behaviour):
 
     def on_link_down(self, link: str) -> None:
         """Give up a soft link."""
+        self._due = True
         if self.soft.pop(link, None) is not None:
             self._stale = True
             if self.view.kind(link) is LinkKind.SOFT:
@@ -113,6 +127,7 @@ class Mesh(Behaviour):
 
     def on_message(self, link: str, message: Any) -> None:
         """Take a record update, a span or the answer to one."""
+        self._due = True
         match message:
             case RecordUpdate():
                 self.records.receive(link, message)
@@ -131,6 +146,9 @@ class Mesh(Behaviour):
 
     def on_batch_handled(self) -> None:
         """Bring maps up to date with what was handled, tell what changed, and go on with links."""
+        if not self._due:
+            return
+        self._due = False
         self._update()
         for link, soft in list(self.soft.items()):
             if soft.came and not soft.answered and self._is_ready(soft):
@@ -140,6 +158,7 @@ class Mesh(Behaviour):
                 soft.path, soft.taken = (), False
                 self.view.send(link, SoftSpan(()))
                 self._close_if_unused(link, soft)
+            self._due |= soft.waits
 
     # --- soft links ----------------------------------------------------------------------------
 
@@ -149,6 +168,7 @@ class Mesh(Behaviour):
         record = self.records.record(broker)
         if record is None or broker not in self._master or self._master.distance(broker) < 2:
             return False
+        self._due = True
         soft = self.soft.get(broker)
         if soft is None:
             if self.view.kind(broker) is None and not record.address:
@@ -166,6 +186,7 @@ class Mesh(Behaviour):
 
     def drop_soft(self, broker: str) -> None:
         """Send nothing more over a soft link, and close it once it is drained."""
+        self._due = True
         soft = self.soft.get(broker)
         if soft is not None and soft.wanted:
             soft.wanted = False

@@ -11,7 +11,7 @@ What follows from the targets alone is computed once and kept until maps, links 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +20,7 @@ from byway.core.behaviours.broker_view import BrokerView
 from byway.core.bodies import routes_of
 from byway.core.mesh.overlay_maps import OverlayMaps
 from byway.core.mesh.working_map import Strategy
-from byway.core.planning import PlannedCopy
+from byway.core.planning import Group, PlannedCopy, WholePlan
 from byway.model.messages import Publish
 
 PLANS_MAX = 65_536
@@ -45,6 +45,22 @@ class Plan(NamedTuple):
     """Links that must have no unconfirmed publications of the publisher."""
 
 
+class WholePlans(dict[int, WholePlan]):
+    """By mask of targets, the copies for all of them; each is made when it is first asked for."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[int], WholePlan]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, matched: int) -> WholePlan:
+        if len(self) >= PLANS_MAX:
+            self.clear()
+        made = self[matched] = self._make(matched)
+        return made
+
+
 class MeshPlanner:
     """Plans by the maps of one broker."""
 
@@ -56,8 +72,12 @@ class MeshPlanner:
         self._ways: dict[str, tuple[str, ...]] = {}
         """By link, the tree's path to it; for one that is on no map, nothing but its branch."""
         self._plans: dict[tuple[str, int], Plan] = {}
+        self._wholes = WholePlans(self._whole)
+        # asked for every publication: a method of the dict itself costs no further call
+        self.whole: Callable[[int], WholePlan] = self._wholes.__getitem__
+        """The copies for all targets of a mask, if nothing is held and no link conflicts."""
         self._branches: dict[int, Sequence[tuple[str, int]]] = {}
-        view.numbers.dependent += (self._plans, self._branches)
+        view.numbers.dependent += (self._plans, self._wholes, self._branches)
 
     @property
     def strategy(self) -> Strategy:
@@ -68,7 +88,7 @@ class MeshPlanner:
         """Choose links by another strategy from now on."""
         if strategy != self._strategy:
             self._strategy = strategy
-            self._plans.clear()
+            self._forget_plans()
 
     def use_maps(self, maps: OverlayMaps, branch_of: Mapping[str, str]) -> None:
         """Go by these maps from now on. `branch_of`: by soft link, whether the maps use it or not,
@@ -80,13 +100,40 @@ class MeshPlanner:
         for link, branch in branch_of.items():
             is_there = link in master and master.branch(link) == branch
             self._ways[link] = master.path(link) if is_there else ()
+        self._forget_plans()
+
+    def _forget_plans(self) -> None:
         self._plans.clear()
+        self._wholes.clear()
+
+    def on_links_changed(self) -> None:
+        """Plan without links that have gone since the maps were made."""
+        takes_data = self._view.takes_data
+        usable = [x for x in self._maps.order if x in self._branch_of]
+        if not all(map(takes_data, usable)):
+            self.use_maps(self._maps.with_links(filter(takes_data, usable)), self._branch_of)
 
     # --- for the queues of branches ------------------------------------------------------------
 
     def branch_of(self, link: str) -> str:
         """The primary link of the branch that a link leads into."""
         return self._branch_of.get(link, link)
+
+    def _whole(self, matched: int) -> WholePlan:
+        groups: dict[tuple[int, int], list[str]] = {}
+        conflicts: frozenset[str] = frozenset()
+        branches = self.branches(matched, None)
+        for branch, targets in branches:
+            plan = self._plan_for(branch, targets)
+            conflicts |= plan.conflicts
+            for leg in plan.legs:
+                more = 0 if leg.distance else leg.span - 1
+                groups.setdefault((leg.distance if leg.span > 1 else 0, more), []).append(leg.link)
+        return WholePlan(
+            tuple(Group(tuple(links), *header) for header, links in sorted(groups.items())),
+            conflicts,
+            len(branches),
+        )
 
     def branches(self, matched: int, came_from: str | None) -> Sequence[tuple[str, int]]:
         """By branch, the targets that want a publication."""
@@ -135,18 +182,13 @@ class MeshPlanner:
     # --- plans ---------------------------------------------------------------------------------
 
     def _plan_for(self, branch: str, targets: int) -> Plan:
-        """What follows from the targets, without links that have gone since the maps were made."""
+        """What follows from the targets."""
         plan = self._plans.get((branch, targets))
         if plan is None:
             if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()
             plan = self._plans[branch, targets] = self._plan(branch, targets)
-        takes_data = self._view.takes_data
-        if all(leg.span == 1 or takes_data(leg.link) for leg in plan.legs):
-            return plan
-        usable = [x for x in self._maps.order if x in self._branch_of and takes_data(x)]
-        self.use_maps(self._maps.with_links(usable), self._branch_of)
-        return self._plan_for(branch, targets)
+        return plan
 
     def _plan(self, branch: str, targets: int) -> Plan:
         working = self._maps.working
