@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from byway.core.actions import SendReply
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import ClientAttached, ClientDetached, ClientRequested, Input, Started
@@ -13,7 +14,13 @@ from byway.core.links import UNLISTED
 from byway.model import ANY, parse
 from byway.model.addresses import Listing, Neighbour
 from byway.model.errors import StorageError
-from byway.model.messages import AdvertiseRequest, Body, PublishRequest, SubscribeRequest
+from byway.model.messages import (
+    AdvertiseRequest,
+    Body,
+    PublicationsConfirmed,
+    PublishRequest,
+    SubscribeRequest,
+)
 from byway.sim.engine.node_storage import HeldSnapshots
 from byway.storage import file_system, replay
 from byway.storage import storage as storage_module
@@ -252,8 +259,9 @@ def test_whoever_may_have_joined_since_an_older_state_is_waited_for(
     second = kept(expects_unlisted=True)
     assert (UNLISTED in second.broker.missing) is is_older
     second.do(ClientAttached("late", 1, 0), ClientRequested("late", (AdvertiseRequest("a", ANY),)))
-    second.do(ClientRequested("late", (PublishRequest(1, BODY),)))
-    assert second.broker.clients.sessions["late"].window.finished_up_to == (0 if is_older else 1)
+    actions = second.broker.handle(1, ClientRequested("late", (PublishRequest(1, BODY),)))
+    replies = [reply for a in actions if isinstance(a, SendReply) for reply in a.replies]
+    assert (PublicationsConfirmed(1) in replies) is not is_older
 
 
 def test_where_the_system_does_not_name_its_boots_no_state_is_taken_for_the_last(
