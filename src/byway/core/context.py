@@ -61,7 +61,7 @@ class Context:
         self.ends: dict[str, LinkEnd] = {}
         """By broker, this broker's end of the link to it, in the order of the names: links of the
         tree (those of the routing in force), soft links, and links that are opening."""
-        self.numbers = LinkNumbers(config.delta)
+        self.numbers = LinkNumbers(config.mesh.delta)
         """Numbers of neighbours and anchors, the same in every routing."""
         self.draft: Routing | None = None
         """A draft beside the routing in force, once it is complete; `drafts` makes it."""
