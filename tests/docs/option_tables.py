@@ -14,6 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from byway.core.broker_config import BrokerConfig
+from byway.core.mesh.mesh_config import MeshConfig
 from byway.model.addresses import Address
 from byway.model.durations import MICROSECONDS, format_duration
 from byway.model.options import Option, OptionKind, kind_of, options_of, unit_of, words
@@ -22,6 +23,7 @@ from byway.runtime.settings import SETTINGS
 from byway.session.client_options import ClientOptions
 from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.scenario import schema as s
+from byway.sim.scenario.broker_spec import scenario_name
 from byway.sim.scenario.fault_spec import RandomFaults
 from byway.sim.topology import topology_spec as t
 from byway.sim.topology.transit_stub import UnderlayOptions
@@ -113,12 +115,11 @@ def simulated_broker_options() -> list[Option]:
 
 def own_default(key: str) -> Any:
     """What a broker does when it is told nothing, in the units of a scenario."""
-    for own in (BrokerConfig(), StorageOptions()):
-        if hasattr(own, key):
-            return getattr(own, key)
-        in_us = re.sub(r"_s(_max)?$", r"_us\1", key)
-        if hasattr(own, in_us):
-            return getattr(own, in_us) / 1_000_000
+    for own in (BrokerConfig(), MeshConfig(), StorageOptions()):
+        for declared in options_of(type(own)):
+            if scenario_name(type(own), declared.field) == key:
+                found = getattr(own, declared.field)
+                return found / 1_000_000 if declared.kind.facts.get("is_time") else found
     raise AssertionError(key)
 
 
@@ -166,6 +167,7 @@ def tables() -> Iterator[Table]:
     configuration = "reference/configuration.md"
     yield Table(configuration, "The process", broker_options(""))
     yield Table(configuration, "`[core]`", broker_options("core"))
+    yield Table(configuration, "`[mesh]`", broker_options("mesh"))
     yield Table(configuration, "`[limits]`", broker_options("limits"))
     for title, struct in SCENARIO_TABLES.items():
         options = simulated_broker_options() if title == "brokers" else options_of(struct)

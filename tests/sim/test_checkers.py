@@ -8,6 +8,7 @@ import pytest
 
 from byway.core.actions import Send, SendReply, SetTimer, Timer
 from byway.core.broker_config import BrokerConfig
+from byway.core.mesh.mesh_config import MeshConfig
 from byway.core.origin import Origin
 from byway.model import TRUE, parse
 from byway.model.messages import (
@@ -406,7 +407,10 @@ def test_plain_tables_are_those_of_new_brokers():
         run.run()
         clients = run.world.sessions
         topology = run.world.topology
-        configs = {name: BrokerConfig(delta=run.rng.choice((1, 2, 4))) for name in topology.brokers}
+        configs = {
+            name: BrokerConfig(mesh=MeshConfig(delta=run.rng.choice((1, 2, 4))))
+            for name in topology.brokers
+        }
         network = ReferenceNetwork(topology, configs)
         network.register(clients)
         done = {name: tables_of(broker) for name, broker in network.brokers.items()}

@@ -10,6 +10,7 @@ from byway.core.behaviours import Behaviour, register
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import TimerFired
 from byway.core.mesh.mesh import Mesh
+from byway.core.mesh.mesh_config import MeshConfig
 from byway.sim.world import World
 from tests.sim.test_soft_routes import SoftRun
 from tests.sim.world_runs import many
@@ -73,8 +74,10 @@ class MeshRun(SoftRun):
             retire_after_us=0,
             publisher_window=self.window,
             link_bytes_max=rng.choice((1, 900, 2**28)),
-            delta=rng.choice((1, 2, 3, 4, 4)),
-            mesh_strategy=rng.choice(("S0", "S1", "S2", "SH")),
+            mesh=MeshConfig(
+                delta=rng.choice((1, 2, 3, 4, 4)),
+                strategy=rng.choice(("S0", "S1", "S2", "SH")),
+            ),
             behaviours=(MeshOrders.name,),
         )
 

@@ -6,6 +6,7 @@ from collections import Counter
 import msgspec
 
 from byway.core.broker_config import BrokerConfig
+from byway.core.mesh.mesh_config import MeshConfig
 from byway.model.messages import LinkKind
 from byway.model.tree_shapes import random_parents
 from byway.sim.engine.network import ChannelOptions, NetworkOptions
@@ -157,7 +158,9 @@ class RandomRun:
         """These configurations, in two of three runs with neighbourhoods of several hops."""
         most = self.deltas.choice((1, 2, 5))
         return {
-            name: msgspec.structs.replace(config, delta=self.deltas.randint(1, most))
+            name: msgspec.structs.replace(
+                config, mesh=MeshConfig(delta=self.deltas.randint(1, most))
+            )
             for name, config in configs.items()
         }
 

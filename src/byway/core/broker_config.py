@@ -6,13 +6,15 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from byway.model.bounds import BODY_BYTES_MAX, DELTA_MAX, PUBLISHER_WINDOW
+from byway.core.mesh.mesh_config import MeshConfig
+from byway.model.bounds import BODY_BYTES_MAX, PUBLISHER_WINDOW
 from byway.model.options import (
     Bytes,
     Count,
     Microseconds,
     Quantity,
     Share,
+    elsewhere,
     option,
     within,
 )
@@ -125,22 +127,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "and nothing is merged."
         ),
     ] = 10_000
-    delta: Annotated[
-        int,
-        within(1, DELTA_MAX, unit="hops"),
-        option(
-            "How many hops of the tree around a broker it knows, and may pass by with soft links. "
-            "With 1 it knows its neighbours alone. Brokers of one network may differ in it."
-        ),
-    ] = 1
-    mesh_strategy: Annotated[
-        Literal["S0", "S1", "S2", "SH"],
-        option(
-            "With a `delta` above 1, over which links copies travel: S0 sends them to the next "
-            "broker, S1 one copy to the last broker before all that want it, S2 copies straight to "
-            "each; SH is S2, or S1 while more than 80 % of the uplink is in use."
-        ),
-    ] = "SH"
+    mesh: Annotated[MeshConfig, elsewhere()] = MeshConfig()
+    """A table of its own, wherever a user may set it."""
     conformance: Annotated[
         bool,
         option("Refuses publications that conform to no advertisement of their publisher."),

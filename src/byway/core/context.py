@@ -63,7 +63,7 @@ class Context:
         tree (those of the routing in force), soft links, and links that are opening."""
         self.links_version = 0
         """Counts links that were added or removed."""
-        self.numbers = LinkNumbers(config.delta)
+        self.numbers = LinkNumbers(config.mesh.delta)
         """Numbers of neighbours and anchors, the same in every routing."""
         self.draft: Routing | None = None
         """A draft beside the routing in force, once it is complete; `drafts` makes it."""

@@ -286,7 +286,7 @@ class Neighbours:
             if in_tree:
                 self._sync.on_link_reset(link)
                 context.routing.subscription_rules.link_anew(link)
-            elif end.soft and context.config.delta == 1:  # else the mesh says when
+            elif end.soft and context.config.mesh.delta == 1:  # else the mesh says when
                 context.out.opening[link] = None
             for behaviour in self._behaviours.values():
                 behaviour.on_link_anew(link)

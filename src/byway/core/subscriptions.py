@@ -367,7 +367,7 @@ class Subscriptions:
     def told_path(self, origin: Origin) -> tuple[str, ...]:
         """The path that neighbours are told for an entry of this origin: as long as, with this
         broker before it, this broker's neighbourhood reaches."""
-        reach = self._routing.config.delta - 1
+        reach = self._routing.config.mesh.delta - 1
         return origin.path[:reach] if reach else ()
 
     def may_quench(self, wide: Origin, origin: Origin) -> bool:
@@ -399,7 +399,7 @@ class Subscriptions:
         return self._that_it_may_quench(self._routing.sent.covered_by(filter), origin)
 
     def _that_may_quench(self, wide: list[Entry], origin: Origin) -> list[Entry]:
-        if self._routing.config.delta == 1:
+        if self._routing.config.mesh.delta == 1:
             return wide
         return [entry for entry in wide if self.may_quench(entry.origin, origin)]
 

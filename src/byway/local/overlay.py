@@ -152,7 +152,12 @@ class LocalOverlay:
         )
         listen = self._addresses.get(name, Address(HOST, 0))
         settings = BrokerSettings(
-            id=name, listen=listen, neighbours=neighbours, core=self._core, limits=self._limits
+            id=name,
+            listen=listen,
+            neighbours=neighbours,
+            core=self._core,
+            mesh=self._core.mesh,
+            limits=self._limits,
         )
         server = BrokerServer(settings, broker)
         await server.start()

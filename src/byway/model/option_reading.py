@@ -24,6 +24,7 @@ from byway.model.options import (
     Facts,
     OptionKind,
     all_options_of,
+    given_fields,
     joined,
     key_of,
     kind_of,
@@ -184,7 +185,7 @@ class _Reader:
         if not isinstance(found, Mapping):
             self._refuse(path, OptionKind(info, Facts()), found)
             return None
-        fields = {key_of(field): field for field in info.fields}
+        fields = {key_of(field): field for field in given_fields(info)}
         names = {field.encode_name: key for key, field in fields.items()}
         made: dict[str, Any] = {}
         for key, member in found.items():

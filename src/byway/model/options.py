@@ -51,6 +51,8 @@ class Facts(TypedDict, total=False):
     """The flag of `byway broker`, and what its value is called in the help: `--data DIR`."""
     was: str
     """The name of this option in earlier versions, still read with a note."""
+    is_elsewhere: bool
+    """It is no option of this table: users set it in another one."""
 
 
 # --- declaring ---------------------------------------------------------------------------------
@@ -112,6 +114,11 @@ def in_order(order: Literal["rising", "falling"]) -> Meta:
 def parsed(parse: Callable[[str, str], Any], form: str) -> Meta:
     """A value that users write as a text of this form."""
     return Meta(extra=dict(Facts(parse=parse, form=form)))
+
+
+def elsewhere() -> Meta:
+    """A field that users do not set where it is, but in another table."""
+    return Meta(extra=dict(Facts(is_elsewhere=True)))
 
 
 Count = Annotated[int, within(0)]
@@ -201,7 +208,7 @@ def all_options_of(struct: type) -> list[Option]:
 
 def _options(info: inspect.StructType, defaults: Any, prefix: str) -> Iterator[Option]:
     """`defaults` is the struct that holds if the table is not given, or `NODEFAULT`."""
-    for field in info.fields:
+    for field in given_fields(info):
         default = field.default if defaults is NODEFAULT else getattr(defaults, field.name)
         if default is NODEFAULT and field.default_factory is not NODEFAULT:
             default = field.default_factory()
@@ -209,6 +216,11 @@ def _options(info: inspect.StructType, defaults: Any, prefix: str) -> Iterator[O
         yield Option(
             joined(prefix, key_of(field)), kind, default, joined(prefix, field.encode_name)
         )
+
+
+def given_fields(info: inspect.StructType) -> list[inspect.Field]:
+    """The fields of a table that users set there."""
+    return [f for f in info.fields if not kind_of(f.type).facts.get("is_elsewhere")]
 
 
 def key_of(field: inspect.Field) -> str:

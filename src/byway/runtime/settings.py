@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from byway.core.broker_config import BrokerConfig
+from byway.core.mesh.mesh_config import MeshConfig
 from byway.model.addresses import PORT, Address, Neighbour
 from byway.model.bounds import KEEPALIVE_MS_MAX, NAME_LENGTH_MAX
 from byway.model.errors import ConfigError
@@ -282,6 +283,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Literal["debug", "info", "warning", "error"], option("The least severity that is logged.")
     ] = "info"
     core: Annotated[BrokerConfig, option("How the broker works.")] = BrokerConfig(probe_cycles=True)
+    mesh: Annotated[MeshConfig, option("Soft links beside the tree.")] = MeshConfig()
+    """What `core.mesh` is."""
     limits: Annotated[Limits, option("Bounds of the process.")] = Limits()
 
     def __post_init__(self) -> None:
@@ -291,6 +294,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.dial_allow is None:
             rules = LOOPBACK_RULES if self.listen.is_loopback else ()
             msgspec.structs.force_setattr(self, "dial_allow", rules)
+        core = msgspec.structs.replace(self.core, mesh=self.mesh)
+        msgspec.structs.force_setattr(self, "core", core)
 
 
 SETTINGS: Final[dict[str, Option]] = {found.key: found for found in all_options_of(BrokerSettings)}

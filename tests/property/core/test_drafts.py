@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from byway.core.broker_config import BrokerConfig
 from byway.core.in_flight import unowned
 from byway.core.link_numbers import LinkNumbers
+from byway.core.mesh.mesh_config import MeshConfig
 from byway.core.origin import Origin
 from byway.core.routing import Routing
 from byway.core.routing_copy import RoutingCopy
@@ -61,7 +62,7 @@ CONFIGS = st.builds(
     congestion_queue=st.just(5),
     retire_batch=st.sampled_from((0, 1, 20)),
     retire_after_us=st.sampled_from((0, 2_000_000)),
-    delta=st.sampled_from((1, 2, 3)),
+    mesh=st.sampled_from((1, 2, 3)).map(lambda delta: MeshConfig(delta=delta)),
 )
 PATHS = ((), ("X",), ("X", "Y"), ("X", "Z"), ("W", "Y"))
 """Brokers behind a neighbour that a subscription may have come along."""
@@ -86,7 +87,7 @@ class Drafted(RuleBasedStateMachine):
         answers: list[tuple[int, bool]],
     ) -> None:
         self.outlet = Recorder()
-        self.routing = Routing.empty(config, LinkNumbers(config.delta), self.outlet)
+        self.routing = Routing.empty(config, LinkNumbers(config.mesh.delta), self.outlet)
         for link in LINKS:
             self.routing.add_link(link)
         self.count = 0
@@ -558,7 +559,7 @@ def check_like_fresh(draft: Routing, without: frozenset[str]) -> None:
     """A routing that is told the same entries anew forwards the same filters."""
     if draft.config.covering not in ("none", "active", "packing") or len(draft.placeholders):
         return
-    fresh = Routing.empty(draft.config, LinkNumbers(draft.config.delta), Recorder())
+    fresh = Routing.empty(draft.config, LinkNumbers(draft.config.mesh.delta), Recorder())
     fresh.links = dict(draft.links)
     for entry in draft.adverts:
         fresh.advertisement_rules.begin(entry.id, entry.filter, entry.origin)
@@ -615,7 +616,7 @@ def test_random_drafts(seed: int | None) -> None:
         merging_false_positives=chance.choice((0.0, 0.5)), incremental_bursts=(0, 1),
         selective_count_min=0, pruning_samples_min=1, congestion_queue=5,
         retire_batch=chance.choice((0, 1, 20)), retire_after_us=chance.choice((0, 2_000_000)),
-        delta=chance.choice((1, 2, 3)),
+        mesh=MeshConfig(delta=chance.choice((1, 2, 3))),
     )  # fmt: skip
     at = Drafted()
     at.begin(config, [(n, chance.choice(ADVERTISEMENTS)) for n in range(3)], [], [])

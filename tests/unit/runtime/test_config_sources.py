@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from byway.cli.main import app
 from byway.core.broker_config import BrokerConfig
+from byway.core.mesh.mesh_config import MeshConfig
 from byway.model.addresses import Address, Neighbour
 from byway.runtime.config_display import changed_keys, plain
 from byway.runtime.config_sources import Reading, SettingsError, read_settings
@@ -487,12 +488,22 @@ def test_files_that_cannot_be_read_are_named(file, tmp_path):
 
 
 def test_every_setting_has_a_key():
-    fields = {*BrokerSettings.__struct_fields__} - {"core", "limits"}
-    fields |= {f"core.{name}" for name in BrokerConfig.__struct_fields__}
+    fields = {*BrokerSettings.__struct_fields__} - {"core", "limits", "mesh"}
+    fields |= {f"core.{name}" for name in BrokerConfig.__struct_fields__ if name != "mesh"}
+    fields |= {f"mesh.{name}" for name in MeshConfig.__struct_fields__}
     fields |= {f"limits.{name}" for name in Limits.__struct_fields__}
     assert {option.field for option in SETTINGS.values()} == fields
     assert len(SETTINGS) == len(fields)
     assert not [key for key in SETTINGS if re.search(r"_(us|ms|s)(_|$)", key)]
+
+
+def test_the_table_of_the_mesh_goes_into_the_core(file):
+    settings = read(file("[mesh]\ndelta = 4\ninterval = '2s'\nstrategy = 'S1'\n")).settings
+    assert settings.mesh == MeshConfig(delta=4, interval_us=2_000_000, strategy="S1")
+    assert settings.core.mesh == settings.mesh
+    assert read(file("")).settings.core.mesh == MeshConfig()
+    (line,) = problems(file("[core.mesh]\ndelta = 4\n"))
+    assert "core.mesh: unknown key" in line
 
 
 def test_what_has_changed_is_named(file):
@@ -522,7 +533,7 @@ def test_check_prints_json(file):
     facts = json.loads(result.stdout)
     assert (facts["id"], facts["data"], facts["limits"]["clients"]) == ("B1", None, 10_000)
     assert sorted(facts.pop("sources")) == ["id", "listen"]
-    tables = {table: facts.pop(table) for table in ("core", "limits")}
+    tables = {table: facts.pop(table) for table in ("core", "limits", "mesh")}
     for table, members in tables.items():
         facts |= {f"{table}.{name}": value for name, value in members.items()}
     assert facts == plain(read(file(SMALL)).settings)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from byway.core.broker_config import BrokerConfig
+from byway.core.mesh.mesh_config import MeshConfig
 from byway.model.messages import Message
 from byway.sim.engine.node_storage import StorageOptions
 from byway.sim.oracle.violations import Violations
@@ -63,6 +64,8 @@ def test_every_setting_reaches_the_broker() -> None:
         "merging_false_positives": 0.7,
         "durability": "power",
         "behaviours": ["load"],
+        "mesh_strategy": "S1",
+        "mesh_load_threshold": 0.7,
     }
     for field in msgspec.structs.fields(BrokerSpec):
         default = own_default(field.name)
@@ -70,8 +73,10 @@ def test_every_setting_reaches_the_broker() -> None:
     topology = {"kind": "chain", "brokers": 1}
     scenario = scenario_of({"name": "x", "topology": topology, "brokers": brokers})
     network = topology_of(scenario, 1)
-    found = configs_of(scenario, network)["B1"], storage_of(scenario, network)["B1"]
-    for options, default in zip(found, (BrokerConfig(), StorageOptions()), strict=True):
+    config = configs_of(scenario, network)["B1"]
+    found = config, config.mesh, storage_of(scenario, network)["B1"]
+    defaults = BrokerConfig(), MeshConfig(), StorageOptions()
+    for options, default in zip(found, defaults, strict=True):
         names = options.__struct_fields__
         assert [n for n in names if getattr(options, n) == getattr(default, n)] == []
 

@@ -61,12 +61,12 @@ class Mesh(Behaviour):
     def __init__(self, view: BrokerView) -> None:
         super().__init__(view)
         config = view.config
-        self.records = NeighbourhoodRecords(view.broker, view.incarnation, config.delta)
+        self.records = NeighbourhoodRecords(view.broker, view.incarnation, config.mesh.delta)
         self.soft: dict[str, SoftLink] = {}
         """By broker, in the order of their names."""
         self._tree: tuple[str, ...] = ()
         self._edges: tuple[tuple[str, str], ...] = ()
-        self._master = MasterMap(view.broker, (), config.delta)
+        self._master = MasterMap(view.broker, (), config.mesh.delta)
         self._due = True
         """Whether anything has happened that concerns the mesh since it was last looked at."""
         self._stale = True
@@ -76,7 +76,7 @@ class Mesh(Behaviour):
     @classmethod
     def make(cls, view: BrokerView, config: BrokerConfig) -> Self | None:
         """The mesh of a broker that knows more than its neighbours."""
-        return cls(view) if config.delta > 1 else None
+        return cls(view) if config.mesh.delta > 1 else None
 
     def planner(self) -> MeshPlanner:
         """The planner that goes by the maps."""
@@ -138,7 +138,7 @@ class Mesh(Behaviour):
 
     def on_load_sampled(self, sample: LoadSampled) -> None:
         """With strategy SH, send fewer copies while the uplink is busy."""
-        if self.view.config.mesh_strategy == "SH":
+        if self.view.config.mesh.strategy == "SH":
             if sample.uplink > BUSY:
                 self._planner.use_strategy("S1")
             elif sample.uplink < CALM:
@@ -244,7 +244,7 @@ class Mesh(Behaviour):
         edges = self.records.primary_edges
         if edges != self._edges:
             self._edges, self._stale = edges, True
-            self._master = MasterMap(self.view.broker, edges, self.view.config.delta)
+            self._master = MasterMap(self.view.broker, edges, self.view.config.mesh.delta)
             for link, soft in self.soft.items():
                 way = self._master.path(link)[:-1] if link in self._master else ()
                 if soft.path and way != soft.path:
@@ -266,7 +266,7 @@ class Mesh(Behaviour):
 
     @property
     def _first_strategy(self) -> Strategy:
-        strategy = self.view.config.mesh_strategy
+        strategy = self.view.config.mesh.strategy
         return "S2" if strategy == "SH" else strategy
 
     # --- restarts ------------------------------------------------------------------------------
@@ -279,14 +279,17 @@ class Mesh(Behaviour):
         """Go on from what `snapshot` gave."""
         kept = msgspec.convert(state, MeshState)
         self.records = NeighbourhoodRecords.restore(
-            kept.records, self.view.incarnation, self.view.config.delta, kept.records.own.address
+            kept.records,
+            self.view.incarnation,
+            self.view.config.mesh.delta,
+            kept.records.own.address,
         )
         self.soft = kept.soft
         self._tree = kept.records.neighbours
-        if self.view.config.mesh_strategy == "SH":
+        if self.view.config.mesh.strategy == "SH":
             self._planner.use_strategy(kept.strategy)
         self._edges = self.records.primary_edges
-        self._master = MasterMap(self.view.broker, self._edges, self.view.config.delta)
+        self._master = MasterMap(self.view.broker, self._edges, self.view.config.mesh.delta)
         self._use_maps()
         self._stale = False
 

@@ -195,7 +195,7 @@ def leaks(node: Node) -> Iterator[str]:
                 yield f"{node.name}: {kept} {lane} messages are kept for {link}"
         if facts.finished_early:
             yield f"{node.name}: {facts.finished_early} messages of {link} finished early"
-        both_ways = facts.kind is LinkKind.SOFT and node.config.delta == 1  # the mesh: one way
+        both_ways = facts.kind is LinkKind.SOFT and node.config.mesh.delta == 1  # the mesh: one way
         takes_data = facts.kind is LinkKind.PRIMARY or (both_ways and facts.up)
         if takes_data and not facts.open:
             yield f"{node.name}: {link} does not take data"

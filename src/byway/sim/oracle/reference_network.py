@@ -105,7 +105,7 @@ class Paths:
                 if link is None:
                     found[broker] = ()
                 else:
-                    found[broker] = (link, *found[link][: self._configs[link].delta - 1])
+                    found[broker] = (link, *found[link][: self._configs[link].mesh.delta - 1])
         return found
 
 
