@@ -240,6 +240,8 @@ class Copies:
     def __init__(self) -> None:
         self.links: dict[str, CopyQueue] = {}
         """By link, its copies, in the order of the names."""
+        self.bytes = 0
+        """What the unconfirmed copies for all links take, as the bounds count it."""
 
     def __repr__(self) -> str:
         links = ", ".join(f"{link} {len(queue)}" for link, queue in self.links.items())
@@ -259,6 +261,7 @@ class Copies:
         queue = self.links[link]
         queue.append(message, source)
         queue.bytes += source.bytes
+        self.bytes += source.bytes
 
     def append_to_all(
         self, links: Sequence[str], message: Message, source: InFlight, touched: dict[str, None]
@@ -268,6 +271,7 @@ class Copies:
         stream, queues = source.stream, self.links
         assert stream is not None, "it is no publication"
         unconfirmed, size = stream.open, source.bytes
+        self.bytes += size * len(links)
         for link in links:
             unconfirmed[link] = unconfirmed.get(link, 0) + 1
             queue = queues[link]
@@ -290,6 +294,7 @@ class Copies:
                 else:
                     del stream.open[link]
         self.links[link].bytes -= size
+        self.bytes -= size
 
     def take_back(self, link: str) -> list[Copy]:
         """Remove and return what a link has not confirmed, the oldest first, so that it can be

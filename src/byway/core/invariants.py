@@ -143,6 +143,9 @@ def _links(broker: Broker) -> Iterator[str]:
             if source.stream is not None:
                 _, found = open_links.setdefault(id(source.stream), (source.stream, Counter()))
                 found[link] += 1
+    taken = sum(queue.bytes for queue in context.copies.links.values())
+    if taken != context.copies.bytes:
+        yield f"copies take {taken} bytes, but {context.copies.bytes} known to be taken"
     queues = {} if context.held is None else context.held.queues
     for stream, found in open_links.values():
         if stream.open != found:

@@ -339,11 +339,11 @@ class LinkEnd:
         does not fit into one frame, further calls give more of them."""
         window, arrived = self.window, self.arrived
         confirmed, untold = window.finished_up_to, window.untold
-        if confirmed == window.told and self.told[0] == arrived[0] and untold is None:
+        if confirmed == window.told and self.told[0] == arrived[0] and not untold:
             return None  # that data has arrived lets nobody forget anything: it is told in passing
         window.told = confirmed
         self.told[:] = arrived
-        if untold is not None:
+        if untold:
             runs = window.take_untold(RUNS_MAX)
             if runs:
                 return SelectiveAcknowledge(arrived[0], arrived[1], confirmed, runs)

@@ -97,15 +97,13 @@ class LinkWindow(Window):
 
     def __init__(self) -> None:
         super().__init__()
-        self.untold: Runs | None = None
-        """Early ones that the peer has not been told of over this connection; None: all are told,
-        which is the usual."""
+        self.untold: list[Run] = []
+        """Runs of early ones that the peer has not been told of over this connection, as they
+        came; mostly none."""
 
     def _finish_early(self, number: int) -> None:
         self.early.add(number)
-        if self.untold is None:
-            self.untold = Runs()
-        self.untold.add(number)
+        self.untold.append((number, number))
 
     def runs(self, most: int) -> tuple[Run, ...]:
         """The first runs of early messages, at most so many."""
@@ -114,16 +112,16 @@ class LinkWindow(Window):
     def resume(self, told: Collection[Run]) -> None:
         """A connection begins, and the peer has been told these runs."""
         known = set(told)
-        self.untold = _some(run for run in self.early if run not in known)
+        self.untold = [run for run in self.early if run not in known]
 
     def take_untold(self, most: int) -> tuple[Run, ...]:
         """The first runs, at most so many, that are to be told now. Those that the cumulative
         number includes are not told."""
-        beyond = [run for run in self.untold or () if run[0] > self.finished_up_to]
-        self.untold = _some(beyond[most:])
+        beyond: list[Run] = []
+        for first, last in sorted(self.untold):
+            if beyond and beyond[-1][1] == first - 1:
+                beyond[-1] = (beyond[-1][0], last)
+            elif first > self.finished_up_to:
+                beyond.append((first, last))
+        self.untold = beyond[most:]
         return tuple(beyond[:most])
-
-
-def _some(runs: Iterable[Run]) -> Runs | None:
-    found = Runs(runs)
-    return found if found else None
