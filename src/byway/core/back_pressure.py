@@ -25,6 +25,8 @@ time, or if the room of some client is smaller."""
 class BackPressure:
     """What one broker takes."""
 
+    __slots__ = ("_bytes_max", "_context", "_deliveries", "_sessions", "_tight", "_window")
+
     def __init__(
         self,
         context: Context,

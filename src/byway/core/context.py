@@ -35,6 +35,12 @@ class Context:
     """The routing in force. To be asked for at the moment of use, since another may take its place:
     no part keeps it, or anything of it, beyond the call that it handles."""
 
+    __slots__ = (
+        "chance", "config", "copies", "counters", "draft", "ends", "former", "held", "hooks",
+        "incarnation", "kind_mismatches", "load", "name", "now_us", "numbers", "out", "routing",
+        "trace",
+    )  # fmt: skip
+
     def __init__(
         self,
         name: str,

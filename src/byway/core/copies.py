@@ -237,6 +237,8 @@ class CopyQueue:
 class Copies:
     """The copies in flight of one broker."""
 
+    __slots__ = ("bytes", "links")
+
     def __init__(self) -> None:
         self.links: dict[str, CopyQueue] = {}
         """By link, its copies, in the order of the names."""

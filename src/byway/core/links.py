@@ -57,6 +57,8 @@ class Meeting(msgspec.Struct, frozen=True):
 class Outbox:
     """What was sent on the control lane and may have to be sent again, in order of its numbers."""
 
+    __slots__ = ("kept", "next")
+
     def __init__(self) -> None:
         self.next = 1
         self.kept: deque[Message] = deque()
@@ -104,6 +106,12 @@ class LinkEnd:
     does not before tables are synced, and data is kept meanwhile. `soft` tells that the link will
     never be one of the tree; whether another one is, the routing in force knows.
     """
+
+    __slots__ = (
+        "address", "arrived", "broker", "control", "control_max", "copies", "dials", "epoch",
+        "incarnation", "open", "peer", "peer_incarnation", "publisher_window", "soft", "told", "up",
+        "window",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -151,6 +151,8 @@ class LinkNumbers:
     """Small numbers for neighbours, as bit positions of link masks. The number of one that is
     forgotten is free again, and the smallest free number is given first."""
 
+    __slots__ = ("_free", "_masks", "_numbers", "known", "links", "names")
+
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.names: list[str] = []
         """Names by number; a free number has an empty name."""
@@ -208,6 +210,11 @@ class Table:
     Without numbers of links it does not tell where matching entries came from: placeholders may
     be from neighbours that are none any more.
     """
+
+    __slots__ = (
+        "_by_key", "_clients", "_entries", "_links", "_numbers", "_used", "alternates", "index",
+        "keys", "watchers",
+    )  # fmt: skip
 
     def __init__(self, numbers: LinkNumbers | None = None, keys: Keys | None = None) -> None:
         self.index = TableIndex()

@@ -65,6 +65,8 @@ class Window:
     """Data messages received and not yet confirmed: they finish in any order, and are confirmed in
     the order of their numbers. The window of a client is one."""
 
+    __slots__ = ("early", "finished_up_to", "told")
+
     def __init__(self) -> None:
         self.finished_up_to = 0
         self.told = 0
@@ -94,6 +96,8 @@ class Window:
 
 class LinkWindow(Window):
     """The window of a link: messages that finish early are confirmed too, as runs."""
+
+    __slots__ = ("untold",)
 
     def __init__(self) -> None:
         super().__init__()
