@@ -142,5 +142,6 @@ class Context:
             self.out.confirming[pending.client] = None
             for hook in self.hooks.on_publication_finished:
                 hook(pending.client, pending.number)
-        for duplicate in pending.duplicates or ():
-            self.finish(duplicate)
+        if pending.duplicates is not None:
+            for duplicate in pending.duplicates:
+                self.finish(duplicate)
