@@ -170,13 +170,18 @@ class CopyQueue:
         start, stop = max(first - self._base, self._head), last + 1 - self._base
         if stop <= start:
             return late
-        sources = [source for source in self._sources[start:stop] if source is not None]
-        self._sources[start:stop] = [None] * (stop - start)
-        self._messages[start:stop] = [None] * (stop - start)
+        if stop - start == 1:  # mostly
+            source = self._sources[start]
+            sources = [] if source is None else [source]
+            self._sources[start] = self._messages[start] = None
+        else:
+            sources = [source for source in self._sources[start:stop] if source is not None]
+            self._sources[start:stop] = [None] * (stop - start)
+            self._messages[start:stop] = [None] * (stop - start)
         self._empty += len(sources)
         if self._empty >= _COMPACT_FROM and self._empty * 2 >= len(self._messages):
             self._straggle()
-        return [*late, *sources]
+        return [*late, *sources] if late else sources
 
     def _confirm_stragglers(self, first: int, last: int) -> list[InFlight]:
         """Look at every number or at every straggler, whichever are fewer."""
