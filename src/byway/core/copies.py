@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from byway.core.in_flight import InFlight
+from byway.core.streams import ALL_CONFIRMED
 from byway.model.messages import Message
 
 Copy = tuple[Message, InFlight]
@@ -264,7 +265,7 @@ class Copies:
         source.left += 1
         stream = source.stream
         if stream is not None:
-            stream.open[link] = stream.open.get(link, 0) + 1
+            stream.count(link)
         queue = self.links[link]
         queue.append(message, source)
         queue.bytes += source.bytes
@@ -277,7 +278,7 @@ class Copies:
         source.left += len(links)
         stream, queues = source.stream, self.links
         assert stream is not None, "it is no publication"
-        unconfirmed, size = stream.open, source.bytes
+        unconfirmed, size = stream.unconfirmed(), source.bytes
         self.bytes += size * len(links)
         for link in links:
             unconfirmed[link] = unconfirmed.get(link, 0) + 1
@@ -295,11 +296,14 @@ class Copies:
             size += source.bytes
             stream = source.stream
             if stream is not None:
-                left = stream.open[link] - 1
+                unconfirmed: dict[str, int] = stream.open  # type: ignore[assignment]
+                left = unconfirmed[link] - 1
                 if left:
-                    stream.open[link] = left
+                    unconfirmed[link] = left
+                elif len(unconfirmed) > 1:
+                    del unconfirmed[link]
                 else:
-                    del stream.open[link]
+                    stream.open = ALL_CONFIRMED
         self.links[link].bytes -= size
         self.bytes -= size
 

@@ -211,11 +211,6 @@ class Table:
     be from neighbours that are none any more.
     """
 
-    __slots__ = (
-        "_by_key", "_clients", "_entries", "_links", "_numbers", "_used", "alternates", "index",
-        "keys", "watchers",
-    )  # fmt: skip
-
     def __init__(self, numbers: LinkNumbers | None = None, keys: Keys | None = None) -> None:
         self.index = TableIndex()
         self._clients: dict[str, dict[EntryId, None]] | None = None

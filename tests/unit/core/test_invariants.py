@@ -102,7 +102,7 @@ def keep_more_than_is_waited_for(broker):
 
 
 def miscount_a_publisher(broker):
-    broker.publications.streams.of("far", 1).open["A"] = 2
+    broker.publications.streams.of("far", 1).unconfirmed()["A"] = 2
 
 
 def mix_copies_up(broker):

@@ -206,7 +206,7 @@ def _restore_copies(
             source.stream = stream = streams.known(message.publisher, message.incarnation)
             stream.last = max(stream.last, message.sequence)
             source.bytes = COPY_BYTES + len(message.body)
-            stream.open[state.peer] = stream.open.get(state.peer, 0) + 1
+            stream.count(state.peer)
         queue.bytes += source.bytes
         copies.bytes += source.bytes
 
