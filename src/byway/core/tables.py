@@ -151,6 +151,8 @@ class LinkNumbers:
     """Small numbers for neighbours, as bit positions of link masks. The number of one that is
     forgotten is free again, and the smallest free number is given first."""
 
+    __slots__ = ("_free", "_masks", "_numbers", "known", "links", "names")
+
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.names: list[str] = []
         """Names by number; a free number has an empty name."""
