@@ -188,6 +188,7 @@ def test_fixed_seeds(faults):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("faults", [False, True])
 def test_many_seeds(faults):
     first = random.SystemRandom().randrange(2**32)

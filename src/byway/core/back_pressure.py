@@ -25,6 +25,8 @@ time, or if the room of some client is smaller."""
 class BackPressure:
     """What one broker takes."""
 
+    __slots__ = ("_bytes_max", "_context", "_deliveries", "_sessions", "_tight", "_window")
+
     def __init__(
         self,
         context: Context,
@@ -54,10 +56,13 @@ class BackPressure:
 
     def reads_data_from(self, link: str | None) -> bool:
         """Whether publications of a neighbour, or of clients (None), may be handed in."""
-        if self._deliveries.held_bytes >= self._bytes_max:
+        context, most = self._context, self._bytes_max
+        if self._deliveries.held_bytes >= most:
             return False
+        if context.copies.bytes < most and (context.held is None or not context.held.bytes):
+            return True  # mostly: all links together are below the bound of one
         full = self.full_branches
-        return not full or (link is not None and full == {self._context.branch_of(link)})
+        return not full or (link is not None and full == {context.branch_of(link)})
 
     # --- publishers ------------------------------------------------------------------------------
 

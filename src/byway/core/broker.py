@@ -496,7 +496,7 @@ class Broker(BrokerQueries):
             acknowledgement = end.acknowledgement()
             while acknowledgement is not None:
                 actions.append(Send(link, acknowledgement))
-                if end.window.untold is None:
+                if not end.window.untold:
                     break
                 acknowledgement = end.acknowledgement()
 

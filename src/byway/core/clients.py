@@ -49,6 +49,11 @@ _encode = msgspec.msgpack.Encoder().encode
 class Clients:
     """All clients of one broker."""
 
+    __slots__ = (
+        "_context", "_deliveries", "durable", "entries", "filter_bytes", "sessions",
+        "sessions_stale",
+    )  # fmt: skip
+
     def __init__(self, context: Context, deliveries: SessionDeliveries) -> None:
         self._context = context
         self._deliveries = deliveries

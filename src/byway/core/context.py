@@ -36,6 +36,12 @@ class Context:
     """The routing in force. To be asked for at the moment of use, since another may take its place:
     no part keeps it, or anything of it, beyond the call that it handles."""
 
+    __slots__ = (
+        "address", "chance", "config", "copies", "counters", "draft", "ends", "former", "held", "hooks",
+        "incarnation", "kind_mismatches", "links_version", "listing", "load", "name", "now_us", "numbers", "out",
+        "routing", "trace",
+    )  # fmt: skip
+
     def __init__(
         self,
         name: str,
@@ -145,5 +151,6 @@ class Context:
             self.out.confirming[pending.client] = None
             for hook in self.hooks.on_publication_finished:
                 hook(pending.client, pending.number)
-        for duplicate in pending.duplicates or ():
-            self.finish(duplicate)
+        if pending.duplicates is not None:
+            for duplicate in pending.duplicates:
+                self.finish(duplicate)

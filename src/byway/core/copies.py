@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from byway.core.in_flight import InFlight
+from byway.core.streams import ALL_CONFIRMED
 from byway.model.messages import Message
 
 Copy = tuple[Message, InFlight]
@@ -170,13 +171,18 @@ class CopyQueue:
         start, stop = max(first - self._base, self._head), last + 1 - self._base
         if stop <= start:
             return late
-        sources = [source for source in self._sources[start:stop] if source is not None]
-        self._sources[start:stop] = [None] * (stop - start)
-        self._messages[start:stop] = [None] * (stop - start)
+        if stop - start == 1:  # mostly
+            source = self._sources[start]
+            sources = [] if source is None else [source]
+            self._sources[start] = self._messages[start] = None
+        else:
+            sources = [source for source in self._sources[start:stop] if source is not None]
+            self._sources[start:stop] = [None] * (stop - start)
+            self._messages[start:stop] = [None] * (stop - start)
         self._empty += len(sources)
         if self._empty >= _COMPACT_FROM and self._empty * 2 >= len(self._messages):
             self._straggle()
-        return [*late, *sources]
+        return [*late, *sources] if late else sources
 
     def _confirm_stragglers(self, first: int, last: int) -> list[InFlight]:
         """Look at every number or at every straggler, whichever are fewer."""
@@ -237,9 +243,13 @@ class CopyQueue:
 class Copies:
     """The copies in flight of one broker."""
 
+    __slots__ = ("bytes", "links")
+
     def __init__(self) -> None:
         self.links: dict[str, CopyQueue] = {}
         """By link, its copies, in the order of the names."""
+        self.bytes = 0
+        """What the unconfirmed copies for all links take, as the bounds count it."""
 
     def __repr__(self) -> str:
         links = ", ".join(f"{link} {len(queue)}" for link, queue in self.links.items())
@@ -255,10 +265,11 @@ class Copies:
         source.left += 1
         stream = source.stream
         if stream is not None:
-            stream.open[link] = stream.open.get(link, 0) + 1
+            stream.count(link)
         queue = self.links[link]
         queue.append(message, source)
         queue.bytes += source.bytes
+        self.bytes += source.bytes
 
     def append_to_all(
         self, links: Sequence[str], message: Message, source: InFlight, touched: dict[str, None]
@@ -267,7 +278,8 @@ class Copies:
         source.left += len(links)
         stream, queues = source.stream, self.links
         assert stream is not None, "it is no publication"
-        unconfirmed, size = stream.open, source.bytes
+        unconfirmed, size = stream.unconfirmed(), source.bytes
+        self.bytes += size * len(links)
         for link in links:
             unconfirmed[link] = unconfirmed.get(link, 0) + 1
             queue = queues[link]
@@ -284,12 +296,16 @@ class Copies:
             size += source.bytes
             stream = source.stream
             if stream is not None:
-                left = stream.open[link] - 1
+                unconfirmed: dict[str, int] = stream.open  # type: ignore[assignment]
+                left = unconfirmed[link] - 1
                 if left:
-                    stream.open[link] = left
+                    unconfirmed[link] = left
+                elif len(unconfirmed) > 1:
+                    del unconfirmed[link]
                 else:
-                    del stream.open[link]
+                    stream.open = ALL_CONFIRMED
         self.links[link].bytes -= size
+        self.bytes -= size
 
     def take_back(self, link: str) -> list[Copy]:
         """Remove and return what a link has not confirmed, the oldest first, so that it can be

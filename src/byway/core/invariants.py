@@ -151,17 +151,21 @@ def _links(broker: Broker) -> Iterator[str]:
             if source.stream is not None:
                 _, found = open_links.setdefault(id(source.stream), (source.stream, Counter()))
                 found[link] += 1
+    taken = sum(queue.bytes for queue in context.copies.links.values())
+    if taken != context.copies.bytes:
+        yield f"copies take {taken} bytes, but {context.copies.bytes} known to be taken"
     queues = {} if context.held is None else context.held.queues
     yield from _held(broker)
     for stream, found in open_links.values():
-        if stream.open != found:
-            yield f"{dict(found)} copies of a publisher are kept, but {stream.open} known to be"
+        known = dict(stream.open)
+        if known != found:
+            yield f"{dict(found)} copies of a publisher are kept, but {known} known to be"
     for key, stream in (
         *broker.publications.streams.young.items(),
         *broker.publications.streams.old.items(),
     ):
         if stream.open and id(stream) not in open_links:
-            yield f"no copies of publisher {key} are kept, but {stream.open} known to be"
+            yield f"no copies of publisher {key} are kept, but {dict(stream.open)} known to be"
         waiting = sum(len(queue) for held_key, queue in queues.items() if held_key[:2] == key)
         if waiting != stream.waiting:
             yield f"{waiting} messages of {key} are held, but {stream.waiting} known to be"

@@ -53,6 +53,10 @@ class KindMismatches:
     """What one broker has noticed. A comparison that a sampled publication has met with a value of
     the right kind is none of them, from then on."""
 
+    __slots__ = (
+        "_deferred", "_fresh", "_known", "_met", "_next_key", "_subscriptions", "noticed", "until",
+    )  # fmt: skip
+
     def __init__(self, subscriptions: Callable[[], Table]) -> None:
         """`subscriptions` gives the table of the routing in force."""
         self.until = SAMPLE_EVERY

@@ -57,6 +57,8 @@ class Meeting(msgspec.Struct, frozen=True):
 class Outbox:
     """What was sent on the control lane and may have to be sent again, in order of its numbers."""
 
+    __slots__ = ("kept", "next")
+
     def __init__(self) -> None:
         self.next = 1
         self.kept: deque[Message] = deque()
@@ -104,6 +106,12 @@ class LinkEnd:
     does not before tables are synced, and data is kept meanwhile. `soft` tells that the link will
     never be one of the tree; whether another one is, the routing in force knows.
     """
+
+    __slots__ = (
+        "address", "arrived", "broker", "control", "control_max", "copies", "dials", "epoch",
+        "incarnation", "open", "peer", "peer_incarnation", "publisher_window", "soft", "told", "up",
+        "window",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -346,11 +354,11 @@ class LinkEnd:
         does not fit into one frame, further calls give more of them."""
         window, arrived = self.window, self.arrived
         confirmed, untold = window.finished_up_to, window.untold
-        if confirmed == window.told and self.told[0] == arrived[0] and untold is None:
+        if confirmed == window.told and self.told[0] == arrived[0] and not untold:
             return None  # that data has arrived lets nobody forget anything: it is told in passing
         window.told = confirmed
         self.told[:] = arrived
-        if untold is not None:
+        if untold:
             runs = window.take_untold(RUNS_MAX)
             if runs:
                 return SelectiveAcknowledge(arrived[0], arrived[1], confirmed, runs)

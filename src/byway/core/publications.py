@@ -54,6 +54,11 @@ REPORTED_MAX: Final = 4_096
 class Publications:
     """The path of publications through one broker."""
 
+    __slots__ = (
+        "_clients", "_context", "_deliveries", "_duplicates", "_published_hooks", "_recovery",
+        "_routed_hooks", "streams", "waiting_copies",
+    )  # fmt: skip
+
     def __init__(
         self,
         context: Context,

@@ -39,6 +39,11 @@ meanwhile, one part is over when it goes on, and not all of them."""
 class Recovery:
     """The neighbours that one broker waits for, and those that it stopped waiting for."""
 
+    __slots__ = (
+        "_context", "compared_with", "given_up", "lost_state", "missing", "missing_again",
+        "progressed", "rechecking", "restarting",
+    )  # fmt: skip
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self.missing: dict[str, Missing] = {}

@@ -24,6 +24,11 @@ DELIVERY_BYTES: Final = 256
 class SessionDeliveries:
     """What the sessions of one broker keep."""
 
+    __slots__ = (
+        "_beyond_shares_max", "_context", "_share", "beyond_shares", "held", "held_bytes",
+        "in_grace",
+    )  # fmt: skip
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self.in_grace = False

@@ -7,12 +7,19 @@ links publications of its publisher are unconfirmed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 import msgspec
 
 from byway.model.generations import Generations
 
 Publisher = tuple[str, int]
 """A publisher and its incarnation."""
+ALL_CONFIRMED: Final[Mapping[str, int]] = MappingProxyType({})
+"""Stands for the links of a stream that has nothing unconfirmed, as most have: each would have an
+empty dict of its own otherwise, at a place in memory of its own."""
 
 
 class Stream(msgspec.Struct, eq=False, gc=False):
@@ -20,10 +27,21 @@ class Stream(msgspec.Struct, eq=False, gc=False):
 
     last: int = 0
     """The sequence of the latest one."""
-    open: dict[str, int] = msgspec.field(default_factory=dict)
+    open: Mapping[str, int] = ALL_CONFIRMED
     """By link, how many of them it has not confirmed; links with none are left out."""
     waiting: int = 0
     """How many messages of its are held, see `branch_queues`."""
+
+    def count(self, link: str) -> None:
+        """Count one more publication that a link has not confirmed."""
+        unconfirmed = self.unconfirmed()
+        unconfirmed[link] = unconfirmed.get(link, 0) + 1
+
+    def unconfirmed(self) -> dict[str, int]:
+        """What `open` is, to be changed; not to be left empty."""
+        if self.open is ALL_CONFIRMED:
+            self.open = {}
+        return self.open  # type: ignore[return-value]
 
 
 class Streams(Generations[Publisher, Stream]):

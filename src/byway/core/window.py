@@ -51,11 +51,6 @@ class Runs:
         last = self._last.pop(number + 1, number)
         self._last[first], self._first[last] = last, first
 
-    def remove(self, run: Run) -> None:
-        """Remove a run."""
-        first, last = run
-        del self._last[first], self._first[last]
-
     def take(self, first: int) -> int:
         """Remove the run that begins with a number, and return its last one; without such a run,
         the number before."""
@@ -69,6 +64,8 @@ class Runs:
 class Window:
     """Data messages received and not yet confirmed: they finish in any order, and are confirmed in
     the order of their numbers. The window of a client is one."""
+
+    __slots__ = ("early", "finished_up_to", "told")
 
     def __init__(self) -> None:
         self.finished_up_to = 0
@@ -100,21 +97,20 @@ class Window:
 class LinkWindow(Window):
     """The window of a link: messages that finish early are confirmed too, as runs."""
 
+    __slots__ = ("_in_order", "untold")
+
     def __init__(self) -> None:
         super().__init__()
-        self.untold: Runs | None = None
-        """Early ones that the peer has not been told of over this connection; None: all are told,
-        which is the usual."""
-        self._in_order: list[Run] | None = None
-        """The untold ones, the last first, while they are told in parts; None: they are not, or
-        there are others since."""
+        self.untold: list[Run] = []
+        """Runs of early ones that the peer has not been told of over this connection, as they
+        came; mostly none."""
+        self._in_order = True
+        """Whether the last of them comes first."""
 
     def _finish_early(self, number: int) -> None:
         self.early.add(number)
-        if self.untold is None:
-            self.untold = Runs()
-        self.untold.add(number)
-        self._in_order = None
+        self.untold.append((number, number))
+        self._in_order = False
 
     def runs(self, most: int) -> tuple[Run, ...]:
         """The first runs of early messages, at most so many."""
@@ -123,24 +119,27 @@ class LinkWindow(Window):
     def resume(self, told: Collection[Run]) -> None:
         """A connection begins, and the peer has been told these runs."""
         known = set(told)
-        untold = Runs(run for run in self.early if run not in known)
-        self.untold, self._in_order = untold if untold else None, None
+        self.untold = [run for run in self.early if run not in known]
+        self._in_order = False
 
     def take_untold(self, most: int) -> tuple[Run, ...]:
         """The first runs, at most so many, that are to be told now. Those that the cumulative
         number includes are not told. Very many are put in order once, and each is looked at
         once."""
-        untold = self.untold
-        if untold is None:
-            return ()
+        if not self._in_order:
+            self._put_in_order()
         told: list[Run] = []
-        if self._in_order is None:
-            self._in_order = list(untold)[::-1]
-        while self._in_order and len(told) < most:
-            run = self._in_order.pop()
-            untold.remove(run)
+        while self.untold and len(told) < most:
+            run = self.untold.pop()
             if run[0] > self.finished_up_to:
                 told.append(run)
-        if not self._in_order:
-            self.untold = self._in_order = None
         return tuple(told)
+
+    def _put_in_order(self) -> None:
+        joined: list[Run] = []
+        for first, last in sorted(self.untold):
+            if joined and joined[-1][1] == first - 1:
+                joined[-1] = (joined[-1][0], last)
+            else:
+                joined.append((first, last))
+        self.untold, self._in_order = joined[::-1], True

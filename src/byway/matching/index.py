@@ -48,6 +48,12 @@ class MatchIndex:
     Relation queries sort their answers.
     """
 
+    __slots__ = (
+        "__weakref__", "_address", "_answer", "_answer_address", "_arrays", "_atoms", "_atoms_most",
+        "_boxes", "_boxes_address", "_control", "_empty", "_filters", "_marks", "_mask", "_open",
+        "_out", "_parcel", "_single", "_texts", "is_sparse", "vocabulary",
+    )  # fmt: skip
+
     def __init__(self, vocabulary: Vocabulary = SHARED) -> None:
         ensure_kernels()
         self.vocabulary = vocabulary

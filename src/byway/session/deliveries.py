@@ -29,7 +29,7 @@ class Deliveries:
     """All deliveries to one client, over all its sessions."""
 
     __slots__ = (
-        "_known", "_known_changes", "_last", "_recipients", "_registrations", "_seen",
+        "_alone", "_known", "_known_changes", "_last", "_recipients", "_registrations", "_seen",
         "duplicates", "events", "full", "lost", "received",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Deliveries:
         self._recipients: tuple[Registration, ...] = ()
         """Subscriptions that have received it."""
         self._registrations = registrations
+        self._alone: dict[str, Registration] = {}
+        """By name that is alone in a delivery, whose it is, until registrations change."""
         self._known: dict[tuple[str, ...], Recipients] = {}
         """By the names in a delivery, who they are, until registrations change."""
         self._known_changes = 0
@@ -76,12 +78,15 @@ class Deliveries:
 
     def take_all(self, deliveries: Sequence[Delivery]) -> tuple[Registration, ...]:
         """Take deliveries, in order; the subscriptions that have received events, each once."""
-        is_new, known = self._seen.is_new, self._known
+        is_new, alone, known = self._seen.is_new, self._alone, self._known
         if self._known_changes != self._registrations.changes:
+            alone.clear()
             known.clear()
             self._known_changes = self._registrations.changes
         fed: tuple[Registration, ...] = ()
         several: dict[Registration, None] | None = None
+        recipients: tuple[Registration, ...]
+        labels: tuple[str, ...]
         for delivery in deliveries:
             number, publication, names = delivery.number, delivery.publication, delivery.names
             before = self.received
@@ -91,12 +96,17 @@ class Deliveries:
                     continue
                 self.lost += number - before - 1
             self.received = number
-            recipients, labels = known.get(names) or self._named(names)
+            one = alone.get(names[0]) if len(names) == 1 else None
+            if one is not None:  # mostly; tuples that are kept would be at many places in memory
+                recipients, labels = (one,), (one.name,)
+            else:
+                recipients, labels = known.get(names) or self._named(names)
             if is_new(publication.publisher, publication.incarnation, publication.sequence):
                 self.events += 1
                 self._recipients = recipients
             elif publication == self._last:
-                recipients = tuple([one for one in recipients if one not in self._recipients])
+                had = self._recipients
+                recipients = tuple([other for other in recipients if other not in had])
                 labels = tuple(map(_name_of, recipients))
                 self._recipients += recipients
             else:
@@ -111,7 +121,7 @@ class Deliveries:
                 queue.put(event, size_bytes)
                 if queue.is_blocking:
                     self.full[recipient] = None
-            if recipients is not fed:  # mostly all are for the same ones
+            if recipients != fed:  # mostly all are for the same ones
                 if fed:
                     several = dict.fromkeys(fed) if several is None else several
                     several.update(dict.fromkeys(recipients))
@@ -128,6 +138,11 @@ class Deliveries:
             if registration is not None and registration.is_subscription:
                 found[registration] = None
         recipients = tuple(found), tuple(map(_name_of, found))
+        if len(names) == 1 and found:
+            if len(self._alone) >= KNOWN_MAX:
+                self._alone.clear()
+            (self._alone[names[0]],) = found
+            return recipients
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         self._known[names] = recipients

@@ -14,6 +14,9 @@ from byway.session.events import Event
 
 UNDER_WAY_BYTES: Final = 16_777_216
 """Upper bound for the bytes between broker and client: buffers of both and of their systems."""
+NO_EVENTS: Final[deque[Event]] = deque(maxlen=0)
+"""Of every empty queue that has been emptied at once: a deque takes 760 bytes, and there may be
+very many subscriptions that are waited for."""
 
 
 class EventQueue:
@@ -24,7 +27,7 @@ class EventQueue:
     )  # fmt: skip
 
     def __init__(self, messages_max: int, bytes_max: int, when_full: WhenFull) -> None:
-        self.events: deque[Event] = deque()
+        self.events: deque[Event] = NO_EVENTS
         self.bytes = 0
         """Bytes of their bodies."""
         self.dropped = 0
@@ -52,6 +55,8 @@ class EventQueue:
         """Append an event, whose body has so many bytes; beyond the bound, drop the oldest ones or
         block."""
         events = self.events
+        if events is NO_EVENTS:
+            events = self.events = deque()
         events.append(event)
         self.bytes = bytes = self.bytes + size_bytes
         if len(events) >= self._messages_max or bytes >= self._bytes_max:
@@ -78,9 +83,13 @@ class EventQueue:
         if most < len(events):
             return [self.take() for _ in range(most)]
         taken = list(events)
-        events.clear()
-        self.bytes = 0
+        self.clear()
         return taken
+
+    def clear(self) -> None:
+        """Remove all events."""
+        self.events = NO_EVENTS
+        self.bytes = 0
 
     def unblocks(self) -> bool:
         """Whether the queue blocked, and is half empty now: then it blocks no longer."""

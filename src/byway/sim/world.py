@@ -235,7 +235,7 @@ class World:
 
     def _is_at_rest(self) -> bool:
         """Whether nothing but periodic work is under way, and no broker waits for another."""
-        if self._clock.foreground:
+        if not self._clock.is_at_rest:
             return False
         if any(t.owner in AWAITED_TIMERS for node in self.nodes.values() for t in node.timers):
             return False

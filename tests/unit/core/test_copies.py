@@ -2,7 +2,7 @@
 
 from byway.core.copies import Copies, CopyQueue
 from byway.core.in_flight import InFlight
-from byway.core.streams import Stream, Streams
+from byway.core.streams import ALL_CONFIRMED, Stream, Streams
 from byway.core.window import Window
 from byway.model import TRUE
 from byway.model.messages import Message, Publish, Unadvertise
@@ -92,11 +92,11 @@ def test_a_link_that_is_removed_leaves_its_copies():
 def test_publishers_with_unconfirmed_publications_are_not_forgotten():
     streams = Streams(2)
     busy = streams.of("busy", 1)
-    busy.last, busy.open["C"] = 7, 1
+    busy.last, busy.open = 7, {"C": 1}
     for number in range(10):
         assert streams.of(f"p{number}", 1).last == 0
     assert streams.of("busy", 1) is busy
-    busy.open.clear()
+    busy.open = ALL_CONFIRMED
     for number in range(10):
         streams.of(f"p{number}", 1)
     assert streams.of("busy", 1).last == 0

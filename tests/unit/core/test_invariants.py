@@ -103,7 +103,11 @@ def keep_more_than_is_waited_for(broker):
 
 
 def miscount_a_publisher(broker):
-    broker.publications.streams.of("far", 1).open["A"] = 2
+    broker.publications.streams.of("far", 1).unconfirmed()["A"] = 2
+
+
+def miscount_bytes(broker):
+    broker.context.copies.bytes += 1
 
 
 def mix_copies_up(broker):
@@ -156,6 +160,7 @@ BREAKAGES = {
     miscount_a_publisher: [
         "{'C': 1} copies of a publisher are kept, but {'C': 1, 'A': 2} known to be"
     ],
+    miscount_bytes: ["copies take 263 bytes, but 264 known to be taken"],
     mix_copies_up: ["the copies for A are not those of its end"],
     lose_from_the_index: ["4 subscriptions are in the table, but 3 in its index"],
 }

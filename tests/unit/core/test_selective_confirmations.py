@@ -238,7 +238,7 @@ def test_very_many_runs_are_told_at_once_each(frames):
     window.resume(())
     Counted.compared = 0
     told = []
-    while window.untold is not None:
+    while window.untold:
         told.append(window.take_untold(RUNS_MAX))
     compared = Counted.compared
     assert [len(runs) for runs in told] == [RUNS_MAX] * frames
@@ -260,4 +260,4 @@ def test_what_finishes_while_runs_are_told_is_told_too():
     window.finish(5)
     assert window.finished_up_to == 8
     assert window.take_untold(9) == ((12, 12),)
-    assert window.untold is None
+    assert not window.untold

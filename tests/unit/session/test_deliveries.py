@@ -200,6 +200,17 @@ def test_events_are_taken_some_at_a_time() -> None:
     assert (queue.bytes, queue.take_some(5)) == (0, [])
 
 
+def test_queues_that_were_emptied_share_no_events() -> None:
+    queue, other = EventQueue(4, 1_000, "block"), EventQueue(4, 1_000, "block")
+    put(queue, 1)
+    queue.clear()
+    assert (queue.bytes, len(queue.events)) == (0, 0)
+    put(queue, 2)
+    assert (len(other.events), [one.sequence for one in queue.take_some(2)]) == (0, [2])
+    put(other, 3)
+    assert (len(queue.events), other.take().sequence) == (0, 3)
+
+
 def put(queue: EventQueue, number: int, data: bytes = b"") -> None:
     publication = delivery(number, data=data).publication
     queue.put(Event(publication, ("s",)), len(publication.body))

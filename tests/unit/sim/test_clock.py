@@ -24,6 +24,31 @@ def test_what_is_called_can_schedule_for_now():
     assert seen == ["same time"]
 
 
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_what_is_scheduled_for_now_comes_after_all_that_was_scheduled_before(in_steps):
+    clock, seen = Clock(), []
+
+    def begin(_):
+        clock.at(1, seen.append, "fourth")
+        clock.background_at(1, seen.append, "fifth")
+        clock.at(1, seen.append, "sixth")
+        clock.first_at(1, seen.append, "first")
+        clock.at(2, seen.append, "seventh")
+        assert not clock.is_at_rest
+
+    clock.at(1, begin)
+    clock.at(1, seen.append, "second")
+    clock.background_at(1, seen.append, "third")
+    if in_steps:
+        for _ in range(8):
+            clock.step()
+    else:
+        clock.run(2)
+    assert seen == ["first", "second", "third", "fourth", "fifth", "sixth", "seventh"]
+    assert clock.is_at_rest
+    assert clock.next_us is None
+
+
 def test_the_past_is_refused():
     clock = Clock()
     clock.run(10)

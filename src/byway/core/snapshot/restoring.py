@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from byway.core.branch_queues import Held
 from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
-from byway.core.copies import CopyQueue
+from byway.core.copies import Copies
 from byway.core.in_flight import COPY_BYTES, InFlight
 from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd, Outbox
@@ -71,7 +71,7 @@ def restore(state: BrokerState, broker: Broker) -> None:
     streams.young = {(p, i): Stream(last) for p, i, last in young}
     streams.old = {(p, i): Stream(last) for p, i, last in old}
     for link in state.links:
-        _restore_copies(link, context.ends[link.peer].copies, pendings, streams)
+        _restore_copies(link, context.copies, pendings, streams)
     for held in state.held:
         _restore_held(held, pendings[held.source], broker)
     _restore_sync(state.sync, broker)
@@ -189,8 +189,9 @@ def _restore_outbox(box: Outbox, kept: list[Message], following: int) -> None:
 
 
 def _restore_copies(
-    state: LinkState, queue: CopyQueue, pendings: list[InFlight], streams: Streams
+    state: LinkState, copies: Copies, pendings: list[InFlight], streams: Streams
 ) -> None:
+    queue = copies.links[state.peer]
     sources = [pendings[number] for number in state.unconfirmed]
     queue.restore(list(zip(state.data, sources, strict=True)), state.data_next, state.numbers)
     for message, source in queue:
@@ -198,8 +199,9 @@ def _restore_copies(
             source.stream = stream = streams.known(message.publisher, message.incarnation)
             stream.last = max(stream.last, message.sequence)
             source.bytes = COPY_BYTES + len(message.body)
-            stream.open[state.peer] = stream.open.get(state.peer, 0) + 1
+            stream.count(state.peer)
         queue.bytes += source.bytes
+        copies.bytes += source.bytes
 
 
 def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final
 
 from byway.core.actions import (
@@ -209,8 +208,7 @@ class Node:
             clock = self._clock
             if self._is_timed:
                 self.turn_times.woken(clock.now_us)
-            at_us = clock.now_us + self._pickup_us
-            heappush(clock.foreground, (at_us, clock.order(), self._serve, self.epoch))
+            clock.at(clock.now_us + self._pickup_us, self._serve, self.epoch)
 
     def requests(self, client: str, requests: tuple[Request, ...], size_bytes: int) -> None:
         """Queue the requests of a client's frame, whose publications have so many bytes."""
@@ -294,8 +292,7 @@ class Node:
             clock = self._clock
             if self._is_timed:
                 self.turn_times.woken(clock.now_us)
-            at_us = clock.now_us + self._pickup_us
-            heappush(clock.foreground, (at_us, clock.order(), self._serve, self.epoch))
+            clock.at(clock.now_us + self._pickup_us, self._serve, self.epoch)
 
     def _serve(self, epoch: int) -> None:
         """Take a turn and be busy with it, until the inbox has nothing that may be handled."""

@@ -483,8 +483,7 @@ class SimClient:
             queue = registration.queue
             assert queue is not None
             self.events += len(queue.events)
-            queue.events.clear()
-            queue.bytes = 0
+            queue.clear()
             if queue.is_blocking and queue.unblocks():
                 self._handle(EventsTaken(registration))
 

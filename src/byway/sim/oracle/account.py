@@ -49,6 +49,10 @@ class Account:
         self._clients: list[ClientAccount] = []
         self._index = MatchIndex()
         self._by_key: dict[int, SubscriptionRecord] = {}
+        self._owners: dict[int, ClientAccount] = {}
+        """By key of a subscription, its client."""
+        self._unsure: set[int] = set()
+        """Keys of subscriptions that are not settled, or not wanted any more."""
         self._next_key = 0
         self.streams: dict[tuple[str, int], PublisherStream] = {}
         """By publisher and incarnation, what is not confirmed."""
@@ -99,6 +103,8 @@ class Account:
         record = SubscriptionRecord(client, filter, self._next_key)
         self._next_key += 1
         self._by_key[record.key] = record
+        self._owners[record.key] = client
+        self._unsure.add(record.key)
         self._index.add(record.key, filter)
         return record
 
@@ -106,11 +112,19 @@ class Account:
         """From now on the client of a subscription must get what matches."""
         if record.settled_at is None:
             record.settled_at = self._read
+            if record.wanted:
+                self._unsure.discard(record.key)
+
+    def withdraw(self, record: SubscriptionRecord) -> None:
+        """The client of a subscription wants nothing more of what matches."""
+        record.wanted = False
+        self._unsure.add(record.key)
 
     def close(self, record: SubscriptionRecord) -> None:
         """The home broker has ended a subscription: its client must get nothing more for it."""
         record.wanted = False
-        del self._by_key[record.key]
+        del self._by_key[record.key], self._owners[record.key]
+        self._unsure.discard(record.key)
         self._index.remove(record.key)
 
     # --- publications --------------------------------------------------------------------------
@@ -128,13 +142,16 @@ class Account:
         self.published += 1
         self._read += 1
         record = PublicationRecord(identity, attributes, self._read, self._clock.now_us)
-        waiting, by_key = record.waiting, self._by_key
-        for key in self._index.match(attributes).tolist():
-            subscription = by_key[key]
-            if is_certain and subscription.settled_at is not None and subscription.wanted:
-                waiting[subscription.client] = MUST
-            else:
-                waiting.setdefault(subscription.client, MAY)
+        keys, unsure = self._index.match(attributes).tolist(), self._unsure
+        if is_certain and unsure.isdisjoint(keys):  # mostly
+            record.waiting = dict.fromkeys(map(self._owners.__getitem__, keys), MUST)
+        else:
+            waiting, owners = record.waiting, self._owners
+            for key in keys:
+                if is_certain and key not in unsure:
+                    waiting[owners[key]] = MUST
+                else:
+                    waiting.setdefault(owners[key], MAY)
         stream = self.streams.get((publisher, incarnation))
         if stream is None:
             stream = self.streams[publisher, incarnation] = PublisherStream(account)

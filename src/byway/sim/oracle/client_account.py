@@ -133,7 +133,7 @@ class ClientAccount:
         """The client gives up its claims from a subscription."""
         record = self.subscriptions.get(subscription)
         if record is not None:
-            record.wanted = False
+            self._account.withdraw(record)
 
     def settled(self, subscription: ObservedSubscription) -> None:
         """From now on the client must get what matches."""
@@ -156,7 +156,7 @@ class ClientAccount:
     def given_up(self) -> None:
         """The client will not come back to this broker, and gives up all claims."""
         for record in self.subscriptions.values():
-            record.wanted = False
+            self._account.withdraw(record)
 
     def has_claim(self, record: PublicationRecord) -> bool:
         """Whether the client must get a publication: it wants a matching subscription, and was told
