@@ -6,7 +6,7 @@ hands work to the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from byway.core.broker_config import BrokerConfig
@@ -21,7 +21,7 @@ from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.model.addresses import Listing
-from byway.model.messages import Batch, LinkKind
+from byway.model.messages import Batch, LinkKind, Load
 from byway.trace import TraceBuffer
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Context:
         self.chance = Chance(name, incarnation)
         self.load = LoadSampled(0)
         """The driver's last report since the broker started."""
+        self.loads: Mapping[str, Mapping[str, Load]] = {}
+        """By link and broker behind it, the last load, if brokers exchange them."""
         self.address = ""
         """Where other brokers can dial this one, if that is known."""
         self.now_us = 0

@@ -7,6 +7,8 @@ publisher. Else one copy takes the single open link that lies before all targets
 else the publication is held. (DESIGN §5, *Order*.)
 
 What follows from the targets alone is computed once and kept until maps, links or numbers change.
+A plan also has the links that would get a copy if candidates were links, its *profile*, and counts
+the publications that go by it: from that the link manager knows which links are worth having.
 """
 
 from __future__ import annotations
@@ -37,12 +39,16 @@ class Leg(NamedTuple):
     """Hops of the tree to the receiver."""
 
 
-class Plan(NamedTuple):
+class Plan(msgspec.Struct):
     """What follows from the targets in a branch."""
 
     legs: tuple[Leg, ...]
     conflicts: frozenset[str]
     """Links that must have no unconfirmed publications of the publisher."""
+    profile: tuple[str, ...]
+    """Links that would get a copy if candidates were links."""
+    hits: int = 0
+    """How many publications went by this plan since they were taken."""
 
 
 class MeshPlanner:
@@ -51,11 +57,17 @@ class MeshPlanner:
     def __init__(self, view: BrokerView, strategy: Strategy) -> None:
         self._view = view
         self._strategy = strategy
+        self._profiles = view.config.mesh.interval_us > 0
+        """Whether anybody takes the counts."""
         self._maps = OverlayMaps.build(view.broker, (), 1)
         self._branch_of: dict[str, str] = {}
         self._ways: dict[str, tuple[str, ...]] = {}
         """By link, the tree's path to it; for one that is on no map, nothing but its branch."""
         self._plans: dict[tuple[str, int], Plan] = {}
+        self._counted: list[Plan] = []
+        """All plans that may have hits; others than `_plans` has, after numbers have changed."""
+        self._counts: dict[str, int] = {}
+        """By link of the profile, hits of plans that are gone."""
         self._branches: dict[int, Sequence[tuple[str, int]]] = {}
         view.numbers.dependent += (self._plans, self._branches)
 
@@ -68,7 +80,7 @@ class MeshPlanner:
         """Choose links by another strategy from now on."""
         if strategy != self._strategy:
             self._strategy = strategy
-            self._plans.clear()
+            self._forget_plans()
 
     def use_maps(self, maps: OverlayMaps, branch_of: Mapping[str, str]) -> None:
         """Go by these maps from now on. `branch_of`: by soft link, whether the maps use it or not,
@@ -80,7 +92,28 @@ class MeshPlanner:
         for link, branch in branch_of.items():
             is_there = link in master and master.branch(link) == branch
             self._ways[link] = master.path(link) if is_there else ()
+        self._forget_plans()
+
+    def take_counts(self) -> dict[str, int]:
+        """By link of the profile, how many publications it would have carried since the last call;
+        those of links that are in the profile no more, too."""
+        self._add_hits()
+        self._counted = list(self._plans.values())
+        counts, self._counts = self._counts, {}
+        return dict(sorted(counts.items()))
+
+    def _forget_plans(self) -> None:
+        self._add_hits()
+        self._counted.clear()
         self._plans.clear()
+
+    def _add_hits(self) -> None:
+        counts = self._counts
+        for plan in self._counted:
+            if plan.hits:
+                for link in plan.profile:
+                    counts[link] = counts.get(link, 0) + plan.hits
+                plan.hits = 0
 
     # --- for the queues of branches ------------------------------------------------------------
 
@@ -116,6 +149,7 @@ class MeshPlanner:
             if way_round is None:
                 return None
             legs = (self._leg(way_round, self._anchors(branch, targets)),)
+        plan.hits += 1
         return [PlannedCopy(leg.link, _along(publication, leg), targets) for leg in legs]
 
     def targets_beyond(self, link: str, publication: Publish) -> int:
@@ -138,14 +172,15 @@ class MeshPlanner:
         """What follows from the targets, without links that have gone since the maps were made."""
         plan = self._plans.get((branch, targets))
         if plan is None:
-            if len(self._plans) >= PLANS_MAX:
-                self._plans.clear()
+            if len(self._counted) >= PLANS_MAX:
+                self._forget_plans()
             plan = self._plans[branch, targets] = self._plan(branch, targets)
+            self._counted.append(plan)
         takes_data = self._view.takes_data
         if all(leg.span == 1 or takes_data(leg.link) for leg in plan.legs):
             return plan
         usable = [x for x in self._maps.order if x in self._branch_of and takes_data(x)]
-        self.use_maps(self._maps.with_links(usable), self._branch_of)
+        self.use_maps(self._maps.with_links(usable, self._maps.candidates), self._branch_of)
         return self._plan_for(branch, targets)
 
     def _plan(self, branch: str, targets: int) -> Plan:
@@ -156,7 +191,9 @@ class MeshPlanner:
         conflicts = frozenset(
             other for link in chosen for other in links if self._are_comparable(link, other)
         )
-        return Plan(tuple(self._leg(link, anchors) for link in chosen), conflicts)
+        legs = tuple(self._leg(link, anchors) for link in chosen)
+        profile = self._maps.profile(anchors, self._strategy) if self._profiles else ()
+        return Plan(legs, conflicts, tuple(profile))
 
     def _anchors(self, branch: str, targets: int) -> list[str]:
         """The anchors of these targets. One that the map does not have in this branch, because
