@@ -19,8 +19,10 @@ stays. If there is none, the weaker half of those that were tried gives way to n
 **Damping.** A candidate is tried for two intervals, in which those behind it become candidates too
 and take what is for them; it is promoted only if it is good in the mean *and* in the last interval.
 If all links are in use, it must beat the weakest soft link by a factor. A soft link stays for
-a time, and so does the absence of one that was dropped. A broker that refused, could not be
-reached, or whose link was lost, is left alone for a time that doubles.
+a time, and so does the absence of one that was dropped. That one is a candidate again: without it
+in the profile, what is for it would be counted for a link before it, and that link would seem to
+carry what others do. A broker that refused, could not be reached, or whose link was lost, is left
+alone for a time that doubles, and is no candidate: those that can be reached take its place.
 
 Everything kept is about brokers on the map, so the map bounds it. Ties are decided by name.
 """
@@ -89,7 +91,8 @@ class LinkManagerState(msgspec.Struct):
     opened: dict[str, int] = {}
     """By soft link, when it was opened."""
     resting: dict[str, int] = {}
-    """By broker, until when it is no candidate."""
+    """By broker that was a candidate, until when it is none again; by candidate that was a soft
+    link, until when it is not promoted."""
     failures: dict[str, Failures] = {}
 
 
@@ -175,18 +178,19 @@ class LinkManager:
         kept = [link for link in kept if link not in dropped]
         promoted = self._promote(now_us, near, kept, room, dropped)
         for link in dropped:
-            self._rest(link, now_us + self._config.stay_us)
+            self.state.resting[link] = now_us + self._config.stay_us
             del self.state.opened[link]
         for link in promoted:
             self.state.opened[link] = now_us
-        self._choose_candidates(now_us, near, len(kept), promoted)
+        staying = [*(b for b in self.state.candidates if b not in promoted), *dropped]
+        self._choose_candidates(now_us, near, len(kept) + len(promoted), sorted(staying))
         return Decision(tuple(sorted(promoted)), tuple(sorted(dropped + unopened)))
 
     def _tidy(self, now_us: int, near: Surroundings) -> None:
         """Forget what is no longer so."""
         state, links = self.state, near.master.numbers
         state.opened = {link: state.opened.get(link, now_us) for link in sorted(near.soft)}
-        state.resting = {b: t for b, t in state.resting.items() if t > now_us and b in links}
+        state.resting = {b: until for b, until in state.resting.items() if b in links}
         state.failures = {
             broker: failed
             for broker, failed in state.failures.items()
@@ -227,7 +231,9 @@ class LinkManager:
         able = [
             broker
             for broker in self.state.candidates
-            if self._is_tried(broker) and worth[broker] >= self._config.gain_min
+            if self._is_tried(broker)
+            and worth[broker] >= self._config.gain_min
+            and self.state.resting.get(broker, 0) <= now_us
         ]
         promoted: list[str] = []
         for broker in sorted(able, key=lambda broker: (-worth[broker], broker))[:PROMOTED_MAX]:
@@ -243,32 +249,29 @@ class LinkManager:
             promoted.append(broker)
         return promoted
 
-    def _rest(self, broker: str, until_us: int) -> None:
-        self.state.resting[broker] = until_us
-
     # --- candidates ----------------------------------------------------------------------------
 
     def _choose_candidates(
-        self, now_us: int, near: Surroundings, soft: int, promoted: Sequence[str]
+        self, now_us: int, near: Surroundings, soft: int, staying: Sequence[str]
     ) -> None:
+        """Keep candidates, in the order of their names, beside so many soft links, and add some."""
         config, state = self._config, self.state
         primary = len(near.master.neighbours)
-        room = config.links_max - primary - soft - len(promoted) if config.fanout > primary else 0
-        staying = [broker for broker in state.candidates if broker not in promoted]
-        staying.sort(key=lambda broker: -self.gain(broker, near))
-        wanted = self._newcomers(now_us, near, staying, promoted)
+        room = max(0, config.links_max - primary - soft) if config.fanout > primary else 0
+        staying = sorted(staying, key=lambda broker: -self.gain(broker, near))
+        wanted = self._newcomers(now_us, near, staying)
         missing = max(0, len(wanted) - max(0, room - len(staying)))
         tried = [broker for broker in staying[(len(staying) + 1) // 2 :] if self._is_tried(broker)]
-        leaving = set(tried[len(tried) - min(missing, len(tried)) :]) | set(staying[max(0, room) :])
-        for broker in sorted(leaving):
-            self._rest(broker, now_us + config.window * config.interval_us)
+        leaving = set(tried[len(tried) - min(missing, len(tried)) :]) | set(staying[room:])
+        for broker in leaving:
+            until_us = now_us + config.window * config.interval_us
+            state.resting[broker] = max(until_us, state.resting.get(broker, 0))
         staying = [broker for broker in staying if broker not in leaving]
         state.candidates = sorted(staying + wanted[: max(0, room - len(staying))])
 
-    def _newcomers(
-        self, now_us: int, near: Surroundings, staying: Sequence[str], promoted: Sequence[str]
-    ) -> list[str]:
-        """Neighbours of the links that carry most, best first."""
+    def _newcomers(self, now_us: int, near: Surroundings, staying: Sequence[str]) -> list[str]:
+        """Neighbours of the links that carry most, best first; those that were candidates before
+        come behind the others, so that each has its turn."""
         slowest = max(near.round_trips_us.values(), default=0) or 1
         adjacent = _adjacent(near.master)
         ranks = {}
@@ -277,15 +280,17 @@ class LinkManager:
             carried = self.traffic(link) if is_primary else self.gain(link, near)
             slowness = 1 + near.round_trips_us.get(link, 0) / slowest
             ranks[link] = carried * slowness * self._factor(link, near)
-        known = {*staying, *promoted, *near.soft, *self.state.resting}
-        known.update(b for b, failed in self.state.failures.items() if failed.until_us > now_us)
+        resting, failures = self.state.resting, self.state.failures
+        known = {*staying, *near.soft, *self.state.opened}
+        known.update(broker for broker, until_us in resting.items() if until_us > now_us)
+        known.update(broker for broker, failed in failures.items() if failed.until_us > now_us)
         found: dict[str, None] = {}
         for link in sorted(ranks, key=lambda link: (-ranks[link], link)):
             if ranks[link] > 0:
                 for broker in adjacent[link]:
                     if broker in near.dialable and broker not in known and _is_far(broker, near):
                         found[broker] = None
-        return list(found)
+        return sorted(found, key=lambda broker: resting.get(broker, 0))
 
 
 def _is_far(broker: str, near: Surroundings) -> bool:
