@@ -233,9 +233,11 @@ class Mesh(Behaviour):
             self.view.close_link(link, f"its span ends with {last}, which is no neighbour")
 
     def _on_taken(self, link: str) -> None:
+        if self.view.kind(link) is not LinkKind.SOFT:
+            raise RemoteProtocolError(link, "takes publications that nobody offered")
         soft = self.soft.get(link)
         if soft is None or not soft.path:
-            raise RemoteProtocolError(link, "takes publications that nobody offered")
+            return  # the offer was taken back while this was on its way
         soft.taken = True
         self._stale = True
         self.view.send_data(link)
