@@ -4,11 +4,11 @@ go round a broker that cannot be reached."""
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from byway.core.behaviours import Behaviour
 from byway.core.broker_config import BrokerConfig
 from byway.core.mesh.mesh_config import MeshConfig
 from byway.sim.engine.network import NetworkOptions
@@ -17,6 +17,7 @@ from byway.sim.world import World
 from byway.trace import TraceWriter
 from tests.sim.test_mesh import MeshRun
 from tests.sim.world_runs import many
+from tests.unit.core.mesh_parts import mesh_of
 
 pytestmark = pytest.mark.sim
 
@@ -82,8 +83,8 @@ class Twelve:
         forwarders = after.pure_forwarders - before.pure_forwarders
         return {"forwarders": forwarders / seconds / 20, "hops": round(hops / deliveries, 6)}
 
-    def mesh(self, name: str) -> Behaviour:
-        return self.world.nodes[name].broker.behaviours["mesh"]
+    def mesh(self, name: str) -> Any:
+        return mesh_of(self.world.nodes[name].broker)
 
     def wanted(self) -> list[tuple[str, str]]:
         return [
@@ -113,6 +114,26 @@ def test_links_follow_the_traffic_and_settle() -> None:
     assert twelve.soft == {("B0", "B6"), ("B0", "B7"), ("B0", "B8")}
     assert twelve.opened.total() == opened <= 25
     assert set(twelve.opened.values()) == {1}, "no link was opened twice"
+    twelve.check()
+
+
+def test_publications_are_counted_for_candidates_and_sent_over_links() -> None:
+    twelve = Twelve(msgspec.structs.replace(MESH, interval_us=1_000 * S))
+    mesh = twelve.mesh("B0")
+    twelve.run(1, 1)
+    assert mesh.planner().take_counts() == {"B1": 20}
+    assert mesh.planner().take_counts() == {}
+    mesh.manager.state.candidates = ["B4"]
+    mesh._stale = True
+    twelve.world.client("new", "B6").subscribe("p = 3")
+    assert twelve.world.quiet(S)
+    assert twelve.run(1, 1) == {"forwarders": 5, "hops": 5.666667}, "nothing goes to a candidate"
+    twelve.world.nodes["B0"].broker.snapshot()
+    assert mesh.manager.state.pending == {"B4": 20}, "a snapshot has what was counted"
+    twelve.run(1, 2)
+    twelve.world.client("other", "B7").subscribe("p = 4")
+    assert twelve.world.quiet(S)
+    assert mesh.planner().take_counts() == {"B1": 20}, "and numbers that change lose nothing"
     twelve.check()
 
 
@@ -201,7 +222,7 @@ class ManagedRun(MeshRun):
             opening_us=rng.choice((0, 50_000)),
             backoff_us=rng.choice((0, 50_000)),
         )
-        return msgspec.structs.replace(config, mesh=mesh, load_interval_us=rng.choice((0, 100_000)))
+        return msgspec.structs.replace(config, mesh=mesh, load_interval_us=rng.choice((0, 300_000)))
 
     def mesh_links(self) -> list[tuple[str, str]]:
         return []

@@ -9,7 +9,7 @@ from byway.core.mesh.link_manager import (
     Decision,
     LinkManager,
     LinkManagerState,
-    Surroundings,
+    Neighbourhood,
     load_shares,
 )
 from byway.core.mesh.master_map import MasterMap
@@ -23,7 +23,7 @@ STAR = [("A", "1"), *(("1", f"x{number:02}") for number in range(20))]
 
 
 class Broker:
-    """Broker A, its manager, and what the test says of its surroundings."""
+    """Broker A, its manager, and what the test says of the brokers near it."""
 
     def __init__(self, edges: list[tuple[str, str]], delta: int = 4, **options: Any) -> None:
         options = {"gain_min": 10, "interval_us": S, "window": 3, "stay_us": 5 * S, **options}
@@ -38,9 +38,9 @@ class Broker:
         self.opened = 0
 
     @property
-    def near(self) -> Surroundings:
+    def near(self) -> Neighbourhood:
         dialable = set(self.master.brokers) - {"undialable"}
-        return Surroundings(self.master, self.soft, dialable, self.loads, self.round_trips_us)
+        return Neighbourhood(self.master, self.soft, dialable, self.loads, self.round_trips_us)
 
     def interval(self, **publications: int) -> Decision:
         """An interval passes with these publications, and what is decided is done."""

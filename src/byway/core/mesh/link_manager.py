@@ -46,7 +46,7 @@ TRIAL: Final = 2
 _DOUBLINGS_MAX: Final = 40  # beyond any bound of a time
 
 
-class Surroundings(NamedTuple):
+class Neighbourhood(NamedTuple):
     """What the links of a broker are, and what is known of the brokers round it."""
 
     master: MasterMap
@@ -142,25 +142,25 @@ class LinkManager:
         counts = self.state.counts.get(link)
         return sum(counts) / len(counts) if counts else 0.0
 
-    def gain(self, link: str, near: Surroundings) -> float:
+    def gain(self, link: str, near: Neighbourhood) -> float:
         """The gain of a link in an interval, as a mean over the window."""
         return self.traffic(link) * self._weight(link, near)
 
-    def _worth(self, link: str, near: Surroundings) -> float:
+    def _worth(self, link: str, near: Neighbourhood) -> float:
         """The gain of a candidate, in the mean and in the last interval."""
         counts = self.state.counts.get(link)
         return min(self.traffic(link), counts[-1]) * self._weight(link, near) if counts else 0.0
 
-    def _weight(self, link: str, near: Surroundings) -> float:
+    def _weight(self, link: str, near: Neighbourhood) -> float:
         passed_by = near.master.path(link)[:-1]
         return len(passed_by) * prod(self._factor(broker, near) for broker in passed_by)
 
-    def _factor(self, broker: str, near: Surroundings) -> float:
+    def _factor(self, broker: str, near: Neighbourhood) -> float:
         return 1 + max(0.0, near.loads.get(broker, 0.0) - self._config.load_threshold)
 
     # --- deciding ------------------------------------------------------------------------------
 
-    def decide(self, now_us: int, near: Surroundings, jitter: float = 0.0) -> Decision:
+    def decide(self, now_us: int, near: Neighbourhood, jitter: float = 0.0) -> Decision:
         """An interval has ended: what to open and to drop. The candidates are other ones, too."""
         self._tidy(now_us, near)
         self._end_interval(near)
@@ -186,7 +186,7 @@ class LinkManager:
         self._choose_candidates(now_us, near, len(kept) + len(promoted), sorted(staying))
         return Decision(tuple(sorted(promoted)), tuple(sorted(dropped + unopened)))
 
-    def _tidy(self, now_us: int, near: Surroundings) -> None:
+    def _tidy(self, now_us: int, near: Neighbourhood) -> None:
         """Forget what is no longer so."""
         state, links = self.state, near.master.numbers
         state.opened = {link: state.opened.get(link, now_us) for link in sorted(near.soft)}
@@ -202,7 +202,7 @@ class LinkManager:
             if broker in near.dialable and broker not in near.soft and _is_far(broker, near)
         ]
 
-    def _end_interval(self, near: Surroundings) -> None:
+    def _end_interval(self, near: Neighbourhood) -> None:
         state = self.state
         profiled = {*near.master.neighbours, *near.soft, *state.candidates}
         state.counts = {
@@ -215,7 +215,7 @@ class LinkManager:
     def _is_old(self, now_us: int, link: str) -> bool:
         return now_us - self.state.opened[link] >= self._config.stay_us
 
-    def _is_idle(self, now_us: int, link: str, near: Surroundings) -> bool:
+    def _is_idle(self, now_us: int, link: str, near: Neighbourhood) -> bool:
         least = self._config.gain_min / self._config.hysteresis
         return self._is_old(now_us, link) and self.gain(link, near) < least
 
@@ -223,7 +223,7 @@ class LinkManager:
         return len(self.state.counts.get(broker, ())) >= min(TRIAL, self._config.window)
 
     def _promote(
-        self, now_us: int, near: Surroundings, kept: list[str], room: int, dropped: list[str]
+        self, now_us: int, near: Neighbourhood, kept: list[str], room: int, dropped: list[str]
     ) -> list[str]:
         """The best candidates that there is room for, or that beat a soft link, which is moved from
         `kept` to `dropped`."""
@@ -252,7 +252,7 @@ class LinkManager:
     # --- candidates ----------------------------------------------------------------------------
 
     def _choose_candidates(
-        self, now_us: int, near: Surroundings, soft: int, staying: Sequence[str]
+        self, now_us: int, near: Neighbourhood, soft: int, staying: Sequence[str]
     ) -> None:
         """Keep candidates, in the order of their names, beside so many soft links, and add some."""
         config, state = self._config, self.state
@@ -269,7 +269,7 @@ class LinkManager:
         staying = [broker for broker in staying if broker not in leaving]
         state.candidates = sorted(staying + wanted[: max(0, room - len(staying))])
 
-    def _newcomers(self, now_us: int, near: Surroundings, staying: Sequence[str]) -> list[str]:
+    def _newcomers(self, now_us: int, near: Neighbourhood, staying: Sequence[str]) -> list[str]:
         """Neighbours of the links that carry most, best first; those that were candidates before
         come behind the others, so that each has its turn."""
         slowest = max(near.round_trips_us.values(), default=0) or 1
@@ -293,7 +293,7 @@ class LinkManager:
         return sorted(found, key=lambda broker: resting.get(broker, 0))
 
 
-def _is_far(broker: str, near: Surroundings) -> bool:
+def _is_far(broker: str, near: Neighbourhood) -> bool:
     return broker in near.master and near.master.distance(broker) > 1
 
 

@@ -21,7 +21,7 @@ from byway.core.inputs import LoadSampled
 from byway.core.mesh.link_manager import (
     LinkManager,
     LinkManagerState,
-    Surroundings,
+    Neighbourhood,
     load_shares,
 )
 from byway.core.mesh.master_map import MasterMap
@@ -143,7 +143,7 @@ class Mesh(Behaviour):
         now_us, manager = self.view.now_us, self.manager
         manager.count(self._planner.take_counts())
         before = manager.candidates
-        decision = manager.decide(now_us, self._surroundings(), self.view.random())
+        decision = manager.decide(now_us, self._neighbourhood(), self.view.random())
         for broker in decision.drop:
             self.drop_soft(broker)
         for broker in decision.promote:
@@ -245,11 +245,11 @@ class Mesh(Behaviour):
     def _is_ready(self, soft: SoftLink) -> bool:
         return self.view.missing <= {soft.came[-1]}
 
-    def _surroundings(self) -> Surroundings:
+    def _neighbourhood(self) -> Neighbourhood:
         """What the link manager goes by."""
         view, records = self.view, self.records
         dialable = {b for b in records.brokers if (r := records.record(b)) and r.address}
-        return Surroundings(
+        return Neighbourhood(
             self._master,
             {link: soft.taken for link, soft in self.soft.items() if soft.wanted},
             dialable | self.soft.keys(),
