@@ -94,6 +94,7 @@ class BranchQueues:
             whole = self.planner.whole(matched)
             if whole is not None and (not unconfirmed or whole.conflicts.isdisjoint(unconfirmed)):
                 context = self._context
+                whole.hits += 1
                 for group in whole.groups:
                     headed = group.along(onward)
                     context.copies.append_to_all(group.links, headed, source, context.out.touched)

@@ -6,7 +6,7 @@ hands work to the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from byway.core.broker_config import BrokerConfig
@@ -21,7 +21,7 @@ from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd
 from byway.core.outgoing import Outgoing
 from byway.model.addresses import Listing
-from byway.model.messages import Batch, LinkKind
+from byway.model.messages import Batch, LinkKind, Load
 from byway.trace import TraceBuffer
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class Context:
     no part keeps it, or anything of it, beyond the call that it handles."""
 
     __slots__ = (
-        "address", "chance", "config", "copies", "counters", "draft", "ends", "former", "held", "hooks",
-        "incarnation", "kind_mismatches", "links_version", "listing", "load", "name", "now_us", "numbers", "out",
-        "routing", "trace",
+        "address", "chance", "config", "copies", "counters", "draft", "ends", "former", "held",
+        "hooks", "incarnation", "kind_mismatches", "links_version", "listing", "load", "name",
+        "now_us", "numbers", "out", "routing", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,8 @@ class Context:
         self.chance = Chance(name, incarnation)
         self.load = LoadSampled(0)
         """The driver's last report since the broker started."""
+        self.loads: Mapping[str, Mapping[str, Load]] = {}
+        """By link and broker behind it, the last load, if brokers exchange them."""
         self.address = ""
         """Where other brokers can dial this one, if that is known."""
         self.now_us = 0

@@ -55,7 +55,7 @@ class Group(NamedTuple):
         )
 
 
-class WholePlan(NamedTuple):
+class WholePlan(msgspec.Struct):
     """The copies for all targets that want a publication, in all branches."""
 
     groups: tuple[Group, ...]
@@ -63,6 +63,10 @@ class WholePlan(NamedTuple):
     """Links that must have no unconfirmed publications of the publisher."""
     branches: int
     """How many branches it goes to."""
+    profile: tuple[str, ...] = ()
+    """Links that the planner counts publications for."""
+    hits: int = 0
+    """How many publications went by this plan since the planner took the number."""
 
 
 class Planner(Protocol):

@@ -15,7 +15,7 @@ from byway.core.links import UNLISTED
 from byway.core.tables import Table
 from byway.model.bounds import REASON_LENGTH_MAX
 from byway.model.errors import shortened
-from byway.model.messages import LinkKind, Message, Reply
+from byway.model.messages import LinkKind, Load, Message, Reply
 from byway.model.trace_schema import Reconfiguration
 
 
@@ -145,6 +145,18 @@ class BrokerView:
         """What the last sample says of a link: waits, service times, round trips; None if it was
         not up then."""
         return next((one for one in self._context.load.links if one.link == link), None)
+
+    @property
+    def loads(self) -> dict[str, Load]:
+        """By broker of the neighbourhood, its last load, as far as brokers exchange them."""
+        found: dict[str, Load] = {}
+        for _, loads in sorted(self._context.loads.items()):
+            found |= loads
+        return found
+
+    def share_loads(self, loads: Mapping[str, Mapping[str, Load]]) -> None:
+        """Let all behaviours see loads, by link and broker behind it, which the owner keeps."""
+        self._context.loads = loads
 
     # --- clients -------------------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class LoadExchange(Behaviour):
         self.radius = radius
         self.known: dict[str, dict[str, Load]] = {}
         """By link, the last load of each broker behind it."""
+        view.share_loads(self.known)
         self._since_us = 0
         self._received = self._forwarded = self._delivered = 0
 
@@ -75,9 +76,8 @@ class LoadExchange(Behaviour):
         self._since_us = found.since_us
         self._received, self._forwarded = found.received, found.forwarded
         self._delivered = found.delivered
-        self.known = {
-            link: {load.broker: load for load in loads} for link, loads in found.known.items()
-        }
+        for link, loads in found.known.items():
+            self.known[link] = {load.broker: load for load in loads}
 
     def behind(self, link: str) -> list[Load]:
         """The loads that are known of brokers behind a link, the nearest first."""

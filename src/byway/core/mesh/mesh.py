@@ -4,7 +4,8 @@ A soft link is used one way, by the end that wants it; the other end may want it
 first publication the sender tells its *span*, the brokers that the link passes by, and the receiver
 takes publications only when it knows where they go: it has the tables of all neighbours but the one
 that the span ends with. A link that is no longer wanted is drained, then closed. One that goes down
-is given up: what it had not confirmed is routed anew, over the tree.
+is given up: what it had not confirmed is routed anew, over the tree. Which links it wants a broker
+decides by itself, once an interval (`link_manager`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ from byway.core.behaviours.behaviour import Behaviour
 from byway.core.behaviours.broker_view import BrokerView
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
+from byway.core.mesh.link_manager import (
+    LinkManager,
+    LinkManagerState,
+    Neighbourhood,
+    load_shares,
+)
 from byway.core.mesh.master_map import MasterMap
 from byway.core.mesh.mesh_planner import MeshPlanner
 from byway.core.mesh.overlay_maps import OverlayMaps
@@ -60,17 +67,18 @@ class Mesh(Behaviour):
 
     def __init__(self, view: BrokerView) -> None:
         super().__init__(view)
-        config = view.config
-        self.records = NeighbourhoodRecords(view.broker, view.incarnation, config.mesh.delta)
+        config = self._config = view.config.mesh
+        self.records = NeighbourhoodRecords(view.broker, view.incarnation, config.delta)
         self.soft: dict[str, SoftLink] = {}
         """By broker, in the order of their names."""
         self._tree: tuple[str, ...] = ()
         self._edges: tuple[tuple[str, str], ...] = ()
-        self._master = MasterMap(view.broker, (), config.mesh.delta)
+        self._master = MasterMap(view.broker, (), config.delta)
         self._due = True
         """Whether anything has happened that concerns the mesh since it was last looked at."""
         self._stale = True
         """Whether the links that the maps were made for have changed."""
+        self.manager = LinkManager(config)
         self._planner = MeshPlanner(view, self._first_strategy)
 
     @classmethod
@@ -90,11 +98,16 @@ class Mesh(Behaviour):
     # --- what happens --------------------------------------------------------------------------
 
     def on_started(self) -> None:
-        """Give up soft links of an earlier life: they are down."""
+        """Give up soft links of an earlier life, which are down; what was counted was so before
+        the pause, and is forgotten."""
         self.records.set_address(self.view.address)
         for link in list(self.soft):
             self.view.close_link(link, "the broker has restarted")
         self.soft.clear()
+        self._planner.take_counts()
+        self.manager = LinkManager(self._config)
+        if self._config.interval_us:
+            self.view.set_timer(self.view.now_us + self._config.interval_us)
         self._due = self._stale = True
         self._update()
 
@@ -120,8 +133,11 @@ class Mesh(Behaviour):
     def on_link_down(self, link: str) -> None:
         """Give up a soft link."""
         self._due = True
-        if self.soft.pop(link, None) is not None:
+        soft = self.soft.pop(link, None)
+        if soft is not None:
             self._stale = True
+            if soft.wanted:
+                self.manager.on_failed(self.view.now_us, link, self.view.random())
             if self.view.kind(link) is LinkKind.SOFT:
                 self.view.close_link(link, "the connection is gone")
 
@@ -136,9 +152,25 @@ class Mesh(Behaviour):
             case SpanTaken():
                 self._on_taken(link)
 
+    def on_timer(self, detail: str) -> None:
+        """Open and drop soft links as the link manager says."""
+        del detail
+        now_us, manager = self.view.now_us, self.manager
+        manager.count(self._planner.take_counts())
+        before = manager.candidates
+        decision = manager.decide(now_us, self._neighbourhood(), self.view.random())
+        for broker in decision.drop:
+            self.drop_soft(broker)
+        for broker in decision.promote:
+            if not self.open_soft(broker):
+                manager.on_failed(now_us, broker, self.view.random())
+        if manager.candidates != before:
+            self._stale = True
+        self.view.set_timer(now_us + self._config.interval_us)
+
     def on_load_sampled(self, sample: LoadSampled) -> None:
         """With strategy SH, send fewer copies while the uplink is busy."""
-        if self.view.config.mesh.strategy == "SH":
+        if self._config.strategy == "SH":
             if sample.uplink > BUSY:
                 self._planner.use_strategy("S1")
             elif sample.uplink < CALM:
@@ -222,15 +254,29 @@ class Mesh(Behaviour):
             self.view.close_link(link, f"its span ends with {last}, which is no neighbour")
 
     def _on_taken(self, link: str) -> None:
+        if self.view.kind(link) is not LinkKind.SOFT:
+            raise RemoteProtocolError(link, "takes publications that nobody offered")
         soft = self.soft.get(link)
         if soft is None or not soft.path:
-            raise RemoteProtocolError(link, "takes publications that nobody offered")
+            return  # the offer was taken back while this was on its way
         soft.taken = True
         self._stale = True
         self.view.send_data(link)
 
     def _is_ready(self, soft: SoftLink) -> bool:
         return self.view.missing <= {soft.came[-1]}
+
+    def _neighbourhood(self) -> Neighbourhood:
+        """What the link manager goes by."""
+        view, records = self.view, self.records
+        dialable = {b for b in records.brokers if (r := records.record(b)) and r.address}
+        return Neighbourhood(
+            self._master,
+            {link: soft.taken for link, soft in self.soft.items() if soft.wanted},
+            dialable | self.soft.keys(),
+            load_shares(view.loads),
+            {cost.link: cost.round_trip_us for cost in view.load.links},
+        )
 
     # --- maps ----------------------------------------------------------------------------------
 
@@ -244,7 +290,7 @@ class Mesh(Behaviour):
         edges = self.records.primary_edges
         if edges != self._edges:
             self._edges, self._stale = edges, True
-            self._master = MasterMap(self.view.broker, edges, self.view.config.mesh.delta)
+            self._master = MasterMap(self.view.broker, edges, self._config.delta)
             for link, soft in self.soft.items():
                 way = self._master.path(link)[:-1] if link in self._master else ()
                 if soft.path and way != soft.path:
@@ -262,18 +308,24 @@ class Mesh(Behaviour):
             for link, soft in self.soft.items()
             if soft.path or soft.came
         }
-        self._planner.use_maps(OverlayMaps(self._master, usable), branches)
+        opening = [link for link, soft in self.soft.items() if soft.wanted and not soft.taken]
+        candidates = {*self.manager.candidates, *opening}
+        self._planner.use_maps(OverlayMaps(self._master, usable, candidates), branches)
 
     @property
     def _first_strategy(self) -> Strategy:
-        strategy = self.view.config.mesh.strategy
+        strategy = self._config.strategy
         return "S2" if strategy == "SH" else strategy
 
     # --- restarts ------------------------------------------------------------------------------
 
     def snapshot(self) -> Any:
-        """Records, and the soft links."""
-        return MeshState(self.records.snapshot(), self.soft, self._planner.strategy)
+        """Records, the soft links, and what the link manager has counted: a broker that is rebuilt
+        from its inputs must decide the same."""
+        self.manager.count(self._planner.take_counts())
+        return MeshState(
+            self.records.snapshot(), self.soft, self._planner.strategy, self.manager.state
+        )
 
     def restore(self, state: Any) -> None:
         """Go on from what `snapshot` gave."""
@@ -281,15 +333,16 @@ class Mesh(Behaviour):
         self.records = NeighbourhoodRecords.restore(
             kept.records,
             self.view.incarnation,
-            self.view.config.mesh.delta,
+            self._config.delta,
             kept.records.own.address,
         )
         self.soft = kept.soft
+        self.manager = LinkManager(self._config, kept.links)
         self._tree = kept.records.neighbours
-        if self.view.config.mesh.strategy == "SH":
+        if self._config.strategy == "SH":
             self._planner.use_strategy(kept.strategy)
         self._edges = self.records.primary_edges
-        self._master = MasterMap(self.view.broker, self._edges, self.view.config.mesh.delta)
+        self._master = MasterMap(self.view.broker, self._edges, self._config.delta)
         self._use_maps()
         self._stale = False
 
@@ -300,3 +353,4 @@ class MeshState(msgspec.Struct):
     records: RecordsState
     soft: dict[str, SoftLink]
     strategy: Strategy
+    links: LinkManagerState = msgspec.field(default_factory=LinkManagerState)

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from byway.model.bounds import DELTA_MAX
-from byway.model.options import Count, Microseconds, Share, option, within
+from byway.model.options import Microseconds, Quantity, Share, option, within
 
 WINDOW_MAX: Final = 256
 """Intervals over which gains may be added up."""
@@ -64,7 +64,7 @@ class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
         option("Over how many of the last intervals publications are counted."),
     ] = 6
     gain_min: Annotated[
-        Count,
+        Quantity,
         option(
             "A soft link is opened if it would gain at least this much in an interval: "
             "publications times the brokers that each of them passes by."

@@ -7,6 +7,8 @@ publisher. Else one copy takes the single open link that lies before all targets
 else the publication is held. (DESIGN §5, *Order*.)
 
 What follows from the targets alone is computed once and kept until maps, links or numbers change.
+A plan also has the links that would get a copy if candidates were links, its *profile*, and counts
+the publications that go by it: from that the link manager knows which links are worth having.
 """
 
 from __future__ import annotations
@@ -37,12 +39,16 @@ class Leg(NamedTuple):
     """Hops of the tree to the receiver."""
 
 
-class Plan(NamedTuple):
+class Plan(msgspec.Struct):
     """What follows from the targets in a branch."""
 
     legs: tuple[Leg, ...]
     conflicts: frozenset[str]
     """Links that must have no unconfirmed publications of the publisher."""
+    profile: tuple[str, ...]
+    """Links that would get a copy if candidates were links."""
+    hits: int = 0
+    """How many publications went by this plan since they were taken."""
 
 
 class WholePlans(dict[int, WholePlan]):
@@ -67,6 +73,8 @@ class MeshPlanner:
     def __init__(self, view: BrokerView, strategy: Strategy) -> None:
         self._view = view
         self._strategy = strategy
+        self._profiles = view.config.mesh.interval_us > 0
+        """Whether anybody takes the counts."""
         self._maps = OverlayMaps.build(view.broker, (), 1)
         self._branch_of: dict[str, str] = {}
         self._ways: dict[str, tuple[str, ...]] = {}
@@ -76,6 +84,10 @@ class MeshPlanner:
         # asked for every publication: a method of the dict itself costs no further call
         self.whole: Callable[[int], WholePlan] = self._wholes.__getitem__
         """The copies for all targets of a mask, if nothing is held and no link conflicts."""
+        self._counted: list[Plan | WholePlan] = []
+        """All plans that may have hits; others than `_plans` has, after numbers have changed."""
+        self._counts: dict[str, int] = {}
+        """By link of the profile, hits of plans that are gone."""
         self._branches: dict[int, Sequence[tuple[str, int]]] = {}
         view.numbers.dependent += (self._plans, self._wholes, self._branches)
 
@@ -102,7 +114,17 @@ class MeshPlanner:
             self._ways[link] = master.path(link) if is_there else ()
         self._forget_plans()
 
+    def take_counts(self) -> dict[str, int]:
+        """By link of the profile, how many publications it would have carried since the last call;
+        those of links that are in the profile no more, too."""
+        self._add_hits()
+        self._counted = [*self._plans.values(), *self._wholes.values()]
+        counts, self._counts = self._counts, {}
+        return dict(sorted(counts.items()))
+
     def _forget_plans(self) -> None:
+        self._add_hits()
+        self._counted.clear()
         self._plans.clear()
         self._wholes.clear()
 
@@ -111,7 +133,18 @@ class MeshPlanner:
         takes_data = self._view.takes_data
         usable = [x for x in self._maps.order if x in self._branch_of]
         if not all(map(takes_data, usable)):
-            self.use_maps(self._maps.with_links(filter(takes_data, usable)), self._branch_of)
+            self.use_maps(
+                self._maps.with_links(filter(takes_data, usable), self._maps.candidates),
+                self._branch_of,
+            )
+
+    def _add_hits(self) -> None:
+        counts = self._counts
+        for plan in self._counted:
+            if plan.hits:
+                for link in plan.profile:
+                    counts[link] = counts.get(link, 0) + plan.hits
+                plan.hits = 0
 
     # --- for the queues of branches ------------------------------------------------------------
 
@@ -122,18 +155,23 @@ class MeshPlanner:
     def _whole(self, matched: int) -> WholePlan:
         groups: dict[tuple[int, int], list[str]] = {}
         conflicts: frozenset[str] = frozenset()
+        profile: list[str] = []
         branches = self.branches(matched, None)
         for branch, targets in branches:
             plan = self._plan_for(branch, targets)
             conflicts |= plan.conflicts
+            profile += plan.profile
             for leg in plan.legs:
                 more = 0 if leg.distance else leg.span - 1
                 groups.setdefault((leg.distance if leg.span > 1 else 0, more), []).append(leg.link)
-        return WholePlan(
+        made = WholePlan(
             tuple(Group(tuple(links), *header) for header, links in sorted(groups.items())),
             conflicts,
             len(branches),
+            tuple(profile),
         )
+        self._counted.append(made)
+        return made
 
     def branches(self, matched: int, came_from: str | None) -> Sequence[tuple[str, int]]:
         """By branch, the targets that want a publication."""
@@ -163,6 +201,7 @@ class MeshPlanner:
             if way_round is None:
                 return None
             legs = (self._leg(way_round, self._anchors(branch, targets)),)
+        plan.hits += 1
         return [PlannedCopy(leg.link, _along(publication, leg), targets) for leg in legs]
 
     def targets_beyond(self, link: str, publication: Publish) -> int:
@@ -185,9 +224,10 @@ class MeshPlanner:
         """What follows from the targets."""
         plan = self._plans.get((branch, targets))
         if plan is None:
-            if len(self._plans) >= PLANS_MAX:
-                self._plans.clear()
+            if len(self._counted) >= PLANS_MAX:
+                self._forget_plans()
             plan = self._plans[branch, targets] = self._plan(branch, targets)
+            self._counted.append(plan)
         return plan
 
     def _plan(self, branch: str, targets: int) -> Plan:
@@ -198,7 +238,9 @@ class MeshPlanner:
         conflicts = frozenset(
             other for link in chosen for other in links if self._are_comparable(link, other)
         )
-        return Plan(tuple(self._leg(link, anchors) for link in chosen), conflicts)
+        legs = tuple(self._leg(link, anchors) for link in chosen)
+        profile = self._maps.profile(anchors, self._strategy) if self._profiles else ()
+        return Plan(legs, conflicts, tuple(profile))
 
     def _anchors(self, branch: str, targets: int) -> list[str]:
         """The anchors of these targets. One that the map does not have in this branch, because

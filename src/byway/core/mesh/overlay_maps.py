@@ -76,6 +76,11 @@ class OverlayMaps:
         )
 
     @property
+    def candidates(self) -> frozenset[str]:
+        """The candidates that are no links."""
+        return self._candidates
+
+    @property
     def order(self) -> tuple[str, ...]:
         """The links that can carry a copy: those on the path to another one come before it."""
         return self.working.order
