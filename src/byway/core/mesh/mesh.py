@@ -136,7 +136,8 @@ class Mesh(Behaviour):
             if soft.came and not soft.answered and self._is_ready(soft):
                 soft.answered = True
                 self.view.send(link, SpanTaken())
-            if soft.path and not soft.wanted and not self.view.unconfirmed(link):
+            # not before the answer has come: it would look like one to the next span
+            if soft.taken and not soft.wanted and not self.view.unconfirmed(link):
                 soft.path, soft.taken = (), False
                 self.view.send(link, SoftSpan(()))
                 self._close_if_unused(link, soft)
@@ -202,7 +203,7 @@ class Mesh(Behaviour):
 
     def _on_taken(self, link: str) -> None:
         soft = self.soft.get(link)
-        if soft is None or not soft.path:
+        if soft is None or not soft.path or soft.taken:
             raise RemoteProtocolError(link, "takes publications that nobody offered")
         soft.taken = True
         self._stale = True
