@@ -21,7 +21,7 @@ POLICIES = ("none", "active", "lazy", "packing", "incremental", "selective")
 STRATEGIES = ("S0", "S1", "S2", "SH")
 MESH_FAULTS = ("crash", "cut", "cut soft", "cut soft", "partition", "delay", "delay soft", "slow")
 OPERATIONS = ("publish", "subscribe", "unsubscribe", "advertise", "unadvertise", "again", "away")
-WEIGHTS = (30, 4, 3, 2, 1, 1, 1)
+WEIGHTS = (30, 4, 3, 3, 3, 1, 1)
 
 
 def mesh_config(delta: int, strategy: str, **options) -> BrokerConfig:
@@ -75,7 +75,8 @@ class MeshRun(RandomRun):
                 client = self.client_at(name, "more at")
                 for _ in range(rng.randint(1, 3)):
                     client.subscribe(self.filter())
-        for name in rng.sample(self.brokers, rng.randint(1, min(4, len(self.brokers)))):
+        sources = rng.choice((1, rng.randint(1, min(4, len(self.brokers)))))
+        for name in rng.sample(self.brokers, sources):
             self.client_at(name, "from").advertise("ANY")
         pairs = self.pairs(rng.choice((0.2, 0.6, 1.0)))
         for t_us in range(0, self.length_us, 150_000):  # again after faults and drops
@@ -83,7 +84,12 @@ class MeshRun(RandomRun):
                 if rng.random() < 0.5:
                     world.at(t_us + rng.choice((0, 1_000, 100_000)), self.opener(a, b))
         for _ in range(rng.choice((0, 6, 25))):
-            world.at(rng.randrange(self.length_us), self.change_a_link)
+            world.at(rng.randrange(self.length_us), self.flap)
+        for _ in range(rng.choice((0, 5, 20))):
+            world.at(rng.randrange(self.length_us), self.end_in_flight)
+        for _ in range(rng.choice((0, 5, 20)) * faults):
+            world.at(rng.randrange(self.length_us), self.cut_in_flight)
+        self.slow_down_links()
 
     def time_us(self) -> int:
         return self.rng.randrange(self.length_us)
@@ -162,9 +168,67 @@ class MeshRun(RandomRun):
     def opener(self, a, b):
         return lambda: order(self.world, a, f"open {b}")
 
-    def change_a_link(self):
-        a, b = self.mesh_rng.sample(self.brokers, 2)
-        order(self.world, a, f"{self.mesh_rng.choice(('open', 'drop'))} {b}")
+    def flap(self):
+        """A soft link opens and is dropped, perhaps before it is in use, and opens again."""
+        rng, world = self.mesh_rng, self.world
+        a, b = rng.sample(self.brokers, 2)
+        t_us = world.now_us
+        for word in ("open", "drop", "open", "drop")[rng.randrange(2) : rng.randint(2, 4)]:
+            world.at(t_us, lambda word=word: order(world, a, f"{word} {b}"))
+            t_us += rng.choice((0, 1_000, 10_000, 100_000))
+
+    def publish_slowly(self):
+        """Somebody publishes where a soft link is in use, which is slow for a while; the link's
+        ends and the publisher, None if there is no such link."""
+        rng, world = self.mesh_rng, self.world
+        clients = [client for client in world.clients.values() if client.advertisements]
+        used = []
+        for client in clients:
+            mesh = mesh_of(world, client.home_name)
+            for link, soft in mesh.soft.items() if mesh is not None else ():
+                if soft.wanted and soft.taken:
+                    used.append((client.home_name, link, client))
+        if not used:
+            return None
+        a, b, client = rng.choice(used)
+        world.delay(a, b, rng.choice((20_000, 200_000)), world.now_us + 200_000)
+        beyond = [x for x in self.brokers if b in world.topology.path(a, x)]
+        for _ in range(rng.randint(1, 5)):
+            client.publish({rng.choice(beyond): rng.randint(1, 2)})
+        return a, b, client
+
+    def end_in_flight(self):
+        """A publisher ends its advertisements while a soft link has publications of it."""
+        found = self.publish_slowly()
+        if found is not None:
+            _, _, client = found
+            for name in list(client.advertisements):
+                client.unadvertise(name)
+            again_us = self.world.now_us + self.mesh_rng.choice((1_000, 300_000))
+            self.world.at(again_us, lambda: client.has_left or client.advertise("ANY"))
+
+    def cut_in_flight(self):
+        """A soft link breaks while publications are under way."""
+        found, world = self.publish_slowly(), self.world
+        if found is not None:
+            a, b, _ = found
+            cut_us = world.now_us + self.mesh_rng.choice((1, 5_000, 15_000))
+            world.at(cut_us, lambda: world.cut(a, b))
+            world.at(cut_us + self.mesh_rng.choice((0, 50_000)), lambda: world.mend(a, b))
+
+    def slow_down_links(self):
+        """In two of three runs soft links, or any, are at times slower than the way round them."""
+        rng, world = self.mesh_rng, self.world
+        for _ in range(rng.choice((0, 4, 20))):
+            a, b = rng.sample(self.brokers, 2)
+            begin_us, extra_us = rng.randrange(self.length_us), rng.choice((5_000, 80_000))
+            end_us = begin_us + rng.choice((50_000, 400_000))
+            world.at(
+                begin_us,
+                lambda a=a, b=b, extra_us=extra_us, end_us=end_us: world.delay(
+                    a, b, extra_us, end_us
+                ),
+            )
 
     def operate(self):
         rng = self.rng
@@ -180,11 +244,11 @@ class MeshRun(RandomRun):
                 client.subscribe(self.filter())
             case "unsubscribe" if client.subscriptions:
                 client.unsubscribe(rng.choice(client.subscriptions))
-            case "advertise":
+            case "advertise" if len(sources) != 1:  # else its end has others withdraw
                 client.advertise(rng.choice(("ANY", f"{rng.choice(self.brokers)} > 0")))
             case "unadvertise" if sources:
                 source = rng.choice(sources)
-                for _ in range(rng.choice((0, 3))):  # what is under way stays before it
+                for _ in range(rng.choice((0, 2, 6))):  # what is under way stays before it
                     source.publish(self.attributes())
                 source.unadvertise(rng.choice(source.advertisements))
             case "again" if client.subscriptions:
