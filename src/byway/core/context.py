@@ -71,6 +71,8 @@ class Context:
         the reason."""
         self.listing: Listing | None = None
         """The neighbours that the settings list; None: the driver has not told."""
+        self.told_delta = config.delta
+        """The Δ that the paths which neighbours were told go by."""
         self.held: BranchQueues | None = None
         """What is held by publisher and branch, if a behaviour plans routes."""
         self.copies = Copies()

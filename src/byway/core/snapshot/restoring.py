@@ -84,6 +84,7 @@ def restore(state: BrokerState, broker: Broker) -> None:
     context.chance.restore(*state.chance)
     context.load = state.load
     context.listing = state.listing
+    context.told_delta = state.told_delta
     context.hooks.watch(routing)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:
