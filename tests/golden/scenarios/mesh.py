@@ -137,7 +137,7 @@ def span_waits_for_tables() -> Scene:
     scene.disconnect("B3", "B4")
     scene.neighbours["B3"] = ["B2", "B4"]
     scene.begins_here()
-    stays_away, scene.connect = scene.connect, lambda a, b: None
+    stays_away, scene.connect = scene.connect, lambda *_: None
     scene.is_back("B3")
     scene.connect = stays_away
     scene.connect("B2", "B3")

@@ -191,6 +191,9 @@ class Mesh(Behaviour):
     def _on_span(self, link: str, message: SoftSpan) -> None:
         if self.view.kind(link) is not LinkKind.SOFT:
             raise RemoteProtocolError(link, "tells the span of a link that is not soft")
+        passed = {*message.path, link, self.view.broker}
+        if len(passed) < len(message.path) + 2:
+            raise RemoteProtocolError(link, "tells a span that passes by a broker twice, or an end")
         soft = self.soft.setdefault(link, SoftLink())
         soft.came, soft.answered = message.path, False
         self._stale = True
