@@ -43,6 +43,14 @@ class Graph:
         self.edges = {edge for edge in edges if len(edge) == 2}
 
 
+def hears(tree: Graph, deltas: dict[str, int], at: str, of: str) -> bool:
+    """Whether the record of a broker comes so far: everybody who passes it on has the next one
+    within its Δ, and the receiver has it within its own."""
+    path = tree.path(of, at)
+    relays = all(deltas[b] >= hops for hops, b in enumerate(path[:-1], 1))
+    return relays and deltas[of] > 1 and deltas[at] >= len(path) - 1
+
+
 class NaiveMaps:
     """§3, steps 1 to 3, and figures 5 and 6."""
 

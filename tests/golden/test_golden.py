@@ -15,7 +15,7 @@ import pytest
 from byway.core.invariants import validate
 from byway.matching.native import KERNELS
 from byway.model.messages import Delivery
-from tests.golden.scenarios import clients, covering, links, others, routing
+from tests.golden.scenarios import clients, covering, links, mesh, others, routing
 from tests.golden.scene import Scene
 
 GOLDEN = Path(__file__).parents[2] / "testdata" / "golden"
@@ -31,7 +31,7 @@ def scenarios_of(module: ModuleType) -> dict[str, object]:
 
 SCENARIOS = {
     name: scenario
-    for module in (routing, covering, links, clients, others)
+    for module in (routing, covering, links, clients, others, mesh)
     for name, scenario in scenarios_of(module).items()
 }
 

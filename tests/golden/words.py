@@ -37,6 +37,7 @@ from byway.model.messages import (
     Disconnect,
     EntryId,
     Hello,
+    LinkKind,
     LinkProbe,
     Load,
     LoadReport,
@@ -46,16 +47,22 @@ from byway.model.messages import (
     PublicationsConfirmed,
     Publish,
     PublishRequest,
+    RecordUpdate,
     Refused,
+    RelayedRecord,
     RoutesRequest,
     SelectiveAcknowledge,
     Settled,
+    SoftSpan,
+    SpanTaken,
     Subscribe,
+    SubscribeAlong,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsSynced,
     SyncDigest,
     SyncNames,
+    SyncNamesAlong,
     SyncRequest,
     Unadvertise,
     UnadvertiseRequest,
@@ -159,7 +166,8 @@ def _other_action(action: object) -> str:
         case CancelTimer():
             return f"timer {_timer(action.timer)} cancelled"
         case OpenLink():
-            return f"open link to {action.link}"
+            soft = "soft " if action.kind is LinkKind.SOFT else ""
+            return f"open {soft}link to {action.link}"
         case CloseLink():
             return f"close link to {action.link}: {action.reason}"
     raise AssertionError(f"no words for {action}")
@@ -209,6 +217,8 @@ def message(what: object) -> str:
     """A message between brokers."""
     kind = type(what).__name__
     match what:
+        case SubscribeAlong():
+            return f"{kind} {entry(what.id)} {what.filter} along {', '.join(what.path)}"
         case Advertise() | Subscribe() | Unadvertise():
             return f"{kind} {entry(what.id)} {what.filter}"
         case AdvertisementSettled():
@@ -229,6 +239,12 @@ def message(what: object) -> str:
             return f"{kind} {', '.join(what.names)}{_restarting(what)}"
         case BrokersUnreachable():
             return f"{kind} {', '.join(what.brokers) or 'none'}"
+        case RecordUpdate():
+            return f"{kind} {_records(what)}"
+        case SoftSpan():
+            return f"{kind} past {', '.join(what.path)}" if what.path else f"{kind} ended"
+        case SpanTaken():
+            return kind
         case SyncDigest() | SyncRequest() | SyncNames():
             return f"{kind} {_compared(what)}"
     raise AssertionError(f"no words for {what}")
@@ -242,6 +258,9 @@ def _compared(what: SyncDigest | SyncRequest | SyncNames) -> str:
     ):
         if isinstance(what, SyncNames):
             names = [f"{entry(id)} {'settled' if ok else 'unsettled'}" for id, ok in items]
+            if isinstance(what, SyncNamesAlong) and items is what.subscriptions:
+                along = zip(names, what.paths, strict=True)
+                names = [f"{name} along a path" if path else name for name, path in along]
             parts += [f"{kind}s {', '.join(names)}"] if names else []
         else:
             asked = isinstance(what, SyncRequest)
@@ -251,6 +270,20 @@ def _compared(what: SyncDigest | SyncRequest | SyncNames) -> str:
         parts.append(f"neighbours {', '.join(what.neighbours)}")
     said = ", ".join(parts) or "nothing"
     return f"{said}{_restarting(what)}" if isinstance(what, SyncDigest) else said
+
+
+def _records(what: RecordUpdate) -> str:
+    parts = ["anew"] if what.anew else []
+    parts += [f"without {', '.join(what.gone)}"] if what.gone else []
+    parts += [_record(relayed) for relayed in what.records]
+    return ", ".join(parts) or "nothing"
+
+
+def _record(relayed: RelayedRecord) -> str:
+    record = relayed.record
+    neighbours = " ".join(record.neighbours) or "nobody"
+    said = f"{record.broker} v{record.version} beside {neighbours}, delta {record.delta}"
+    return f"({said}, {record.address or 'nowhere'}, hops {relayed.hops})"
 
 
 def _restarting(what: SyncDigest | NeighbourNames) -> str:

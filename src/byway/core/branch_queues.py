@@ -55,6 +55,7 @@ class BranchQueues:
         self._context = context
         self._streams = streams
         self._links_version = context.links_version
+        context.numbers.on_anchor_freed = self._on_anchor_freed
 
     def __len__(self) -> int:
         """Number of messages that are held."""
@@ -162,6 +163,14 @@ class BranchQueues:
     def restore(self, key: Key, held: Held) -> None:
         """Hold a message that was held when a snapshot was taken."""
         self._append(key, held)
+
+    def _on_anchor_freed(self, number: int, neighbour: int) -> None:
+        """The last entry of an anchor has ended, or a broader one with a shorter path quenches it:
+        what is held for it goes as far as the neighbour, and is matched again there."""
+        for queue in self.queues.values():
+            for held in queue:
+                if held.targets >> number & 1:
+                    held.targets = held.targets ^ 1 << number | 1 << neighbour
 
     def _removed(self, key: Key, held: Held) -> None:
         """A message is held no longer."""

@@ -199,6 +199,8 @@ class Broker(BrokerQueries):
             broker.recovery.begin_from_older_state(links)
             broker.clients.sessions_stale = True
             broker._neighbours.begin_from_older_state()
+        if broker.context.told_delta != config.mesh.delta:
+            broker._neighbours.compare_tables_anew()
         for link in up:
             broker.context.ends[link].up = True
         for client in attached:
@@ -325,6 +327,7 @@ class Broker(BrokerQueries):
         self.reachability.on_started()
         self.clients.on_started()
         self.context.routing.policy.on_started()
+        self._neighbours.use_delta()
         self._takeover.on_started()
         for link, end in self.context.ends.items():
             if link in self.context.tree or end.dials:

@@ -38,8 +38,8 @@ class Context:
 
     __slots__ = (
         "address", "chance", "config", "copies", "counters", "draft", "ends", "former", "held",
-        "hooks", "incarnation", "kind_mismatches", "links_version", "listing", "load", "name",
-        "now_us", "numbers", "out", "routing", "trace",
+        "hooks", "incarnation", "kind_mismatches", "links_version", "listing", "load", "loads",
+        "name", "now_us", "numbers", "out", "routing", "told_delta", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +81,8 @@ class Context:
         the reason."""
         self.listing: Listing | None = None
         """The neighbours that the settings list; None: the driver has not told."""
+        self.told_delta = config.mesh.delta
+        """The Δ that the paths which neighbours were told go by."""
         self.held: BranchQueues | None = None
         """What is held by publisher and branch, if a behaviour plans routes."""
         self.copies = Copies()

@@ -56,6 +56,8 @@ class LinkNumbers:
         self._free: list[int] = []  # a heap
         self.dependent: tuple[dict[Any, Any], ...] = ()
         """What others keep by masks: cleared whenever a number is freed."""
+        self.on_anchor_freed: Callable[[int, int], None] | None = None
+        """Called with the number of an anchor before it is free, and with its neighbour's."""
         self._masks = LinksByMask(self.links_of)
         # looked up for every publication: methods of the dicts themselves cost no further call
         self.known: Callable[[str], int | None] = self._numbers.get
@@ -118,7 +120,10 @@ class LinkNumbers:
         if left is not None:
             self._entries[number] = left - 1
             if left <= 1:
-                del self._anchors[self.links_of[number], self.names[number]]
+                link = self.links_of[number]
+                del self._anchors[link, self.names[number]]
+                if self.on_anchor_freed is not None and link in self._numbers:
+                    self.on_anchor_freed(number, self._numbers[link])
                 self._release(number)
 
     def release(self, link: str) -> None:

@@ -143,6 +143,30 @@ class Neighbours:
             if link not in context.tree and not end.dials and not end.copies:
                 context.remove_link(link)
 
+    def compare_tables_anew(self) -> None:
+        """The neighbourhood of this broker has another size than before its restart: neighbours
+        hold paths that are too short or too long. Their tables are compared, so links begin anew.
+        """
+        for link in self._context.tree:
+            end = self._context.ends[link]
+            end.distrusted()
+            end.open = False
+
+    def use_delta(self) -> None:
+        """After a restart with a larger Δ, forward what may no longer be quenched; with a smaller
+        one, withdraw what may be. The paths of the others are told when tables are compared."""
+        context, routing = self._context, self._context.routing
+        before, context.told_delta = context.told_delta, context.config.mesh.delta
+        rules, policy = routing.subscription_rules, routing.policy
+        for link in context.tree if before != context.told_delta else ():
+            wanted = [entry for entry in routing.subscriptions if rules.concerns(entry, link)]
+            if before < context.told_delta:
+                policy.on_advertised(wanted, link)
+                continue
+            for entry in wanted:
+                if link in entry.forwarded:
+                    policy.on_moved(entry, entry.origin, [link])
+
     def on_listed(self, event: NeighboursListed) -> None:
         """The settings list other neighbours, or more is known of these."""
         self._context.listing = event.listing

@@ -12,7 +12,7 @@ import pytest
 
 from byway.core.mesh import MasterMap, NeighbourhoodRecords, RecordsState
 from byway.model.messages import RecordUpdate
-from tests.mesh_oracle import Edges, Graph, Walk, random_edges
+from tests.mesh_oracle import Edges, Graph, Walk, hears, random_edges
 
 SEEDS = [1, 2, pytest.param(None, id="fresh")]
 RUNS = 20
@@ -168,7 +168,7 @@ class Network:
 
     def check_broker(self, at: str, tree: Graph) -> None:
         records = self.records[at]
-        known = {b for b in self.deltas if b != at and self.hears(at, b, tree)}
+        known = {b for b in self.deltas if b != at and hears(tree, self.deltas, at, b)}
         assert records.brokers == tuple(sorted(known))
         for broker in known:
             assert records.record(broker) == self.records[broker].own
@@ -183,13 +183,6 @@ class Network:
         for home in sorted(self.deltas.keys() - {at}):
             path = walk.entry_path(at, home)[: self.deltas[at]]
             assert near.anchor(path) == path[-1]
-
-    def hears(self, at: str, of: str, tree: Graph) -> bool:
-        """Whether the record of a broker comes so far: everybody who passes it on has the next one
-        within its Δ, and the receiver has it within its own."""
-        path = tree.path(of, at)
-        relays = all(self.deltas[b] >= hops for hops, b in enumerate(path[:-1], 1))
-        return relays and self.deltas[of] > 1 and self.deltas[at] >= len(path) - 1
 
 
 def play(rng: Random, network: Network, happenings: list[str]) -> None:

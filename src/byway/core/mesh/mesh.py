@@ -186,7 +186,8 @@ class Mesh(Behaviour):
             if soft.came and not soft.answered and self._is_ready(soft):
                 soft.answered = True
                 self.view.send(link, SpanTaken())
-            if soft.path and not soft.wanted and not self.view.unconfirmed(link):
+            # not before the answer has come: it would look like one to the next span
+            if soft.taken and not soft.wanted and not self.view.unconfirmed(link):
                 soft.path, soft.taken = (), False
                 self.view.send(link, SoftSpan(()))
                 self._close_if_unused(link, soft)
@@ -243,6 +244,9 @@ class Mesh(Behaviour):
     def _on_span(self, link: str, message: SoftSpan) -> None:
         if self.view.kind(link) is not LinkKind.SOFT:
             raise RemoteProtocolError(link, "tells the span of a link that is not soft")
+        passed = {*message.path, link, self.view.broker}
+        if len(passed) < len(message.path) + 2:
+            raise RemoteProtocolError(link, "tells a span that passes by a broker twice, or an end")
         soft = self.soft.setdefault(link, SoftLink())
         soft.came, soft.answered = message.path, False
         self._stale = True
@@ -257,8 +261,8 @@ class Mesh(Behaviour):
         if self.view.kind(link) is not LinkKind.SOFT:
             raise RemoteProtocolError(link, "takes publications that nobody offered")
         soft = self.soft.get(link)
-        if soft is None or not soft.path:
-            return  # the offer was taken back while this was on its way
+        if soft is None or not soft.path or soft.taken:
+            raise RemoteProtocolError(link, "takes publications that nobody offered")
         soft.taken = True
         self._stale = True
         self.view.send_data(link)

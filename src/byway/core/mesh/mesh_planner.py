@@ -133,10 +133,8 @@ class MeshPlanner:
         takes_data = self._view.takes_data
         usable = [x for x in self._maps.order if x in self._branch_of]
         if not all(map(takes_data, usable)):
-            self.use_maps(
-                self._maps.with_links(filter(takes_data, usable), self._maps.candidates),
-                self._branch_of,
-            )
+            left = filter(takes_data, usable)
+            self.use_maps(self._maps.with_links(left, self._maps.candidates), self._branch_of)
 
     def _add_hits(self) -> None:
         counts = self._counts

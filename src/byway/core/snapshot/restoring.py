@@ -41,7 +41,6 @@ def restore(state: BrokerState, broker: Broker) -> None:
     routing.adverts = _restore_table(state.adverts, context.numbers)
     routing.subscriptions = _restore_table(state.subscriptions, context.numbers)
     routing.placeholders = _restore_table(state.placeholders, None, routing.subscriptions)
-    context.numbers.release_unused(context.ends)  # as older versions left them
     if routing.sent is not None:
         for entry in (*routing.subscriptions, *routing.placeholders):
             routing.sent.update(entry)
@@ -74,6 +73,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
         _restore_copies(link, context.copies, pendings, streams)
     for held in state.held:
         _restore_held(held, pendings[held.source], broker)
+    # as older versions left them; anchors too, and what is held for them, if Δ is another one now
+    context.numbers.release_unused(context.ends)
     _restore_sync(state.sync, broker)
     reachability = state.reachability
     broker.reachability.restore(
@@ -83,6 +84,7 @@ def restore(state: BrokerState, broker: Broker) -> None:
     context.chance.restore(*state.chance)
     context.load = state.load
     context.listing = state.listing
+    context.told_delta = state.told_delta
     context.hooks.watch(routing)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:

@@ -197,6 +197,8 @@ class BrokerState(msgspec.Struct, array_like=True):
     """The neighbours that the settings list."""
     links_of: list[str] = msgspec.field(default_factory=list)
     """By number, the neighbour that a broker of `link_numbers` lies behind, or is."""
+    told_delta: int = 1
+    """The Δ that the paths which neighbours were told go by."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

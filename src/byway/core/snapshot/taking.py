@@ -72,6 +72,7 @@ def take(broker: Broker) -> bytes:
         load=context.load,
         listing=context.listing,
         links_of=context.numbers.links_of,
+        told_delta=context.told_delta,
     )
     return encode(state)
 

@@ -1,0 +1,168 @@
+"""Scenarios of the mesh: records, spans of soft links, and subscriptions that name their way."""
+
+from byway.core.actions import Timer
+from byway.core.broker_config import BrokerConfig
+from byway.core.inputs import FrameReceived, Started, TimerFired
+from byway.core.mesh.mesh_config import MeshConfig
+from byway.model.messages import Batch, Lane, SoftSpan
+from tests.golden.scene import CHAIN, Scene
+from tests.sim.mesh_runs import MeshOrders
+
+LONG = [("B1", "B2"), ("B2", "B3"), ("B3", "B4")]
+
+
+def _config(delta: int) -> BrokerConfig:
+    return BrokerConfig(
+        mesh=MeshConfig(delta=delta, strategy="S2", interval_us=0), behaviours=(MeshOrders.name,)
+    )
+
+
+class _MeshScene(Scene):
+    """Brokers that say where they can be dialled, and open soft links when they are told."""
+
+    def do(self, broker: str, event: object) -> None:
+        super().do(broker, Started(0, f"at {broker}") if isinstance(event, Started) else event)
+
+    def orders(self, broker: str, words: str) -> None:
+        self.do(broker, TimerFired(Timer(MeshOrders.name, words)))
+
+    def opens(self, broker: str, other: str) -> None:
+        """A broker dials another one for a soft link, which comes up."""
+        self.orders(broker, f"open {other}")
+        self.flying[broker, other], self.flying[other, broker] = [], []
+        self.connect(broker, other)
+
+
+def _busy(delta: int = 4) -> _MeshScene:
+    """A publisher at B1, a subscriber at B4, both settled."""
+    scene = _MeshScene(LONG, _config(delta))
+    scene.attach("pub", "B1")
+    scene.attach("sub", "B4")
+    scene.advertise("pub", "price > 0")
+    scene.settle()
+    scene.subscribe("sub", "price > 80")
+    scene.settle()
+    scene.begins_here()
+    return scene
+
+
+def records_spread() -> Scene:
+    """Three brokers in a row that know two hops around them meet. Each tells its neighbours its
+    record; B2 passes on those of the ends, which then know of each other."""
+    return _MeshScene(CHAIN, _config(2), silent=False)
+
+
+def record_is_taken_back() -> Scene:
+    """An operator parts B2 and B3. B2 says that its neighbours are others now, and takes back what
+    it has told of the brokers behind B3."""
+    scene = _MeshScene(LONG, _config(3))
+    scene.removes("B2", "B3")
+    scene.settle()
+    return scene
+
+
+def subscribe_along() -> Scene:
+    """A subscription of B4 travels to B1, where somebody advertises. Each broker puts itself before
+    the path, and cuts that to three brokers."""
+    scene = _MeshScene(LONG, _config(3))
+    scene.attach("pub", "B1")
+    scene.attach("sub", "B4")
+    scene.advertise("pub", "price > 0")
+    scene.settle()
+    scene.begins_here()
+    scene.subscribe("sub", "price > 80")
+    scene.settle()
+    return scene
+
+
+def span_told_and_taken() -> Scene:
+    """B1 opens a soft link to B4 and tells which brokers it passes by. B4 takes publications, and
+    the next one goes straight there. Then B1 wants the link no longer: it is drained and closed."""
+    scene = _busy()
+    scene.opens("B1", "B4")
+    scene.settle()
+    scene.publish("pub", price=120)
+    scene.says("It is not confirmed yet when B1 gives the link up.")
+    scene.orders("B1", "drop B4")
+    scene.settle()
+    scene.says("The next one goes through the tree.")
+    scene.publish("pub", price=130)
+    scene.settle()
+    return scene
+
+
+def span_ended() -> Scene:
+    """B1 and B4 both send over their soft link. B1 wants that no longer and says so, the link being
+    drained; B4 goes on. When B4 wants it no longer either, it closes the link."""
+    scene = _busy()
+    scene.opens("B1", "B4")
+    scene.settle()
+    scene.begins_here()
+    scene.orders("B4", "open B1")
+    scene.settle()
+    scene.orders("B1", "drop B4")
+    scene.settle()
+    scene.orders("B4", "drop B1")
+    scene.settle()
+    return scene
+
+
+def link_breaks() -> Scene:
+    """The soft link breaks while a publication is under way. It is routed anew, over the tree."""
+    scene = _busy()
+    scene.opens("B1", "B4")
+    scene.settle()
+    scene.begins_here()
+    scene.publish("pub", price=120)
+    scene.disconnect("B1", "B4")
+    scene.settle()
+    return scene
+
+
+def span_refused() -> Scene:
+    """A broker tells a span whose last broker is no neighbour of the receiver, which closes the
+    link: publications would come round a second way."""
+    scene = _busy()
+    scene.orders("B1", "open B4")
+    scene.flying["B1", "B4"], scene.flying["B4", "B1"] = [], []
+    scene.connect("B1", "B4")
+    scene.flying["B1", "B4"].clear()
+    scene.begins_here()
+    scene.do("B4", FrameReceived("B1", Batch(Lane.CONTROL, 1, (SoftSpan(("B2",)),))))
+    return scene
+
+
+def span_waits_for_tables() -> Scene:
+    """B3 restarts without its state while B4 cannot be reached: it does not know what B4 wants, so
+    it takes nothing over the soft link from B1 before B4 is back and has told."""
+    scene = _busy()
+    scene.dies("B3")
+    scene.disconnect("B3", "B4")
+    scene.neighbours["B3"] = ["B2", "B4"]
+    scene.begins_here()
+    stays_away, scene.connect = scene.connect, lambda *_: None
+    scene.is_back("B3")
+    scene.connect = stays_away
+    scene.connect("B2", "B3")
+    scene.settle()
+    scene.says("B1 opens a link to B3, which does not answer.")
+    scene.opens("B1", "B3")
+    scene.settle()
+    scene.says("B4 is back.")
+    scene.connect("B3", "B4")
+    scene.settle()
+    return scene
+
+
+def names_along() -> Scene:
+    """B2 restarts without its state, and while it was away the subscription of B4 ended and another
+    one began. B1 names what it holds from B2, with a hash of the path of each."""
+    scene = _busy()
+    scene.dies("B2")
+    scene.subscribe("sub", "price > 50", "more")
+    scene.unsubscribe("sub", "s")
+    scene.settle()
+    scene.begins_here()
+    scene.is_back("B2")
+    scene.settle()
+    return scene
