@@ -124,7 +124,7 @@ def test_publications_are_counted_for_candidates_and_sent_over_links() -> None:
     assert mesh.planner().take_counts() == {"B1": 20}
     assert mesh.planner().take_counts() == {}
     mesh.manager.state.candidates = ["B4"]
-    mesh._stale = True
+    mesh._due = mesh._stale = True
     twelve.world.client("new", "B6").subscribe("p = 3")
     assert twelve.world.quiet(S)
     assert twelve.run(1, 1) == {"forwarders": 5, "hops": 5.666667}, "nothing goes to a candidate"
@@ -209,8 +209,11 @@ def test_two_runs_are_equal(tmp_path: Path) -> None:
 class ManagedRun(MeshRun):
     """A random world in which brokers decide often, beside what they are told."""
 
-    def config(self) -> BrokerConfig:
-        config, rng = super().config(), self.rng
+    def configs(self) -> dict[str, BrokerConfig]:
+        return {name: self.managed(config) for name, config in super().configs().items()}
+
+    def managed(self, config: BrokerConfig) -> BrokerConfig:
+        rng = self.mesh_rng
         mesh = msgspec.structs.replace(
             config.mesh,
             fanout=rng.choice((2, 4, 35)),
@@ -224,15 +227,9 @@ class ManagedRun(MeshRun):
         )
         return msgspec.structs.replace(config, mesh=mesh, load_interval_us=rng.choice((0, 300_000)))
 
-    def mesh_links(self) -> list[tuple[str, str]]:
-        return []
-
-    def change_a_link(self) -> None:
-        pass
-
 
 def managed(seed: int, happened: Counter[str], *, faults: bool) -> None:
-    run = ManagedRun(seed, faults)
+    run = ManagedRun(seed, faults=faults)
     run.run()
     assert faults or run.duplicates == 0
     happened["soft"] += run.soft_copies

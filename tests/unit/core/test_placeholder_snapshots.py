@@ -140,7 +140,7 @@ def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
         for stored in state[fields.index(table)][0]:
             stored[EntryState.__struct_fields__.index("origin")]["behind"] = []
         state[fields.index(table)].append([])
-    state += [{}, [], (0, {}), load, None, state[fields.index("link_numbers")]]
+    state += [{}, [], (0, {}), load, None, state[fields.index("link_numbers")], 1]
     return msgspec.msgpack.encode((magic, VERSION, state))
 
 

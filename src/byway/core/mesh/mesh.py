@@ -165,7 +165,7 @@ class Mesh(Behaviour):
             if not self.open_soft(broker):
                 manager.on_failed(now_us, broker, self.view.random())
         if manager.candidates != before:
-            self._stale = True
+            self._due = self._stale = True
         self.view.set_timer(now_us + self._config.interval_us)
 
     def on_load_sampled(self, sample: LoadSampled) -> None:

@@ -154,6 +154,8 @@ class MeshPlanner:
         groups: dict[tuple[int, int], list[str]] = {}
         conflicts: frozenset[str] = frozenset()
         profile: list[str] = []
+        if len(self._counted) >= PLANS_MAX:
+            self._forget_plans()
         branches = self.branches(matched, None)
         for branch, targets in branches:
             plan = self._plan_for(branch, targets)
