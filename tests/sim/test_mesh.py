@@ -34,7 +34,7 @@ def mesh(seed, happened, *, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fixed_seeds(kind):
-    happened = many(mesh, [*range(12), *FOUND[kind]], kind=kind)
+    happened = many(mesh, [*range(40), *FOUND[kind]], kind=kind)
     assert happened["soft"] > 50
     assert happened["deliveries"] > 1_000
 
