@@ -23,7 +23,10 @@ from tests.integration.processes import brokers
 SEEDS = (1, 2)
 FRAMES = 1_200
 """Of each seed."""
-SETTINGS = ("--set", "core.covering=active", "--set", "core.load_interval_us=200000")
+SETTINGS = (
+    "--set", "core.covering=active", "--set", "core.load_interval_us=200000",
+    "--set", "core.delta=4",
+)  # fmt: skip
 ROLES: Final[tuple[Role, ...]] = ("client", "broker")
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -11,7 +11,7 @@ from byway.core.behaviours import Behaviour, register
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import TimerFired
 from byway.core.mesh import MasterMap
-from byway.core.mesh.mesh import Mesh
+from byway.core.mesh.mesh_behaviour import Mesh
 from byway.core.mesh.mesh_config import MeshConfig
 from byway.model.messages import LinkKind
 from byway.model.tree_shapes import random_parents

@@ -20,7 +20,8 @@ FOUND = {
 }
 """Seeds beyond the first ones that have failed."""
 CONFIRMED_EARLY = 54
-"""In this run of outages an `Unadvertise` is ahead when a broker forgets: see the test."""
+"""In this run of outages an `Unadvertise` is ahead when a broker forgets; that is no fault of the
+mesh, see `test_confirmed_early.py` among the tests of the core."""
 
 
 def mesh(seed, happened, *, kind):
@@ -33,18 +34,9 @@ def mesh(seed, happened, *, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fixed_seeds(kind):
-    happened = many(mesh, [*range(12), *FOUND[kind]], kind=kind)
-    assert happened["soft"] > 25
+    happened = many(mesh, [*range(40), *FOUND[kind]], kind=kind)
+    assert happened["soft"] > 50
     assert happened["deliveries"] > 1_000
-
-
-@pytest.mark.xfail(strict=True, raises=AssertionError)
-def test_a_copy_that_comes_again_behind_the_end_of_its_advertisement():
-    """A publication and the end of its advertisement have passed B5 when that restarts without its
-    state. Both come again; B4, which has not confirmed them, no longer says that it wants any, so
-    B5 confirms the publication before those beyond B4 have it. It arrives all the same, unless they
-    die too."""
-    many(mesh, [CONFIRMED_EARLY], kind="outages")
 
 
 @pytest.mark.slow
