@@ -61,7 +61,7 @@ def settings_of(seed: int) -> tuple[str, ...]:
     words.append(f"core.merging={rng.choice(('true', 'false'))}")
     if rng.random() < 0.5:
         words.append("core.retire_interval_us=50000")
-    words.append(f"core.delta={rng.choice((1, 4))}")  # without a mesh, or with one
+    words.append(f"mesh.delta={rng.choice((1, 4))}")  # without a mesh, or with one
     return tuple(part for word in words for part in ("--set", word))
 
 

@@ -25,7 +25,7 @@ FRAMES = 1_200
 """Of each seed."""
 SETTINGS = (
     "--set", "core.covering=active", "--set", "core.load_interval_us=200000",
-    "--set", "core.delta=4",
+    "--set", "mesh.delta=4",
 )  # fmt: skip
 ROLES: Final[tuple[Role, ...]] = ("client", "broker")
 

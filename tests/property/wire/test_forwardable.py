@@ -59,6 +59,8 @@ class Writer:
                 return self.draw(st.sampled_from(FILTERS))
             case inspect.StructType():
                 return self.struct(type)
+            case inspect.UnionType(types=types):
+                return self.value(self.draw(st.sampled_from(types)))
             case inspect.VarTupleType(item_type=item):
                 member = self.value(item)
                 room = FRAME_BYTES_MAX // len(raw(member)) - 1
