@@ -89,6 +89,10 @@ class SoftRoutes(Behaviour):
         branch = self.branch_of(link)
         return 1 << self.view.numbers.number(branch) if beyond else 0
 
+    def unheaded(self, link: str, publication: Publish) -> Publish:
+        del link
+        return publication
+
     def _named(self, publication: Publish) -> list[str]:
         names = read(publication.body)
         return [x for x in self.tree.brokers if x in names and x != self.view.broker]

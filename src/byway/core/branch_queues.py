@@ -198,8 +198,8 @@ class BranchQueues:
                 continue
             assert isinstance(message, Publish)
             key = (message.publisher, message.incarnation, branch)
-            held = Held(message, targets, source, message.sequence)
-            self._append(key, held)
+            planned = self.planner.unheaded(link, message)
+            self._append(key, Held(planned, targets, source, message.sequence))
             touched[key] = None
         for key in touched:
             self.queues[key] = deque(sorted(self.queues[key], key=_order))

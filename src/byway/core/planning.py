@@ -98,6 +98,9 @@ class Planner(Protocol):
     def targets_beyond(self, link: str, publication: Publish) -> int:
         """The targets that a copy sent over a link was for, matched again."""
 
+    def unheaded(self, link: str, publication: Publish) -> Publish:
+        """A copy that was sent over a link, with the header that it had when it was planned."""
+
 
 class TreePlanner:
     """The planner of a broker without links beside the tree: a copy for each neighbour."""
@@ -133,3 +136,8 @@ class TreePlanner:
         """None: what a neighbour that was removed wanted, nobody else does."""
         del link, publication
         return 0
+
+    def unheaded(self, link: str, publication: Publish) -> Publish:
+        """The copy itself: all links of the tree have one header."""
+        del link
+        return publication

@@ -32,7 +32,7 @@ from byway.core.waiting_copies import WaitingCopies
 from byway.core.window import Window
 from byway.matching import Routes
 from byway.model import conforms
-from byway.model.bounds import NEIGHBOURS_MAX
+from byway.model.bounds import DELTA_MAX, NEIGHBOURS_MAX
 from byway.model.conformance import nonconformance
 from byway.model.errors import BywayError, RemoteProtocolError
 from byway.model.messages import (
@@ -365,8 +365,8 @@ class Publications:
             message.sequence,
             message.published_us,
             message.hop + 1,
-            # incremental filter aggregation §IV: hops since two or more matched, at most all
-            1 if several else min(message.distance, message.hop) + 1,
+            # incremental filter aggregation §IV: hops since two or more matched
+            1 if several else _distance(message) + 1,
             # selective filter aggregation §IV: other matches on the way, not at its home broker
             min(message.count + (matched - 1 if matched and message.hop else 0), COUNT_MAX),
             message.body,
@@ -385,7 +385,7 @@ class Publications:
         self, statistics: Statistics, message: Publish, entries: Sequence[Entry], matched: int
     ) -> None:
         """Record, for pruning, how far a publication came and who else wanted it."""
-        distance = 0 if matched > 1 else min(message.distance, message.hop)
+        distance = 0 if matched > 1 else _distance(message)
         count = message.count + matched - 1
         for entry in entries:
             statistics.record(entry.key, message.publisher, distance, count, self._context.now_us)
@@ -446,6 +446,12 @@ class Publications:
         if self._context.trace.enabled:
             columns = columns_of(message)
             self._context.trace.dropped(self._context.now_us, reason, *columns, link=link)
+
+
+def _distance(message: Publish) -> int:
+    """The distance in a header, which counts hops of the tree: no more than soft links can pass by
+    in so many hops."""
+    return min(message.distance, message.hop * DELTA_MAX)
 
 
 def _identity(message: Publish) -> tuple[str, int, int]:

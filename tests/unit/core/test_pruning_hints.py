@@ -4,6 +4,7 @@ from byway.core.actions import SendReply
 from byway.core.covering.pruning import HINTS_MAX
 from byway.core.inputs import ClientDetached
 from byway.model import parse
+from byway.model.bounds import DELTA_MAX
 from byway.model.messages import (
     AdvertiseRequest,
     EntryId,
@@ -79,12 +80,13 @@ def test_publications_of_ones_own_clients_tell_nothing_about_links():
     assert len(lone.broker.policy.statistics) == 0
 
 
-def test_a_distance_that_a_header_claims_is_no_more_than_its_hops():
+def test_a_distance_that_a_header_claims_is_no_more_than_soft_links_pass_by_in_its_hops():
     lone = at_home(publications=0)
     for number in (1, 2):
         lone.receive("C", publication(number, hop=2, distance=99, publisher=P, p=3))
     told = done(lone.ask("me", UnsubscribeRequest(("mine",))))
-    assert told == [("C", Unsubscribe((MINE,), SIMILARITIES, ((Hint(P, (1, 1)),),)))]
+    most = 2 * DELTA_MAX - 1
+    assert told == [("C", Unsubscribe((MINE,), SIMILARITIES, ((Hint(P, (most, most)),),)))]
 
 
 def test_hints_are_of_the_publishers_that_sent_most():

@@ -10,6 +10,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import FrameReceived, LinkDown
 from byway.core.publications import REPORTED_MAX
 from byway.model import ANY, TRUE, Filter, parse
+from byway.model.bounds import DELTA_MAX
 from byway.model.messages import (
     Acknowledge,
     AdvertisementSettled,
@@ -159,10 +160,10 @@ def test_an_entry_that_does_not_match_counts_for_neither():
     assert lone.receive("A", far)[-1] == data("C", 1, onward(far, distance=5))
 
 
-def test_a_distance_is_never_more_than_the_hops():
+def test_a_distance_is_never_more_than_soft_links_pass_by_in_the_hops():
     lone = between("A", "C")
     liar = publication(1, hop=2, distance=2**30, p=1)
-    assert lone.receive("A", liar)[-1] == data("C", 1, onward(liar, distance=3))
+    assert lone.receive("A", liar)[-1] == data("C", 1, onward(liar, distance=2 * DELTA_MAX + 1))
 
 
 def test_a_count_does_not_outgrow_the_wire():

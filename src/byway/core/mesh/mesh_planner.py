@@ -218,6 +218,13 @@ class MeshPlanner:
                 beyond |= 1 << number
         return beyond
 
+    def unheaded(self, link: str, publication: Publish) -> Publish:
+        """A copy with the distance that it had before it was sent past brokers; where others left
+        on the way, 1."""
+        passed = max(len(self._ways.get(link, ())) - 1, 0)
+        distance = max(publication.distance - passed, 1)
+        return msgspec.structs.replace(publication, distance=distance)
+
     # --- plans ---------------------------------------------------------------------------------
 
     def _plan_for(self, branch: str, targets: int) -> Plan:
