@@ -1,7 +1,7 @@
 """The mesh bench: `python -m benches.mesh`."""
 
 from benches.entry import Bench
-from benches.sections import overlay_maps
+from benches.sections import overlay_maps, soft_links
 
 BENCH = Bench(
     name="mesh",
@@ -9,7 +9,7 @@ BENCH = Bench(
     preface=[
         "Times are of one core's processor time, the best of several rounds, collector off.",
     ],
-    sections={"maps": overlay_maps.measure},
+    sections={"maps": overlay_maps.measure, "soft-links": soft_links.measure},
 )
 
 if __name__ == "__main__":

@@ -41,8 +41,10 @@ class Surrounded:
         trace: TraceBuffer | None = None,
         merging: bool = False,
         links: tuple[str, ...] = LINKS,
+        config: BrokerConfig | None = None,
     ) -> None:
-        config = BrokerConfig(covering=covering, merging=merging)  # type: ignore[arg-type]
+        if config is None:
+            config = BrokerConfig(covering=covering, merging=merging)  # type: ignore[arg-type]
         self.broker = Broker("B", links, config, trace=trace)
         self._next = dict.fromkeys(links, 1)
         self.broker.handle(0, Started())
@@ -96,10 +98,12 @@ class Surrounded:
         return copies
 
 
-def frames_of(bodies: list[bytes], batch: int) -> list[FrameReceived]:
-    """Publications of one publisher, in frames from the source."""
-    messages = [Publish("publisher", 1, n, 0, 1, 1, 0, body) for n, body in enumerate(bodies, 1)]
+def frames_of(bodies: list[bytes], batch: int, after: int = 0) -> list[FrameReceived]:
+    """Publications of one publisher, in frames from the source; it has sent so many before."""
+    messages = [
+        Publish("publisher", 1, n, 0, 1, 1, 0, body) for n, body in enumerate(bodies, after + 1)
+    ]
     return [
-        FrameReceived(SOURCE, Batch(Lane.DATA, at + 1, tuple(messages[at : at + batch])))
+        FrameReceived(SOURCE, Batch(Lane.DATA, after + at + 1, tuple(messages[at : at + batch])))
         for at in range(0, len(messages), batch)
     ]
