@@ -28,7 +28,7 @@ from typing import Any
 from byway.core import snapshot
 from byway.core.actions import Action, CloseLink, OpenLink, Send, SendReply
 from byway.core.back_pressure import BackPressure
-from byway.core.behaviours import Behaviour, make_behaviours, registered
+from byway.core.behaviours import Behaviour, make_behaviours, register, registered
 from byway.core.broker_config import BrokerConfig
 from byway.core.broker_status import BrokerQueries
 from byway.core.clients import RESTORE_TIMER, SESSION_TIMER, Clients
@@ -57,6 +57,7 @@ from byway.core.inputs import (
     TimerFired,
 )
 from byway.core.links import UNLISTED, LinkEnd
+from byway.core.mesh.mesh_behaviour import Mesh
 from byway.core.neighbours import NOTHING_LEARNT, RECHECK_TIMER, Neighbours
 from byway.core.outgoing import Outgoing
 from byway.core.publications import Publications
@@ -105,6 +106,7 @@ from byway.model.messages import (
 from byway.trace import NullTrace, TraceBuffer
 
 _DEFAULT = BrokerConfig()
+register(Mesh)
 _PUBLICATIONS = frozenset((PublishRequest,))
 
 

@@ -13,12 +13,9 @@ from byway.core.behaviours.broker_view import BrokerView, LinkOpener
 from byway.core.behaviours.load_exchange import LoadExchange
 from byway.core.client_session import ClientSession
 from byway.core.context import Context
-from byway.core.mesh.mesh_behaviour import Mesh
 from byway.model.errors import ConfigError
 
-_registered: dict[str, type[Behaviour]] = {
-    behaviour.name: behaviour for behaviour in (LoadExchange, Mesh)
-}
+_registered: dict[str, type[Behaviour]] = {LoadExchange.name: LoadExchange}
 
 
 def register(behaviour: type[Behaviour]) -> type[Behaviour]:
