@@ -205,16 +205,18 @@ class MeshPlanner:
         return [PlannedCopy(leg.link, _along(publication, leg), targets) for leg in legs]
 
     def targets_beyond(self, link: str, publication: Publish) -> int:
-        """The targets that a copy sent over a link was for, matched again: those behind it, or, if
-        it is on no map any more, all of its branch."""
+        """The targets that a copy sent over a link was for, matched again: those behind it and on
+        the way there, or, if it is on no map any more, all of its branch."""
         index = self._view.subscriptions.index
         mask, _, _ = routes_of(publication.body, index, None)
         targets = dict(self._by_branch(mask)).get(self.branch_of(link), 0)
         if not self._ways.get(link):
             return targets
-        beyond = 0
+        beyond, branch = 0, self.branch_of(link)
         for number in _numbers(targets):
-            if link in self._way(self._view.numbers.names[number], self.branch_of(link)):
+            way = self._way(self._view.numbers.names[number], branch)
+            # one before it may stand for those behind it now: a broader entry has quenched theirs
+            if link in way or way[-1] in self._ways[link]:
                 beyond |= 1 << number
         return beyond
 
