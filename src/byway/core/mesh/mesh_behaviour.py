@@ -188,10 +188,12 @@ class Mesh(Behaviour):
                 self.view.send(link, SpanTaken())
             # not before the answer has come: it would look like one to the next span
             if soft.taken and not soft.wanted and not self.view.unconfirmed(link):
-                soft.path, soft.taken = (), False
+                soft.path, soft.taken, self._stale = (), False, True
                 self.view.send(link, SoftSpan(()))
                 self._close_if_unused(link, soft)
             self._due |= soft.waits
+        if self._stale:  # one that is rebuilt from here must plan the same
+            self._update()
 
     # --- soft links ----------------------------------------------------------------------------
 
@@ -210,10 +212,8 @@ class Mesh(Behaviour):
             soft = self.soft[broker] = SoftLink()
             self.soft = dict(sorted(self.soft.items()))
         if not soft.wanted:
-            soft.wanted = True
-            if soft.path:  # it was being drained
-                self._stale = True
-            elif self.view.is_up(broker):
+            soft.wanted = self._stale = True
+            if not soft.path and self.view.is_up(broker):  # else it was being drained
                 self._tell_span(broker, soft)
         return True
 
@@ -233,7 +233,7 @@ class Mesh(Behaviour):
             soft.wanted = False
             self._close_if_unused(link, soft)
             return
-        soft.path = way[:-1]
+        soft.path, self._stale = way[:-1], True
         self.view.send(link, SoftSpan(soft.path))
 
     def _close_if_unused(self, link: str, soft: SoftLink) -> None:
