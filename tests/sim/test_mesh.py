@@ -16,7 +16,7 @@ KINDS = {
 FOUND = {
     "calm": (82, 88),  # a span ended before it was taken; held for an anchor that was freed
     "faults": (614,),  # routed anew for an entry that a broader one had quenched
-    "outages": (97, 181),  # (181) maps that were not up to date at the end of a call
+    "outages": (97, 181, 242),  # maps not up to date (181), a soft link on no map (242)
 }
 """Seeds beyond the first ones that have failed."""
 CONFIRMED_EARLY = 54

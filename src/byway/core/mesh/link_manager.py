@@ -152,6 +152,8 @@ class LinkManager:
         return min(self.traffic(link), counts[-1]) * self._weight(link, near) if counts else 0.0
 
     def _weight(self, link: str, near: Neighbourhood) -> float:
+        if link not in near.master:  # records of its branch are being told anew
+            return 0.0
         passed_by = near.master.path(link)[:-1]
         return len(passed_by) * prod(self._factor(broker, near) for broker in passed_by)
 
