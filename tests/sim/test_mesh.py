@@ -15,7 +15,7 @@ KINDS = {
 }
 FOUND = {
     "calm": (82, 88),  # a span ended before it was taken; held for an anchor that was freed
-    "faults": (614,),  # routed anew for an entry that a broader one had quenched
+    "faults": (614, 746),  # routed anew: for an entry that was quenched; taken for a cycle
     "outages": (97, 181, 242),  # maps not up to date (181), a soft link on no map (242)
 }
 """Seeds beyond the first ones that have failed."""

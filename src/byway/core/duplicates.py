@@ -85,7 +85,10 @@ class Duplicates:
         branch = branch_of(link)
         if not sent_into or (source.link is not None and branch == branch_of(source.link)):
             return False
-        return branch in sent_into or message.hop > first.hop
+        if branch in sent_into:
+            return True
+        has_gone = source.link is not None and source.link not in self._context.ends
+        return message.hop > first.hop and not has_gone  # else it was routed anew, over the tree
 
     def _index(self) -> None:
         context = self._context
