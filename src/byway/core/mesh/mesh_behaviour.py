@@ -258,8 +258,6 @@ class Mesh(Behaviour):
             self.view.close_link(link, f"its span ends with {last}, which is no neighbour")
 
     def _on_taken(self, link: str) -> None:
-        if self.view.kind(link) is not LinkKind.SOFT:
-            raise RemoteProtocolError(link, "takes publications that nobody offered")
         soft = self.soft.get(link)
         if soft is None or not soft.path or soft.taken:
             raise RemoteProtocolError(link, "takes publications that nobody offered")

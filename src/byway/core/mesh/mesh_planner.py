@@ -110,8 +110,7 @@ class MeshPlanner:
         master = maps.master
         self._ways = {link: master.path(link) for link in master.neighbours}
         for link, branch in branch_of.items():
-            is_there = link in master and master.branch(link) == branch
-            self._ways[link] = master.path(link) if is_there else ()
+            self._ways[link] = master.path(link) if self._is_in(link, branch) else ()
         self._forget_plans()
 
     def take_counts(self) -> dict[str, int]:
@@ -254,13 +253,12 @@ class MeshPlanner:
     def _anchors(self, branch: str, targets: int) -> list[str]:
         """The anchors of these targets. One that the map does not have in this branch, because
         subscriptions and records travel apart, counts as the neighbour before it."""
-        master, numbers = self._maps.master, self._view.numbers
+        numbers = self._view.numbers
         found = []
         for number in _numbers(targets):
             name = numbers.names[number]
             if name and numbers.links_of[number] == branch:
-                is_there = name in master and master.branch(name) == branch
-                found.append(name if is_there else branch)
+                found.append(name if self._is_in(name, branch) else branch)
         return found
 
     def _leg(self, link: str, anchors: Iterable[str]) -> Leg:
@@ -281,9 +279,12 @@ class MeshPlanner:
         return Leg(link, span - left if left else 0, span)
 
     def _way(self, broker: str, branch: str) -> tuple[str, ...]:
+        return self._maps.master.path(broker) if self._is_in(broker, branch) else (branch,)
+
+    def _is_in(self, broker: str, branch: str) -> bool:
+        """Whether the map has a broker in a branch."""
         master = self._maps.master
-        is_there = broker in master and master.branch(broker) == branch
-        return master.path(broker) if is_there else (branch,)
+        return broker in master and master.branch(broker) == branch
 
     def _are_comparable(self, one: str, other: str) -> bool:
         """Whether one of two links lies on the path to the other, or that is not known."""

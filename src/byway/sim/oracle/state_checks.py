@@ -19,10 +19,7 @@ def state_faults(before: Broker, after: Broker, kept: KeptState, *, exact: bool)
     if kept is KeptState.LAST:
         if not resumes:
             yield f"{after.name} has lost its last state"
-        elif (
-            exact
-            and after.snapshot() != Broker.restore(before.snapshot(), before.config).snapshot()
-        ):
+        elif exact and after.snapshot() != _restarted(before):
             yield f"{after.name} has started with a state that is not its last one"
     elif resumes:
         yield f"{after.name} takes {kept.value} for its last one"
