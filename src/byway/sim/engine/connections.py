@@ -266,11 +266,11 @@ class Connections:
         link.closing, back.open = True, False
         del node.channels[other]
         node.drop_frames(other)
-        out.end_with(partial(self._closed, link, self._nodes[other], closer))
+        out.end_with(partial(self._closed, link, self._nodes[other]))
 
-    def _closed(self, link: SimLink, node: Node, closer: str) -> None:
+    def _closed(self, link: SimLink, node: Node) -> None:
         """All that an end had sent before it closed the connection has arrived at the other."""
-        node.hand_over(closer)
+        node.hand_over()
         self._break(link)
         self._attempt(link)
 

@@ -262,16 +262,14 @@ class Node:
             self._serving = kept
         return True
 
-    def hand_over(self, link: str) -> None:
-        """A neighbour has closed its connection: let the broker handle at once what it had sent and
-        is being served, and control inputs that wait, as a broker process does."""
-        serving = self._serving or []
-        events = [e for e in serving if type(e) is FrameReceived and e.link == link]
+    def hand_over(self) -> None:
+        """A neighbour has closed its connection: let the broker handle at once the turn that it is
+        busy with, and control inputs that wait, as a broker process does. All of the turn comes
+        first: its frames are older than those that wait."""
+        events, self._serving = self._serving or [], []
+        events += self.inbox.take_control()
         if events:
-            self._serving = [e for e in serving if e not in events]
-        events += self.inbox.take_control()  # type: ignore[arg-type]
-        if events:
-            self._work(events)  # type: ignore[arg-type]
+            self._work(events)
 
     def drop_frames(self, link: str) -> None:
         """A connection broke: frames that came over it and were not read are lost."""
