@@ -52,6 +52,9 @@ class SoftRoutes(Behaviour):
     def branch_of(self, link: str) -> str:
         return self._way(link)[0]
 
+    def span(self, link: str) -> int:
+        return len(self._way(link))
+
     def branches(self, matched: int, came_from: str | None) -> Sequence[tuple[str, int]]:
         del came_from
         numbers = self.view.numbers

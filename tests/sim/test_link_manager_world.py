@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from byway.core.broker_config import BrokerConfig
 from byway.core.mesh.mesh_config import MeshConfig
+from byway.model.trace_schema import TraceEvent
 from byway.sim.engine.network import NetworkOptions
 from byway.sim.topology.tree import LinkSpec, Topology
 from byway.sim.world import World
@@ -204,6 +206,21 @@ def test_two_runs_are_equal(tmp_path: Path) -> None:
         found.append((states, [file.read_bytes() for file in sorted(directory.iterdir())]))
         assert twelve.opened.total() > 5
     assert found[0] == found[1]
+
+
+def test_traces_have_the_span_of_every_copy(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path, run="x") as writer:
+        twelve = Twelve(trace=writer)
+        twelve.run(12, 1)
+        twelve.world.check()
+    spans: Counter[tuple[int, int]] = Counter()
+    for row in pq.read_table(tmp_path).to_pylist():
+        if row["event"] in (TraceEvent.RECEIVED, TraceEvent.FORWARDED):
+            assert row["span"] == twelve.world.topology.distance(row["broker"], row["link"]), row
+            spans[row["event"], row["span"]] += 1
+    for event in (TraceEvent.RECEIVED, TraceEvent.FORWARDED):
+        assert spans[event, 1] > 100
+        assert sum(count for (of, span), count in spans.items() if of == event and span > 1) > 100
 
 
 class ManagedRun(MeshRun):

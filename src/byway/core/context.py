@@ -120,8 +120,8 @@ class Context:
         return self.copies.remove_link(link)
 
     def count_sent(self, link: str, batch: Batch) -> None:
-        """Count and trace the messages of a frame that is sent to a neighbour."""
-        self.counters.count_sent(link, batch, self.now_us, self.trace)
+        """Count and trace the messages of a frame that is sent over a link."""
+        self.counters.count_sent(link, batch, self.now_us, self.trace, self.span(link))
 
     def confirmed(self, link: str, sources: Sequence[InFlight]) -> None:
         """A neighbour confirms copies of these data messages."""
@@ -139,6 +139,10 @@ class Context:
     def branch_of(self, link: str) -> str:
         """The primary link of the branch that a link leads into."""
         return link if self.held is None else self.held.planner.branch_of(link)
+
+    def span(self, link: str) -> int:
+        """The hops of the tree to the other end of a link; 0 if they are not known."""
+        return 1 if self.held is None else self.held.planner.span(link)
 
     def finish(self, pending: InFlight) -> None:
         """One copy of a data message is confirmed, or need not be. With the last one the message

@@ -69,14 +69,17 @@ class Counters:
 
     # --- messages to neighbours ------------------------------------------------------------------
 
-    def count_sent(self, link: str, batch: Batch, now_us: int, trace: TraceBuffer) -> None:
-        """Count and trace the messages of a frame that is sent to a neighbour."""
+    def count_sent(
+        self, link: str, batch: Batch, now_us: int, trace: TraceBuffer, span: int
+    ) -> None:
+        """Count and trace the messages of a frame that is sent over a link, whose other end is
+        `span` hops of the tree away."""
         publications = 0
         for message in batch.messages:
             if type(message) is Publish:
                 publications += 1
                 if trace.enabled:
-                    trace.forwarded(now_us, (link,), *columns_of(message))
+                    trace.forwarded(now_us, (link,), *columns_of(message), span)
             else:
                 self._count_control(link, message, now_us, trace)
         if publications:

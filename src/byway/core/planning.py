@@ -84,6 +84,9 @@ class Planner(Protocol):
     def branch_of(self, link: str) -> str:
         """The primary link of the branch that a link leads into."""
 
+    def span(self, link: str) -> int:
+        """The hops of the tree from here to the other end of a link; 0 if they are not known."""
+
     def branches(self, matched: int, came_from: str | None) -> Sequence[tuple[str, int]]:
         """By branch, the targets that want a publication, in the order of the branches' names. The
         branch that it came from is not among them."""
@@ -118,6 +121,11 @@ class TreePlanner:
     def branch_of(self, link: str) -> str:
         """Every link is a branch of its own."""
         return link
+
+    def span(self, link: str) -> int:
+        """One: all links are links of the tree."""
+        del link
+        return 1
 
     def branches(self, matched: int, came_from: str | None) -> Sequence[tuple[str, int]]:
         """The neighbours that want it."""

@@ -438,7 +438,7 @@ class Publications:
             context.trace.received(
                 context.now_us, link, message.publisher, message.incarnation, message.sequence,
                 message.published_us, message.hop, message.distance, matches, copies,
-                len(message.body),
+                len(message.body), context.span(link),
             )  # fmt: skip
 
     def drop(self, message: Publish, reason: DropReason, link: str | None) -> None:

@@ -149,6 +149,10 @@ class MeshPlanner:
         """The primary link of the branch that a link leads into."""
         return self._branch_of.get(link, link)
 
+    def span(self, link: str) -> int:
+        """The hops of the tree to the other end of a link; 0 for one that is on no map."""
+        return len(self._ways.get(link, (link,)))
+
     def _whole(self, matched: int) -> WholePlan:
         groups: dict[tuple[int, int], list[str]] = {}
         conflicts: frozenset[str] = frozenset()
