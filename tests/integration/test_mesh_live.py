@@ -99,6 +99,12 @@ async def test_publications_pass_by_brokers_that_have_no_use_for_them(chain: Cha
         await publisher.flush()
         await until(lambda: len(taken.sequences) == published)
         assert await asyncio.to_thread(chain.copies, "B") == before
+        status = await publisher.broker_status()
+        assert status.mesh is not None
+        links = {link.broker: link for link in status.mesh.links}
+        assert (links["D"].kind, links["D"].use, links["D"].span) == ("soft", "in use", 3)
+        assert links["B"].kind == "primary"
+        assert links["B"].gain == 0 < links["D"].gain
         await asyncio.to_thread(chain.restart, "D")
         taken.hops = 0
         await publish_until(1)  # there is a soft link again

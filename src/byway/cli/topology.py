@@ -28,6 +28,8 @@ from byway.model.status import (
     BrokerLoad,
     BrokerStatus,
     LinkStatus,
+    MeshLinkStatus,
+    MeshStatus,
     MissingTables,
     PlaceholderStatus,
     PublisherStatus,
@@ -217,14 +219,20 @@ def _tree(status: BrokerStatus, preserved: bool) -> Tree:
     tree = Tree(Text.assemble((status.broker, "bold cyan"), facts))
     for line in (*_waits(status), *_backlogs(status)):
         tree.add(Text(line, "yellow"))
+    mesh = {} if status.mesh is None else {link.broker: link for link in status.mesh.links}
+    if status.mesh is not None:
+        tree.add(_mesh(status.mesh))
     for link in status.links:
-        branch = tree.add(_link(link))
+        branch = tree.add(_link(link, mesh.get(link.broker)))
         for placeholder in status.placeholders if preserved else ():
             if link.broker in placeholder.links:
                 branch.add(_placeholder(placeholder))
         for load in link.behind:
             if load.hops > 1:
                 branch.add(_load(load))
+    for candidate in mesh.values():
+        if candidate.kind == "candidate":
+            tree.add(_candidate(candidate))
     for aside in status.inputs_set_aside:
         tree.add(_set_aside(aside))
     if status.set_aside > len(status.inputs_set_aside):
@@ -312,8 +320,29 @@ def _standing(of: BrokerStatus | LinkStatus) -> str:
     return preserved + (f", mergers {of.mergers:,}" if of.mergers else "")
 
 
-def _link(link: LinkStatus) -> Text:
+def _mesh(mesh: MeshStatus) -> str:
+    held = f", {mesh.held:,} publications held back" if mesh.held else ""
+    return f"mesh: Δ {mesh.delta}, strategy {mesh.strategy}{held}"
+
+
+def _candidate(link: MeshLinkStatus) -> Text:
+    return Text.assemble((link.broker, "bold"), f"  candidate  {_worth(link)}")
+
+
+def _worth(link: MeshLinkStatus) -> str:
+    """What the mesh knows of a link: the gain of one of the tree is 0 by definition."""
+    rate = f"{link.rate:,.1f} publications/s"
+    if link.kind == "primary":
+        return rate
+    use = f"{link.use}, " if link.use else ""
+    span = f"{link.span} hops of the tree" if link.span else "not on the map"
+    return f"{use}{span}, {rate}, gain {link.gain:,.1f}"
+
+
+def _link(link: LinkStatus, mesh: MeshLinkStatus | None = None) -> Text:
     facts = [link.listen or link.address] if link.listen or link.address else []
+    if mesh is not None:
+        facts.append(_worth(mesh))
     if link.kind == "primary":
         facts += [
             f"advertisements {link.advertisements:,} in {link.advertisements_sent:,} out",

@@ -22,6 +22,7 @@ from byway.core.counters import Counters
 from byway.core.covering import Covering
 from byway.core.kind_mismatches import KindMismatches
 from byway.core.links import UNLISTED, LinkEnd
+from byway.core.mesh.mesh_behaviour import Mesh, MeshLinkFacts
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
@@ -189,6 +190,14 @@ class BrokerQueries:
         are exchanged."""
         exchange = self.behaviours.get(LoadExchange.name)
         return [] if exchange is None else cast(LoadExchange, exchange).behind(link)
+
+    def mesh(self) -> tuple[str, list[MeshLinkFacts]] | None:
+        """The strategy in use and the links of the mesh, if there is one."""
+        mesh = self.behaviours.get(Mesh.name)
+        if mesh is None:
+            return None
+        mesh = cast(Mesh, mesh)
+        return mesh.planner().strategy, mesh.facts()
 
     # --- tables --------------------------------------------------------------------------------
 

@@ -136,6 +136,35 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers behind it, nearest first, if loads are exchanged."""
 
 
+class MeshLinkStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A link as the mesh of a broker sees it, or a candidate: a broker that a soft link could be
+    opened to."""
+
+    broker: str
+    kind: str
+    """`primary`, `soft` or `candidate`."""
+    use: str = ""
+    """Of a soft link: `opening`, `in use`, `draining`, or `incoming` (only the other end sends)."""
+    span: int = 1
+    """Hops of the tree to the other broker; 0 if they are not known."""
+    rate: float = 0.0
+    """Publications a second that it carries, or would carry if candidates were links."""
+    gain: float = 0.0
+    """Hops that it saves a second, or would save, with the load of those it passes by."""
+
+
+class MeshStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The mesh of a broker."""
+
+    delta: int
+    strategy: str
+    """The strategy in use; with SH the one that it has chosen."""
+    held: int = 0
+    """Publications that wait for their turn in a branch."""
+    links: list[MeshLinkStatus] = []
+    """Links of the tree, soft links and candidates, in the order of their names."""
+
+
 class KindMismatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A comparison of a local subscription that no sampled publication could satisfy, because its
     attribute came as a value of another kind."""
@@ -182,6 +211,8 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     queued: int
     """Messages that wait for the broker."""
     links: list[LinkStatus]
+    mesh: MeshStatus | None = None
+    """Its mesh, if it has one."""
     covering: str = ""
     """The covering policy."""
     preserved: int = 0

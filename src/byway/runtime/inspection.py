@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from byway._version import __version__
 from byway.clock import now_us
 from byway.core.backlogs import link_backlogs, publisher_backlogs
-from byway.core.broker_status import BrokerFacts
+from byway.core.broker_status import BrokerFacts, BrokerQueries
 from byway.core.placeholders import by_link, placeholders
 from byway.core.tables import Entry, PlaceholderState, Table
 from byway.model.errors import shortened
@@ -23,6 +23,8 @@ from byway.model.status import (
     BrokerLoad,
     BrokerStatus,
     LinkStatus,
+    MeshLinkStatus,
+    MeshStatus,
     PlaceholderStatus,
     PublisherStatus,
     SetAsideStatus,
@@ -100,6 +102,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         subscriptions=len(broker.subscriptions),
         queued=server.driver.inbox.waiting,
         links=_links(server, facts),
+        mesh=_mesh(broker),
         covering=broker.policy.name,
         preserved=len(preserved),
         mergers=len(merged),
@@ -227,6 +230,29 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
             )
         )
     return found
+
+
+def _mesh(broker: BrokerQueries) -> MeshStatus | None:
+    found = broker.mesh()
+    if found is None:
+        return None
+    strategy, links = found
+    return MeshStatus(
+        delta=broker.config.mesh.delta,
+        strategy=strategy,
+        held=broker.held,
+        links=[
+            MeshLinkStatus(
+                broker=link.broker,
+                kind=link.kind,
+                use=link.use,
+                span=link.span,
+                rate=round(link.rate, 3),
+                gain=round(link.gain, 3),
+            )
+            for link in links
+        ],
+    )
 
 
 def _by_link(table: Table) -> tuple[Counter[str], Counter[str]]:

@@ -6,6 +6,8 @@ from byway.cli.topology import _tree
 from byway.model.status import (
     BrokerStatus,
     LinkStatus,
+    MeshLinkStatus,
+    MeshStatus,
     PublisherStatus,
     SlowSubscriberStatus,
 )
@@ -79,4 +81,29 @@ def test_who_waits_for_neighbours_that_are_not_known_yet() -> None:
         "publications are not confirmed, the oldest for 1 s",
         "publisher early waits for neighbours that are not listed and may connect: 7 publications "
         "are not confirmed, the oldest for 1 s",
+    ]
+
+
+def test_links_and_candidates_of_a_mesh() -> None:
+    mesh = MeshStatus(
+        delta=4,
+        strategy="S2",
+        held=7,
+        links=[
+            MeshLinkStatus(broker="east", kind="primary", rate=410.25),
+            MeshLinkStatus(broker="far", kind="candidate", span=4, rate=12, gain=36),
+            MeshLinkStatus(broker="lost", kind="candidate", span=0),
+            MeshLinkStatus(broker="west", kind="soft", use="in use", span=3, rate=200, gain=400),
+        ],
+    )
+    links = [
+        LinkStatus(broker="east", state="up", address="e:1"),
+        LinkStatus(broker="west", state="up", kind="soft"),
+    ]
+    assert shown(mesh=mesh, links=links) == [
+        "mesh: Δ 4, strategy S2, 7 publications held back",
+        "east  up  e:1, 410.2 publications/s, advertisements 0 in 0 out, subscriptions 0 in 0 out",
+        "west  soft link up  in use, 3 hops of the tree, 200.0 publications/s, gain 400.0",
+        "far  candidate  4 hops of the tree, 12.0 publications/s, gain 36.0",
+        "lost  candidate  not on the map, 0.0 publications/s, gain 0.0",
     ]

@@ -10,7 +10,7 @@ decides by itself, once an interval (`link_manager`).
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import msgspec
 
@@ -57,6 +57,29 @@ class SoftLink(msgspec.Struct):
         """Whether the peer waits for an answer, or the link is being drained."""
         return bool((self.came and not self.answered) or (self.path and not self.wanted))
 
+    @property
+    def use(self) -> str:
+        """What this end does with it."""
+        if self.wanted:
+            return "in use" if self.taken else "opening"
+        return "draining" if self.path else "incoming"
+
+
+class MeshLinkFacts(NamedTuple):
+    """A link or candidate, for people."""
+
+    broker: str
+    kind: str
+    """`primary`, `soft` or `candidate`."""
+    use: str
+    """Of a soft link, what this end does with it."""
+    span: int
+    """Hops of the tree to the other broker; 0 if they are not known."""
+    rate: float
+    """Publications a second that it carries, or would carry if candidates were links."""
+    gain: float
+    """Its gain a second."""
+
 
 class Mesh(Behaviour):
     """Keeps the maps of one broker, and the soft links that it wants."""
@@ -94,6 +117,24 @@ class Mesh(Behaviour):
     def master(self) -> MasterMap:
         """The tree around this broker."""
         return self._master
+
+    def facts(self) -> list[MeshLinkFacts]:
+        """Links of the tree, soft links and candidates, in the order of their names."""
+        near = self._neighbourhood()
+        others = dict.fromkeys(self.manager.candidates, "candidate")
+        kinds = others | dict.fromkeys(self._tree, "primary") | dict.fromkeys(self.soft, "soft")
+        seconds = self._config.interval_us / 1e6
+        return [
+            MeshLinkFacts(
+                link,
+                kind,
+                self.soft[link].use if kind == "soft" else "",
+                len(self._master.path(link)) if link in self._master else 0,
+                self.manager.traffic(link) / seconds if seconds else 0.0,
+                self.manager.gain(link, near) / seconds if seconds else 0.0,
+            )
+            for link, kind in sorted(kinds.items())
+        ]
 
     # --- what happens --------------------------------------------------------------------------
 
