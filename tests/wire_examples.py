@@ -95,7 +95,7 @@ CONTROL = (
     Disconnect("it is no neighbour any more"),
     RecordUpdate(True, ("B9",), (RelayedRecord(BrokerRecord("B1", 3, 2, ("B2",), 4, "h:1"), 1),)),
     SoftSpan(("B2", "B3")),
-    SpanTaken(),
+    SpanTaken(("B2", "B3")),
     LoadReport((Load("B1", 1, 17, 100.5, 200.25, 3.0, 12, 0.5),)),
 )
 DATA = (PUBLICATION, Unadvertise(ID, FILTER))

@@ -370,6 +370,9 @@ class SoftSpan(_Message, frozen=True, array_like=True, tag="span"):
 class SpanTaken(_Message, frozen=True, array_like=True, tag="span-ok"):
     """The receiver of a `SoftSpan` takes publications over the link from now on."""
 
+    path: Path
+    """The span that is taken, as it was told."""
+
 
 # --- data lane -------------------------------------------------------------------------------
 

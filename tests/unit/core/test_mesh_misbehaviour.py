@@ -82,7 +82,7 @@ BREACHES = {
         "X", publication(1), "sends data over a soft link without its span",
     ),
     "takes what nobody offered": (
-        "X", SpanTaken(), "takes publications that nobody offered",
+        "X", SpanTaken(("A",)), "takes publications that nobody offered",
     ),
     "records over a soft link": (
         "X", RecordUpdate(True, (), (record("X"),)), "sends RecordUpdate over a link",
@@ -94,7 +94,7 @@ BREACHES = {
         "A", SoftSpan(("C",)), "sends SoftSpan on the control lane",
     ),
     "takes a span over a link of the tree": (
-        "A", SpanTaken(), "sends SpanTaken on the control lane",
+        "A", SpanTaken(("A",)), "sends SpanTaken on the control lane",
     ),
     "a record of another with one hop": (
         "A", RecordUpdate(True, (), (record("Y"),)), "tells a record of 'Y'",
@@ -142,6 +142,18 @@ def test_a_good_record_beside_a_bad_one_is_not_taken():
     before = untouched(lone)
     lone.receive("A", RecordUpdate(True, (), (record("A", "B", "Y"), record("A", "A"))))
     assert untouched(lone) == before
+
+
+def test_an_answer_to_another_span_does_not_open_the_link():
+    lone = meshed()
+    lone.receive("A", RecordUpdate(True, (), (record("A", "B", "X"), record("X", "A", hops=2))))
+    mesh = lone.broker.behaviours["mesh"]
+    assert mesh.open_soft("X")
+    assert mesh.soft["X"].path == ("A",)
+    lone.receive("X", SpanTaken(("A", "Y")))
+    assert not mesh.soft["X"].taken
+    lone.receive("X", SpanTaken(("A",)))
+    assert mesh.soft["X"].taken
 
 
 def test_spans_without_end_take_no_room():

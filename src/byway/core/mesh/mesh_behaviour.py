@@ -150,7 +150,7 @@ class Mesh(Behaviour):
             case SoftSpan():
                 self._on_span(link, message)
             case SpanTaken():
-                self._on_taken(link)
+                self._on_taken(link, message)
 
     def on_timer(self, detail: str) -> None:
         """Open and drop soft links as the link manager says."""
@@ -185,7 +185,7 @@ class Mesh(Behaviour):
         for link, soft in list(self.soft.items()):
             if soft.came and not soft.answered and self._is_ready(soft):
                 soft.answered = True
-                self.view.send(link, SpanTaken())
+                self.view.send(link, SpanTaken(soft.came))
             # not before the answer has come: it would look like one to the next span
             if soft.taken and not soft.wanted and not self.view.unconfirmed(link):
                 soft.path, soft.taken, self._stale = (), False, True
@@ -257,10 +257,12 @@ class Mesh(Behaviour):
             last = message.path[-1]
             self.view.close_link(link, f"its span ends with {last}, which is no neighbour")
 
-    def _on_taken(self, link: str) -> None:
+    def _on_taken(self, link: str, message: SpanTaken) -> None:
         soft = self.soft.get(link)
         if soft is None or not soft.path or soft.taken:
             raise RemoteProtocolError(link, "takes publications that nobody offered")
+        if message.path != soft.path:
+            return  # it answers an earlier span; the answer to this one is to come
         soft.taken = True
         self._stale = True
         self.view.send_data(link)
