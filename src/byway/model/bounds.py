@@ -60,6 +60,8 @@ RUNS_MAX: Final = 512
 MESSAGES_MAX: Final = 65_536
 """Messages, requests or replies in one frame."""
 PUBLISHER_WINDOW: Final = 4_096
+CLIENT_WINDOW_MAX: Final = 1_048_576
+"""Sequences of one publisher that a client tells apart, where order is not kept."""
 """Unconfirmed publications of one publisher, unless a network is configured otherwise."""
 BODY_BYTES_MAX: Final = 1_048_576
 """Bytes in the body of a publication."""

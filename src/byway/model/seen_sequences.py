@@ -19,7 +19,7 @@ class SeenSequences:
     __slots__ = ("last", "mask", "size")
 
     def __init__(self, size: int, last: int = 0, mask: int = 0) -> None:
-        if size < 1 or last < 0 or not 0 <= mask < 1 << size:
+        if size < 1 or last < 0 or mask < 0 or mask.bit_length() > size:
             raise BywayError(f"no window of {size} sequences: last {last}, mask {mask:#x}")
         self.size = size
         self.last = last
@@ -34,7 +34,10 @@ class SeenSequences:
         below = self.last - sequence
         if below < 0:
             kept = self.size + below  # how many bits stay within the window
-            self.mask = ((self.mask & ((1 << kept) - 1)) << -below) | 1 if kept > 0 else 1
+            mask = self.mask if kept > 0 else 0
+            if mask.bit_length() > kept > 0:
+                mask &= (1 << kept) - 1
+            self.mask = mask << -below | 1 if mask else 1
             self.last = sequence
             return True
         if below >= self.size or self.mask >> below & 1:

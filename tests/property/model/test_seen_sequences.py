@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byway.core.seen_sequences import SeenSequences
 from byway.model.errors import BywayError
+from byway.model.seen_sequences import SeenSequences
 
 
 @given(
