@@ -27,9 +27,9 @@ OPERATIONS = ("publish", "subscribe", "unsubscribe", "advertise", "unadvertise",
 WEIGHTS = (30, 4, 3, 3, 3, 1, 1)
 
 
-def mesh_config(delta: int, strategy: str, **options) -> BrokerConfig:
+def mesh_config(delta: int, strategy: str, order: str = "publisher", **options) -> BrokerConfig:
     """The configuration of a broker with a mesh; with Δ = 1, of one without."""
-    return BrokerConfig(mesh=MeshConfig(delta=delta, strategy=strategy), **options)
+    return BrokerConfig(mesh=MeshConfig(delta=delta, strategy=strategy, order=order), **options)
 
 
 @register
@@ -64,7 +64,16 @@ class MeshRun(RandomRun):
     """One world. Every broker has a client that wants what names its broker, most have one that
     wants more; some publish. Publications name the brokers that they are for."""
 
-    def __init__(self, seed: int, *, faults: bool = False, outages: bool = False, **options):
+    def __init__(
+        self,
+        seed: int,
+        *,
+        faults: bool = False,
+        outages: bool = False,
+        order: str = "publisher",
+        **options,
+    ):
+        self.order = order
         self.mesh_rng = random.Random(f"mesh {seed}")
         """Draws which soft links open and close, and what is at the brokers in the beginning."""
         self.length_us = 2 * LENGTH_US if outages else LENGTH_US
@@ -129,6 +138,7 @@ class MeshRun(RandomRun):
             f"B{number}": mesh_config(
                 rng.choice(deltas),
                 rng.choice(strategies),
+                self.order,
                 covering=rng.choice(policies),
                 merging=rng.random() < 0.3,
                 pruning_samples_min=1,

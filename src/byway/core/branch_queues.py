@@ -6,6 +6,10 @@ says whether the first may go, and over which links. A publication that is held 
 it waiting, and the end of an advertisement too: it goes over the primary link of the branch, when
 no other link has unconfirmed publications of the publisher. A broker without a planner has none of
 this.
+
+With `order = "none"` no publication is held, but the end of an advertisement still is: those before
+it must find the subscriptions to it. Later ones pass it by, over the primary link of the branch, so
+that it does not wait for them.
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ class BranchQueues:
         its queue."""
         self._context = context
         self._streams = streams
+        self._keeps_order = context.config.mesh.order == "publisher"
         self._links_version = context.links_version
         context.numbers.on_anchor_freed = self._on_anchor_freed
 
@@ -108,7 +113,10 @@ class BranchQueues:
         plan_for = self.planner.plan
         for branch, targets in branches:
             if self.queues and (*_publisher(onward), branch) in self.queues:
-                self._put(branch, Held(onward, targets, source, onward.sequence))
+                if self._keeps_order:
+                    self._put(branch, Held(onward, targets, source, onward.sequence))
+                else:
+                    self._send_in(branch, targets, onward, source)
                 continue
             plan = plan_for(branch, targets, onward, unconfirmed)
             if plan is None:
@@ -189,6 +197,8 @@ class BranchQueues:
         front of their queues, for the targets that they were for; all else is given up."""
         branch = self.planner.branch_of(link)
         touched: dict[Key, None] = {}
+        if self._links_version != self._context.links_version:
+            self._tell_planner()
         for message, source in copies:
             targets = (
                 self.planner.targets_beyond(link, message) if isinstance(message, Publish) else 0
@@ -199,11 +209,28 @@ class BranchQueues:
             assert isinstance(message, Publish)
             key = (message.publisher, message.incarnation, branch)
             planned = self.planner.unheaded(link, message)
-            self._append(key, Held(planned, targets, source, message.sequence))
-            touched[key] = None
+            if self._keeps_order:
+                self._append(key, Held(planned, targets, source, message.sequence))
+                touched[key] = None
+                continue
+            self._send_in(branch, targets, planned, source)
+            self._context.finish(source)  # its place is taken by the copies
+            if key in self.queues:
+                touched[key] = None
         for key in touched:
             self.queues[key] = deque(sorted(self.queues[key], key=_order))
             self._send_on(key)
+
+    def _send_in(self, branch: str, targets: int, publication: Publish, source: InFlight) -> None:
+        """Send a publication into a branch, where order is not kept; past what is held."""
+        assert source.stream is not None, "it is no publication"
+        if (*_publisher(publication), branch) in self.queues:
+            self._send(branch, publication, source)
+            return
+        plan = self.planner.plan(branch, targets, publication, source.stream.open)
+        assert plan is not None, "nothing conflicts"
+        for copy in plan:
+            self._send(copy.link, copy.publication, source)
 
     # --- out -------------------------------------------------------------------------------------
 

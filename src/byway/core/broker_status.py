@@ -311,16 +311,16 @@ class BrokerQueries:
         """What to say first over a new connection to a broker. Of one that is not known, only the
         greeting tells what it wants."""
         end = self.context.ends.get(link)
-        return self._new_end(link).hello() if end is None else end.hello(self.context.kind(link))
+        return (
+            self.context.new_end(link, soft=False).hello()
+            if end is None
+            else end.hello(self.context.kind(link))
+        )
 
     def check_hello(self, link: str, hello: Hello, said: Hello | None) -> None:
         """Raise `RemoteProtocolError` if there could be no link to a broker that has none yet with
         this greeting, answered by `said`."""
-        self._new_end(link, soft=hello.kind is LinkKind.SOFT).meet(hello, said)
-
-    def _new_end(self, link: str, *, soft: bool = False) -> LinkEnd:
-        window = self.context.config.publisher_window
-        return LinkEnd(self.name, link, self.incarnation, soft=soft, publisher_window=window)
+        self.context.new_end(link, soft=hello.kind is LinkKind.SOFT).meet(hello, said)
 
     def _link(self, end: LinkEnd) -> LinkFacts:
         link, state = end.peer, self.sync.states.get(end.peer, _NOTHING_TO_SYNC)

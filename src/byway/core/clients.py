@@ -20,6 +20,7 @@ from byway.core.origin import Origin
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.tables import Entry
 from byway.model import Filter
+from byway.model.bounds import CLIENT_WINDOW_MAX
 from byway.model.fitting import fit
 from byway.model.messages import (
     SESSION,
@@ -33,6 +34,7 @@ from byway.model.messages import (
     Settled,
     SubscribeRequest,
     UnadvertiseRequest,
+    UnorderedAttached,
     UnsubscribeRequest,
 )
 
@@ -127,8 +129,15 @@ class Clients:
             self._end(client)
         client = ClientSession(name, incarnation, counter=self._context.now_us)
         self.sessions[name] = client
-        self._context.out.tell(name, Attached(resumed=False, published=0))
+        self._context.out.tell(name, self._attached(resumed=False))
         self._give_session(client, ttl_us)
+
+    def _attached(self, resumed: bool, published: int = 0, lost: int = 0) -> Attached:
+        config = self._context.config
+        if config.mesh.order == "publisher":
+            return Attached(resumed, published, lost)
+        window = min(config.publisher_window, CLIENT_WINDOW_MAX)
+        return UnorderedAttached(resumed, published, lost, window)
 
     def _give_session(self, client: ClientSession, ttl_us: int) -> None:
         """Keep a client's session for the time it asks for, if there is room for one more."""
@@ -149,7 +158,7 @@ class Clients:
         client.attached = True
         client.reported.clear()
         lost = max(client.first_kept - 1 - received, 0)
-        out.tell(client.name, Attached(True, client.sequence, lost))
+        out.tell(client.name, self._attached(True, client.sequence, lost))
         self._give_session(client, ttl_us)
         for table, held in (
             (self._context.routing.adverts, client.adverts),

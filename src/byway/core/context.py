@@ -102,15 +102,23 @@ class Context:
     def add_link(self, link: str, kind: LinkKind = LinkKind.PRIMARY) -> LinkEnd:
         """Add the end of a new link."""
         self.links_version += 1
-        window = self.config.publisher_window
-        soft = kind is LinkKind.SOFT
-        end = LinkEnd(self.name, link, self.incarnation, soft=soft, publisher_window=window)
-        self.ends[link] = end
+        end = self.ends[link] = self.new_end(link, soft=kind is LinkKind.SOFT)
         self.ends = dict(sorted(self.ends.items()))
         self.copies.add_link(link, end.copies)
         if kind is LinkKind.PRIMARY:
             self.routing.add_link(link)
         return end
+
+    def new_end(self, link: str, *, soft: bool) -> LinkEnd:
+        """The end of a link that nothing has happened on."""
+        return LinkEnd(
+            self.name,
+            link,
+            self.incarnation,
+            soft=soft,
+            publisher_window=self.config.publisher_window,
+            ordered=self.config.mesh.order == "publisher",
+        )
 
     def remove_link(self, link: str) -> list[Copy]:
         """Remove the end of a link; returns the copies that it had not confirmed. Whoever sent them

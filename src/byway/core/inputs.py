@@ -6,7 +6,7 @@ import msgspec
 
 from byway.core.actions import Timer
 from byway.model.addresses import Listing
-from byway.model.messages import Batch, Frame, Hello, Request
+from byway.model.messages import Batch, Frame, Hello, Request, UnorderedHello
 
 
 class Started(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,8 +30,8 @@ class LinkUp(msgspec.Struct, frozen=True):
     over the same connection (a driver that greets and hears at one instant need not tell)."""
 
     link: str
-    hello: Hello
-    said: Hello | None = None
+    hello: Hello | UnorderedHello
+    said: Hello | UnorderedHello | None = None
 
 
 class LinkDown(msgspec.Struct, frozen=True):

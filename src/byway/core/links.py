@@ -33,6 +33,7 @@ from byway.model.messages import (
     LinkKind,
     Message,
     SelectiveAcknowledge,
+    UnorderedHello,
 )
 
 UNLISTED: Final = ""
@@ -109,8 +110,8 @@ class LinkEnd:
 
     __slots__ = (
         "address", "arrived", "broker", "control", "control_max", "copies", "dials", "epoch",
-        "incarnation", "open", "peer", "peer_incarnation", "publisher_window", "soft", "told", "up",
-        "window",
+        "incarnation", "open", "ordered", "peer", "peer_incarnation", "publisher_window", "soft",
+        "told", "up", "window",
     )  # fmt: skip
 
     def __init__(
@@ -121,6 +122,7 @@ class LinkEnd:
         control_max: int = CONTROL_MAX,
         soft: bool = False,
         publisher_window: int = PUBLISHER_WINDOW,
+        ordered: bool = True,
     ) -> None:
         self.broker = broker
         self.peer = peer
@@ -128,6 +130,8 @@ class LinkEnd:
         self.control_max = control_max
         self.soft = soft
         self.publisher_window = publisher_window
+        self.ordered = ordered
+        """Whether publications of one publisher are kept in order."""
         self.address = ""
         """Where the peer says it can be dialled."""
         self.dials = False
@@ -158,7 +162,7 @@ class LinkEnd:
         """What this end says when a connection to the peer is made."""
         control, data = self.arrived
         confirmed = self.window.finished_up_to
-        return Hello(
+        return (Hello if self.ordered else UnorderedHello)(
             self.broker,
             self.incarnation,
             self.peer_incarnation,
@@ -219,6 +223,13 @@ class LinkEnd:
             reason = (
                 f"has publisher_window {hello.publisher_window}, and {self.broker} has "
                 f"{self.publisher_window}: it must be equal in the whole network"
+            )
+            raise RemoteProtocolError(self.peer, reason)
+        if isinstance(hello, UnorderedHello) == self.ordered:
+            ours, theirs = ("publisher", "none") if self.ordered else ("none", "publisher")
+            reason = (
+                f'has order "{theirs}" in [mesh], and {self.broker} has "{ours}": it must be equal '
+                "in the whole network"
             )
             raise RemoteProtocolError(self.peer, reason)
         if hello.incarnation < 1:

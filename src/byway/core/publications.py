@@ -70,7 +70,9 @@ class Publications:
         self._clients = clients
         self._deliveries = deliveries
         self._recovery = recovery
-        self.streams = Streams(context.config.publishers_max)
+        config = context.config
+        window = 0 if config.mesh.order == "publisher" else config.publisher_window
+        self.streams = Streams(config.publishers_max, window)
         self._published_hooks = context.hooks.on_published
         self._routed_hooks = context.hooks.on_publication_routed
         self.waiting_copies = WaitingCopies(context, recovery, self.drop)
@@ -83,12 +85,16 @@ class Publications:
         context = self._context
         stream, sequence = self.streams.of(message.publisher, message.incarnation), message.sequence
         pending = InFlight(window, number, link, "", 1, stream, COPY_BYTES + len(message.body))
-        if sequence <= stream.last:
+        seen = stream.seen
+        if sequence <= stream.last and (seen is None or sequence in seen):
             context.counters.duplicates += 1
             self.drop(message, DropReason.DUPLICATE, link)
             self._duplicates.take(message, link, pending)
             return
-        stream.last = sequence
+        if seen is None:
+            stream.last = sequence
+        else:
+            stream.see(sequence)
         if message.hop > context.config.hops_max:
             self.drop(message, DropReason.HOP_LIMIT, link)
         else:
@@ -115,6 +121,7 @@ class Publications:
                 self.on_request(client, request)
             return
         name, incarnation, window = client.name, client.incarnation, client.window
+        before = client.sequence
         now_us, largest = context.now_us, context.config.body_bytes_max
         match_body, hand_out = context.routing.subscriptions.index.match_body, self._hand_out
         is_watched, published, last = self._is_watched, 0, 0
@@ -146,6 +153,9 @@ class Publications:
             context.out.confirming[name] = None
             context.counters.publications_published += published
             stream.last = max(stream.last, last)
+            if stream.seen is not None:
+                for sequence in range(before + 1, last + 1):
+                    stream.seen.add(sequence)
 
     def _admits_all(self, client: ClientSession) -> bool:
         """Whether a client may publish whatever is a publication."""
@@ -181,7 +191,7 @@ class Publications:
                 message = self._with_header(message)
             pending.stream = stream = self.streams.of(client.name, client.incarnation)
             pending.bytes += len(request.body)
-            stream.last = max(stream.last, request.sequence)
+            stream.see(request.sequence)
             routes = routes_of(request.body, context.routing.subscriptions.index, None)
             if client.reported and request.sequence in client.reported:
                 self._route_reported(client, message, routes, attributes, pending)

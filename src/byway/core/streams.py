@@ -1,8 +1,9 @@
 """Streams: what a broker knows of each publisher whose publications it has seen.
 
 Publications of one publisher arrive in order, so its last sequence distinguishes a duplicate from a
-new publication. It cannot detect gaps: filtered streams skip numbers. A stream also knows on which
-links publications of its publisher are unconfirmed.
+new publication. It cannot detect gaps: filtered streams skip numbers. Where order is not kept
+(`order = "none"`), a window of sequences does. A stream also knows on which links publications of
+its publisher are unconfirmed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import msgspec
 
 from byway.model.generations import Generations
+from byway.model.seen_sequences import SeenSequences
 
 Publisher = tuple[str, int]
 """A publisher and its incarnation."""
@@ -26,11 +28,19 @@ class Stream(msgspec.Struct, eq=False, gc=False):
     """The publications of one publisher, as one broker sees them."""
 
     last: int = 0
-    """The sequence of the latest one."""
+    """The highest sequence of one that was seen."""
     open: Mapping[str, int] = ALL_CONFIRMED
     """By link, how many of them it has not confirmed; links with none are left out."""
     waiting: int = 0
     """How many messages of its are held, see `branch_queues`."""
+    seen: SeenSequences | None = None
+    """Which ones were seen, where they may arrive out of order; None: all up to `last`."""
+
+    def see(self, sequence: int) -> None:
+        """Take a publication as seen."""
+        if self.seen is not None:
+            self.seen.add(sequence)
+        self.last = max(self.last, sequence)
 
     def count(self, link: str) -> None:
         """Count one more publication that a link has not confirmed."""
@@ -48,17 +58,32 @@ class Streams(Generations[Publisher, Stream]):
     """The streams of at least half and at most all of `publishers_max` publishers, and of those
     besides that have publications which are unconfirmed or held.
 
-    A publisher that has not been heard of for a whole generation is forgotten.
+    A publisher that has not been heard of for a whole generation is forgotten: also where order is
+    not kept, since what of it was not seen yet is later than all that may count as seen.
     """
 
-    __slots__ = ()
+    __slots__ = ("window",)
+
+    def __init__(self, publishers_max: int, window: int = 0) -> None:
+        """`window`: how many sequences of each publisher are told apart; 0: they come in order."""
+        super().__init__(publishers_max)
+        self.window = window
+
+    def new(self, last: int = 0, mask: int | None = None) -> Stream:
+        """A stream of which this was seen last; of what is within the window, what `mask` says, or
+        all."""
+        if not self.window:
+            return Stream(last)
+        every = (1 << min(self.window, last)) - 1
+        known = every if mask is None else mask & every
+        return Stream(last, seen=SeenSequences(self.window, last, known))
 
     def of(self, publisher: str, incarnation: int) -> Stream:
         """The stream of a publisher; a new one, if nothing is known of it."""
         key = (publisher, incarnation)
         stream = self.young.get(key)
         if stream is None:
-            stream = self.old.get(key) or Stream()
+            stream = self.old.get(key) or self.new()
             if len(self.young) >= self.half:
                 self.age()
             self.young[key] = stream
@@ -69,7 +94,7 @@ class Streams(Generations[Publisher, Stream]):
         key = (publisher, incarnation)
         stream = self.young.get(key) or self.old.get(key)
         if stream is None:
-            stream = self.old[key] = Stream()
+            stream = self.old[key] = self.new()
         return stream
 
     def age(self) -> None:

@@ -61,6 +61,8 @@ MESSAGES_MAX: Final = 65_536
 """Messages, requests or replies in one frame."""
 PUBLISHER_WINDOW: Final = 4_096
 """Unconfirmed publications of one publisher, unless a network is configured otherwise."""
+CLIENT_WINDOW_MAX: Final = 1_048_576
+"""Sequences of one publisher that a client tells apart, where order is not kept."""
 BODY_BYTES_MAX: Final = 1_048_576
 """Bytes in the body of a publication."""
 KEEPALIVE_MS_MAX: Final = 3_600_000

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from byway.model.bounds import (
     BUCKETS_MAX,
+    CLIENT_WINDOW_MAX,
     DELIVERED_NAMES_MAX,
     DELTA_MAX,
     HINTS_MAX,
@@ -570,6 +571,13 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, tag="c-here"):
     lost: Int64 = 0
 
 
+class UnorderedAttached(Attached, frozen=True, array_like=True, tag="c-here-u"):
+    """The same, of a broker that does not keep publications of one publisher in order: of a
+    publisher, one with a sequence lower by `window` than the highest is a duplicate."""
+
+    window: Annotated[int, Meta(ge=1, le=CLIENT_WINDOW_MAX)] = PUBLISHER_WINDOW
+
+
 class Settled(msgspec.Struct, frozen=True, array_like=True, tag="c-ok"):
     """The client's registration of this name is in force at every broker that needs it."""
 
@@ -626,6 +634,7 @@ class PublicationRouted(msgspec.Struct, frozen=True, array_like=True, tag="c-wen
 
 Reply = (
     Attached
+    | UnorderedAttached
     | Settled
     | Refused
     | PublicationsAccepted
@@ -696,7 +705,11 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     follow."""
 
 
-Frame = Batch | Acknowledge | SelectiveAcknowledge | Hello
+class UnorderedHello(Hello, frozen=True, array_like=True, tag="hello-u"):
+    """The same, of a broker that does not keep publications of one publisher in order."""
+
+
+Frame = Batch | Acknowledge | SelectiveAcknowledge | Hello | UnorderedHello
 """The frames between two brokers."""
 
 

@@ -37,6 +37,7 @@ from byway.model.messages import (
     Status,
     StatusRequest,
     UnadvertiseRequest,
+    UnorderedAttached,
     Welcome,
 )
 from byway.model.status import decode_status
@@ -357,6 +358,8 @@ class ClientCore:
             return False
         peer = self.attaching.attached()
         self.attachments += 1
+        if isinstance(attached, UnorderedAttached):
+            self.deliveries.expect_disorder(attached.window)
         peer_s = peer.keepalive_ms / 1e3
         self._out.append(KeepConnection(min(self.options.keepalive, peer_s), 2 * peer_s))
         if is_resuming:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Final
 
 from byway.model.messages import Delivery, Publish
-from byway.model.seen import SeenPublications
+from byway.model.seen import SeenOutOfOrder, SeenPublications
 from byway.session.events import Event
 from byway.session.registrations import Registration, Registrations
 
@@ -44,7 +44,7 @@ class Deliveries:
         """Deliveries known to be missing, by gaps in their numbers or by the broker's word."""
         self.full: dict[Registration, None] = {}
         """Subscriptions that block further deliveries until the application takes events."""
-        self._seen = SeenPublications(PUBLISHERS_MAX)
+        self._seen: SeenPublications | SeenOutOfOrder = SeenPublications(PUBLISHERS_MAX)
         self._last: Publish | None = None
         """The publication delivered last. If it matches more subscriptions than one delivery can
         name, the next deliveries name the others."""
@@ -61,6 +61,13 @@ class Deliveries:
     def is_overfull(self) -> bool:
         """Whether the broker sends although it was asked to hold deliveries."""
         return any(one.queue is not None and one.queue.is_overfull for one in self.full)
+
+    def expect_disorder(self, window: int) -> None:
+        """Publications of one publisher may come out of order from now on, each lower than the
+        highest one by less than `window`."""
+        if isinstance(self._seen, SeenPublications):
+            self._seen = SeenOutOfOrder(PUBLISHERS_MAX, self._seen)
+        self._seen.window = window
 
     def restart(self) -> None:
         """Begin a new session, whose deliveries are numbered from 1."""

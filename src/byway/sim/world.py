@@ -98,7 +98,9 @@ class World:
         self._clock = Clock()
         self._jitter = partial(Random(0).uniform, 0.5, 1.0)
         self._starts = BrokerStarts(topology, unlisted, remembering)
-        self._account = Account(self._clock)
+        configs = config.values() if isinstance(config, Mapping) else (config,)
+        ordered = all(own.mesh.order == "publisher" for own in configs)
+        self._account = Account(self._clock, ordered)
         self._network = network or NetworkOptions()
         self._trace = trace
         self._sample_us = sample_us

@@ -16,7 +16,7 @@ LINKS_MAX: Final = 1_024
 
 
 class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the mesh of one broker; brokers of one network may differ in all of them."""
+    """The options of the mesh of one broker; those of one network may differ in all but `order`."""
 
     delta: Annotated[
         int,
@@ -34,6 +34,14 @@ class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
             "while more than 80 % of the uplink is in use."
         ),
     ] = "SH"
+    order: Annotated[
+        Literal["publisher", "none"],
+        option(
+            "With `publisher`, publications of one publisher arrive in order: those that could "
+            "overtake earlier ones are held. With `none`, nothing is held. It must be equal in the "
+            "whole network: brokers that greet each other with different values do not connect."
+        ),
+    ] = "publisher"
     fanout: Annotated[
         int,
         within(1, LINKS_MAX),

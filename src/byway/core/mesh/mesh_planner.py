@@ -4,7 +4,7 @@ The working map says where copies for some targets should go. A copy over one li
 earlier one over another that lies on the same way, so a link is used for a publisher only while no
 link *comparable* to it, one on the tree's path to the other, has unconfirmed publications of that
 publisher. Else one copy takes the single open link that lies before all targets, if there is one;
-else the publication is held. (DESIGN §5, *Order*.)
+else the publication is held. (DESIGN §5, *Order*.) With `order = "none"` no links conflict.
 
 What follows from the targets alone is computed once and kept until maps, links or numbers change.
 A plan also has the links that would get a copy if candidates were links, its *profile*, and counts
@@ -75,6 +75,7 @@ class MeshPlanner:
         self._strategy = strategy
         self._profiles = view.config.mesh.interval_us > 0
         """Whether anybody takes the counts."""
+        self._keeps_order = view.config.mesh.order == "publisher"
         self._maps = OverlayMaps.build(view.broker, (), 1)
         self._branch_of: dict[str, str] = {}
         self._ways: dict[str, tuple[str, ...]] = {}
@@ -246,7 +247,9 @@ class MeshPlanner:
         working = self._maps.working
         anchors = self._anchors(branch, targets)
         chosen = working.names(working.forward(working.targets(anchors), self._strategy))
-        links = [link for link in self._ways if self.branch_of(link) == branch]
+        links: list[str] = []
+        if self._keeps_order:
+            links = [link for link in self._ways if self.branch_of(link) == branch]
         conflicts = frozenset(
             other for link in chosen for other in links if self._are_comparable(link, other)
         )

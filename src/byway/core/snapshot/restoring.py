@@ -25,7 +25,7 @@ from byway.core.snapshot.state import (
     TableSyncState,
     WindowState,
 )
-from byway.core.streams import Stream, Streams
+from byway.core.streams import Publisher, Stream, Streams
 from byway.core.tables import Entry, Placeholder, PlaceholderState, Table, Withdrawal, with_link
 from byway.core.window import Runs, Window
 from byway.model.messages import EntryId, LinkKind, Message, Publish, Unadvertise
@@ -67,8 +67,9 @@ def restore(state: BrokerState, broker: Broker) -> None:
     _restore_windows(state, pendings, broker)
     young, old = state.seen
     streams = broker.publications.streams
-    streams.young = {(p, i): Stream(last) for p, i, last in young}
-    streams.old = {(p, i): Stream(last) for p, i, last in old}
+    masks = {(p, i): mask for p, i, mask in state.masks}
+    streams.young = _restore_streams(young, masks, streams)
+    streams.old = _restore_streams(old, masks, streams)
     for link in state.links:
         _restore_copies(link, context.copies, pendings, streams)
     for held in state.held:
@@ -89,6 +90,18 @@ def restore(state: BrokerState, broker: Broker) -> None:
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:
             behaviour.restore(state.behaviours[name])
+
+
+def _restore_streams(
+    seen: list[tuple[str, int, int]], masks: dict[Publisher, bytes], streams: Streams
+) -> dict[Publisher, Stream]:
+    """Streams with what was seen of them: where no mask tells, everything up to the last one."""
+    restored = {}
+    for publisher, incarnation, last in seen:
+        mask = masks.get((publisher, incarnation))
+        known = None if mask is None else int.from_bytes(mask, "big")
+        restored[publisher, incarnation] = streams.new(last, known)
+    return restored
 
 
 def _restore_sync(state: TableSyncState, broker: Broker) -> None:
@@ -173,9 +186,7 @@ def _restore_window(state: WindowState, window: Window) -> Window:
 
 
 def _restore_link(state: LinkState, context: Context) -> LinkEnd:
-    soft = state.kind is LinkKind.SOFT
-    window = context.config.publisher_window
-    end = LinkEnd(context.name, state.peer, context.incarnation, soft=soft, publisher_window=window)
+    end = context.new_end(state.peer, soft=state.kind is LinkKind.SOFT)
     end.address, end.dials = state.address, state.dials
     end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
@@ -199,7 +210,7 @@ def _restore_copies(
     for message, source in queue:
         if isinstance(message, Publish):
             source.stream = stream = streams.known(message.publisher, message.incarnation)
-            stream.last = max(stream.last, message.sequence)
+            stream.see(message.sequence)
             source.bytes = COPY_BYTES + len(message.body)
             stream.count(state.peer)
         queue.bytes += source.bytes

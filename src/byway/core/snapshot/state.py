@@ -199,6 +199,9 @@ class BrokerState(msgspec.Struct, array_like=True):
     """By number, the neighbour that a broker of `link_numbers` lies behind, or is."""
     told_delta: int = 1
     """The Δ that the paths which neighbours were told go by."""
+    masks: list[tuple[str, int, bytes]] = msgspec.field(default_factory=list)
+    """By publisher and incarnation of `seen`, which sequences up to the last one were seen (bit i:
+    the one i before it), where publications may arrive out of order."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from byway.core.branch_queues import BranchQueues
@@ -73,6 +74,7 @@ def take(broker: Broker) -> bytes:
         listing=context.listing,
         links_of=context.numbers.links_of,
         told_delta=context.told_delta,
+        masks=[*_masks(seen.young), *_masks(seen.old)],
     )
     return encode(state)
 
@@ -223,3 +225,10 @@ def _client(client: ClientSession, numbers: dict[int, int]) -> ClientState:
 
 def _sequences(streams: dict[tuple[str, int], Stream]) -> list[tuple[str, int, int]]:
     return [(publisher, incarnation, s.last) for (publisher, incarnation), s in streams.items()]
+
+
+def _masks(streams: dict[tuple[str, int], Stream]) -> Iterator[tuple[str, int, bytes]]:
+    for (publisher, incarnation), stream in streams.items():
+        if stream.seen is not None:
+            mask = stream.seen.mask
+            yield publisher, incarnation, mask.to_bytes((mask.bit_length() + 7) // 8, "big")

@@ -29,6 +29,7 @@ from byway.model.messages import (
     Settled,
     SubscribeRequest,
     UnadvertiseRequest,
+    UnorderedAttached,
     UnsubscribeRequest,
 )
 from byway.sim.engine.observer import Observer
@@ -207,7 +208,7 @@ class ClientWatch:
 
     def replies_sent(self, replies: Sequence[Reply]) -> int:
         """The broker sends the client replies. Returns how many of them are deliveries."""
-        if type(replies[0]) is Attached and replies[0].lost:
+        if isinstance(replies[0], Attached) and replies[0].lost:
             self._check_lost(replies[0].lost, replies[1:])
         observed, deliveries = self.observed, 0
         for reply in replies:
@@ -429,6 +430,7 @@ class ClientWatch:
 
     _on_sent: ClassVar[dict[type, Callable[[ClientWatch, Any], None]]] = {
         Attached: _on_attached_sent,
+        UnorderedAttached: _on_attached_sent,
         Refused: _on_refused_sent,
         PublicationsAccepted: _on_accepted_sent,
         PublicationsConfirmed: _on_confirmed_sent,
@@ -436,6 +438,7 @@ class ClientWatch:
     """By kind of a reply that the broker sends, what is to be noted."""
     _on_arrived: ClassVar[dict[type, Callable[[ClientWatch, Any], None]]] = {
         Attached: _on_attached,
+        UnorderedAttached: _on_attached,
         Settled: _on_settled,
         Refused: _on_refused,
         PublicationsConfirmed: _on_confirmed,

@@ -36,7 +36,9 @@ from byway.sim.run_metrics import Tally
 class Account:
     """The claims of all clients of one world; an `Observer`."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, ordered: bool = True) -> None:
+        """`ordered`: whether publications of one publisher must arrive in order."""
+        self._ordered = ordered
         self.violations = Violations()
         self.tally = Tally()
         self.redelivered = 0
@@ -79,7 +81,7 @@ class Account:
 
     def client_joined(self, client: ObservedClient, broker: str) -> ClientAccount:
         """Open the account of a client at a broker that it attaches to for the first time."""
-        history = self._histories.setdefault(client, ClientHistory())
+        history = self._histories.setdefault(client, ClientHistory(self._ordered))
         account = ClientAccount(client.name, broker, history, self, self._clock)
         self._clients.append(account)
         return account

@@ -2,10 +2,10 @@
 right.
 
 A delivery is judged twice. When the broker sends it, it must match a subscription that is in force
-there. When it arrives, it must be the next one of the session, and come once and after all earlier
-publications of its publisher. What is sent must arrive, unless the connection breaks; then it is in
-the session and must be sent again when that is resumed, or have been lost there for want of room.
-Which publications a client is owed is decided in `account`.
+there. When it arrives, it must be the next one of the session, and come once and, where order is
+kept, after all earlier publications of its publisher. What is sent must arrive, unless the
+connection breaks; then it is in the session and must be sent again when that is resumed, or have
+been lost there for want of room. Which publications a client is owed is decided in `account`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from byway.model.messages import Body, Delivery, Publish
+from byway.model.seen_sequences import SeenSequences
 from byway.sim.engine.observer import ObservedSubscription
 from byway.sim.engine.sim_clock import Clock
 from byway.sim.oracle.account_records import (
@@ -34,27 +35,36 @@ if TYPE_CHECKING:
 INCARNATIONS_KEPT: Final = 8
 """Of each publisher; publications of earlier ones arrived long ago."""
 
+SEQUENCES_KEPT: Final = 65_536
+"""Of each incarnation of a publisher, where order is not kept; none comes as late as that."""
+
 _decode = msgspec.msgpack.Decoder(Body).decode
 
 
 class LatestDelivery:
-    """The latest publication of one publisher that a client was given."""
+    """The latest publication of one publisher that a client was given; where order is not kept,
+    all that it was given of late."""
 
-    __slots__ = ("earlier", "incarnation", "sequence")
+    __slots__ = ("earlier", "incarnation", "seen", "sequence")
 
-    def __init__(self) -> None:
+    def __init__(self, ordered: bool) -> None:
         self.incarnation = 0
         """The incarnation that was delivered last; others are in `earlier`."""
         self.sequence = 0
-        self.earlier: dict[int, int] | None = None
-        """By incarnation, of which the last ones are kept, the latest sequence."""
+        self.seen = None if ordered else SeenSequences(SEQUENCES_KEPT)
+        """What was delivered, where order is not kept."""
+        self.earlier: dict[int, tuple[int, SeenSequences | None]] | None = None
+        """By incarnation, of which the last ones are kept, the latest sequence, and what was
+        delivered."""
 
     def turn_to(self, incarnation: int) -> None:
         """Go on with another incarnation than the last one."""
         earlier = self.earlier = self.earlier or {}
         if self.incarnation:
-            earlier[self.incarnation] = self.sequence
-        self.incarnation, self.sequence = incarnation, earlier.pop(incarnation, 0)
+            earlier[self.incarnation] = self.sequence, self.seen
+        fresh = None if self.seen is None else SeenSequences(SEQUENCES_KEPT)
+        self.incarnation = incarnation
+        self.sequence, self.seen = earlier.pop(incarnation, (0, fresh))
         if len(earlier) >= INCARNATIONS_KEPT:
             del earlier[min(earlier)]
 
@@ -62,9 +72,10 @@ class LatestDelivery:
 class ClientHistory:
     """What one client was given, at all brokers."""
 
-    __slots__ = ("latest", "moved_us", "place")
+    __slots__ = ("latest", "moved_us", "ordered", "place")
 
-    def __init__(self) -> None:
+    def __init__(self, ordered: bool) -> None:
+        self.ordered = ordered
         self.latest: dict[str, LatestDelivery] = {}
         """By publisher, what was delivered last."""
         self.moved_us = -1
@@ -77,7 +88,7 @@ class ClientHistory:
         """The latest delivery of a publisher that goes on with another incarnation, or is new."""
         latest = self.latest.get(publication.publisher)
         if latest is None:
-            latest = self.latest[publication.publisher] = LatestDelivery()
+            latest = self.latest[publication.publisher] = LatestDelivery(self.ordered)
         latest.turn_to(publication.incarnation)
         return latest
 
@@ -280,10 +291,11 @@ class ClientAccount:
         latest = self.history.latest.get(publication.publisher)
         if latest is None or latest.incarnation != publication.incarnation:
             latest = self.history.turn_to(publication)
-        if publication.sequence <= latest.sequence:
+        sequence, seen = publication.sequence, latest.seen
+        if sequence <= latest.sequence if seen is None else not seen.add(sequence):
             self._judge_repeated(publication, sent)
             return False
-        latest.sequence = publication.sequence
+        latest.sequence = max(latest.sequence, sequence)
         account = self._account
         account.tally.add(publication.hop, self._clock.now_us - publication.published_us)
         return True
