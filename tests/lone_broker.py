@@ -40,6 +40,7 @@ from byway.model.messages import (
     SubscriptionsSynced,
     SyncDigest,
     Unadvertise,
+    UnorderedHello,
 )
 from byway.trace import TraceBuffer
 
@@ -111,7 +112,9 @@ class Lone:
         """Connect a neighbour that knows nothing of B. Returns B's actions."""
         self.sent[link] = [0, 0]
         window = self.broker.config.publisher_window
-        hello = Hello(link, incarnation, 0, 0, 0, 0, publisher_window=window)
+        ordered = self.broker.config.mesh.order == "publisher"
+        kind = Hello if ordered else UnorderedHello
+        hello = kind(link, incarnation, 0, 0, 0, 0, publisher_window=window)
         return self.handle(LinkUp(link, hello))
 
     def agree(self, link: str, incarnation: int = 1) -> list[Action]:

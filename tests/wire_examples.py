@@ -58,6 +58,8 @@ from byway.model.messages import (
     SyncRequest,
     Unadvertise,
     UnadvertiseRequest,
+    UnorderedAttached,
+    UnorderedHello,
     Unsubscribe,
     UnsubscribeRequest,
     Welcome,
@@ -110,6 +112,7 @@ REQUESTS = (
 )
 REPLIES = (
     Attached(True, 4, 1),
+    UnorderedAttached(True, 4, 1, 4_096),
     Settled("s"),
     Refused("3", "it conforms to no advertisement of this client"),
     PublicationsAccepted(6),
@@ -120,6 +123,7 @@ REPLIES = (
 FRAMES = {
     "preamble": Preamble(2, "broker", "B1", 3, 4_194_304, 5_000),
     "hello": Hello("B1", 3, 2, 10, 20, 15, 4),
+    "unordered-hello": UnorderedHello("B1", 3, 2, 10, 20, 15, 4),
     "acknowledge": Acknowledge(4, 5, 3),
     "selective-acknowledge": SelectiveAcknowledge(4, 9, 3, ((5, 6), (9, 9))),
     "client-hello": ClientHello(60_000_000, 7, True),

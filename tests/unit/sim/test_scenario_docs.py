@@ -65,6 +65,7 @@ def test_every_setting_reaches_the_broker() -> None:
         "durability": "power",
         "behaviours": ["load"],
         "mesh_strategy": "S1",
+        "mesh_order": "none",
         "mesh_load_threshold": 0.7,
     }
     for field in msgspec.structs.fields(BrokerSpec):
