@@ -94,6 +94,7 @@ class IntervalMeasures(msgspec.Struct, frozen=True, kw_only=True, rename={"yield
     """By kind, the messages sent between brokers, as far as they were connected."""
     bytes: dict[str, int]
     """By kind, their bytes."""
+    bytes_total: int
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,6 +246,7 @@ class Meter:
             deliveries_by_hops={str(number): hops[number] for number in sorted(hops)},
             messages={kind: self._messages[kind] for kind in sorted(self._messages)},
             bytes={kind: self._bytes[kind] for kind in sorted(self._bytes)},
+            bytes_total=self._bytes.total(),
         )
 
     def _group(self, names: list[str]) -> GroupMeasures:
