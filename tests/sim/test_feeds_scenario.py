@@ -64,7 +64,8 @@ def test_an_interval_that_is_the_whole_run_has_the_numbers_of_the_run() -> None:
 
 def test_an_interval_has_what_happened_within_it() -> None:
     whole, part = run("measure.from_s=0").measures, run("measure.to_s=8").measures
-    assert whole is not None and part is not None
+    assert whole is not None
+    assert part is not None
     assert part.interval.publications == 4 * 20
     assert 0 < part.interval.deliveries < whole.interval.deliveries
     assert 0 < part.interval.bytes["pub"] < whole.interval.bytes["pub"]
