@@ -231,7 +231,8 @@ def test_a_claim_decides_by_what_the_paper_reports(id: str) -> None:
     verdict = judge(published, values)
     for judgement in verdict.judgements:
         assert judgement.holds or "not measured" in judgement.found, judgement
-    assert any(judgement.holds for judgement in verdict.judgements)
+    if published.paper_values:  # the paper has M3 as curves
+        assert any(judgement.holds for judgement in verdict.judgements)
 
 
 @pytest.mark.parametrize("full", [False, True])

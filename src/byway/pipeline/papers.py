@@ -9,6 +9,7 @@ from typing import Final
 class Paper(StrEnum):
     """A paper, by its title; docs/reference/papers.md lists all that byway is made after."""
 
+    MULTIPATH = "Opportunistic Multipath Forwarding in Content-Based Publish/Subscribe Overlays"
     PLACEMENT = "Publisher Placement Algorithms in Content-Based Publish/Subscribe"
     INCREMENTAL = (
         "Congestion Avoidance with Incremental Filter Aggregation in Content-Based Routing Networks"
@@ -24,6 +25,7 @@ class Paper(StrEnum):
 
 
 _AUTHORS: Final = {
+    Paper.MULTIPATH: "Reza Sherafat Kazemzadeh and Hans-Arno Jacobsen",
     Paper.PLACEMENT: "Alex King Yeung Cheung and Hans-Arno Jacobsen",
     Paper.INCREMENTAL: "Mingwen Chen, Songlin Hu, Vinod Muthusamy and Hans-Arno Jacobsen",
     Paper.SELECTIVE: (

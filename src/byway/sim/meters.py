@@ -7,17 +7,26 @@ nothing of what happens, and does not know which scenario it measures.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from byway.core.counters import Counters
-from byway.model.measurement import SUBSCRIPTION_KINDS
-from byway.model.messages import Publish
+from byway.model.measurement import (
+    DELIVERIES,
+    MATCHED_BROKERS,
+    PUBLICATION_HOPS,
+    PUBLICATIONS,
+    PURE_FORWARDERS,
+    SUBSCRIPTION_KINDS,
+)
+from byway.model.messages import Batch, Frame, Publish
+from byway.sim.engine.network import message_bytes
 from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import Work
-from byway.sim.run_metrics import Tally, ratio
+from byway.sim.run_metrics import Tally, Totals, ratio
 
 
 class Delays(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +76,27 @@ class GroupMeasures(msgspec.Struct, frozen=True, kw_only=True):
     """By kind, the messages that the broker handled; counted where handling takes time."""
 
 
+class IntervalMeasures(msgspec.Struct, frozen=True, kw_only=True, rename={"yield_": "yield"}):
+    """What all brokers did between the beginning and the end of the measured part, whenever the
+    publications had been published."""
+
+    publications: int
+    """Publications accepted by home brokers."""
+    deliveries: int
+    matched_brokers: int
+    pure_forwarders: int
+    yield_: float | None
+    publication_hops: int
+    """Publications that brokers took from neighbours."""
+    mean_hops: float | None
+    deliveries_by_hops: dict[str, int]
+    messages: dict[str, int]
+    """By kind, the messages sent between brokers, as far as they were connected."""
+    bytes: dict[str, int]
+    """By kind, their bytes."""
+    bytes_total: int
+
+
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
     """The measures of a part of a run."""
 
@@ -75,6 +105,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     delays: Delays
     probes: Delays | None
     """The delays of probes; None: no probe was delivered."""
+    interval: IntervalMeasures
     groups: dict[str, GroupMeasures]
 
 
@@ -122,6 +153,12 @@ class Meter:
         self._entries_before: dict[str, int] = {}
         self._entries_sum = dict.fromkeys(nodes, 0)
         self._samples = 0
+        self._hops = Tally()
+        self._messages: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+        self._is_within = False
+        self._totals_before: Totals | None = None
+        self._totals_after: Totals | None = None
 
     def begin(self) -> None:
         """Measure from now on."""
@@ -129,6 +166,30 @@ class Meter:
             node.reset_measures()
             self._before[name] = self._counted(name)
             self._entries_before[name] = _entries(node)
+            node.watch_sent = self._sent
+        self._totals_before = self._totals()
+        self._is_within = True
+
+    def end_interval(self) -> None:
+        """The measured interval is over; what is measured to the very end goes on."""
+        for node in self._nodes.values():
+            node.watch_sent = None
+        self._totals_after = self._totals()
+        self._is_within = False
+
+    def _totals(self) -> Totals:
+        totals = Totals()
+        for node in self._nodes.values():
+            totals.add(_counters(node))
+        return totals
+
+    def _sent(self, frame: Frame) -> None:
+        """A broker has sent a frame to a neighbour."""
+        if type(frame) is Batch:
+            for message in frame.messages:
+                kind = str(message.__struct_config__.tag)
+                self._messages[kind] += 1
+                self._bytes[kind] += message_bytes(message)
 
     def sample(self) -> None:
         """Add the present sizes of tables to their means."""
@@ -143,6 +204,9 @@ class Meter:
         del link, links
         if not clients:
             return
+        if self._is_within:
+            for _ in clients:
+                self._hops.add(message.hop, 0)
         requested_us = self._requested_us(message)
         delay_us = self._now_us() - requested_us
         if self._is_probe(message.publisher):
@@ -161,7 +225,28 @@ class Meter:
             to_s=self._to_us / 1_000_000,
             delays=_delays(self._tally),
             probes=_delays(self._probes) if self._probes.deliveries else None,
+            interval=self._interval(),
             groups={name: self._group(brokers) for name, brokers in self._groups.items()},
+        )
+
+    def _interval(self) -> IntervalMeasures:
+        after = (self._totals_after or self._totals()).numbers
+        before = (self._totals_before or self._totals()).numbers
+        counted = {name: number - before[name] for name, number in after.items()}
+        matched, forwarders = counted[MATCHED_BROKERS.name], counted[PURE_FORWARDERS.name]
+        hops = self._hops.hops
+        return IntervalMeasures(
+            publications=counted[PUBLICATIONS.name],
+            deliveries=counted[DELIVERIES.name],
+            matched_brokers=matched,
+            pure_forwarders=forwarders,
+            yield_=ratio(matched, matched + forwarders),
+            publication_hops=counted[PUBLICATION_HOPS.name],
+            mean_hops=ratio(self._hops.hops_sum, self._hops.deliveries),
+            deliveries_by_hops={str(number): hops[number] for number in sorted(hops)},
+            messages={kind: self._messages[kind] for kind in sorted(self._messages)},
+            bytes={kind: self._bytes[kind] for kind in sorted(self._bytes)},
+            bytes_total=self._bytes.total(),
         )
 
     def _group(self, names: list[str]) -> GroupMeasures:

@@ -121,7 +121,7 @@ def run_scenario(
         world, clients = build(plan, trace)
         meter = start_meter(plan, world)
         world.run(microseconds(scenario.duration_s), _LongRun(progress))
-        is_quiet = world.quiet(microseconds(scenario.quiet_s))
+        is_quiet = not scenario.drain or world.quiet(microseconds(scenario.quiet_s))
         measures = None if meter is None else meter.measures()
         report = world.check(tables=scenario.compare_tables)
         metrics = world.metrics()

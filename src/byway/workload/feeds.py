@@ -107,6 +107,19 @@ class Feeds(Generator, frozen=True, kw_only=True, tag=True):
             string_ids=self._string_ids(feed),
         )
 
+    def feed_names(self) -> tuple[str, ...]:
+        """The names of the feeds, by number: those of their brokers."""
+        names = self.broker_names()
+        return tuple(names[place] for place in self._places()[0].tolist())
+
+    def subscriber_numbers(self) -> Integers:
+        """For each subscription the number of its subscriber, below `subscribers`."""
+        return _wanted(self).subscriber
+
+    def feed_numbers(self, chunk: int) -> Integers:
+        """For each publication of the chunk the number of its feed, below `feeds`."""
+        return self._published(chunk)[0]
+
     def subscription_places(self, chunk: int) -> Integers:
         return self._places()[1][_wanted(self).subscriber[self._rows(chunk)]]
 

@@ -109,6 +109,7 @@ class Reproduction(NamedTuple):
 
 def plan_runs(claims: Iterable[Claim], *, full: bool, seeds: int | None = None) -> Planned:
     """All runs of the claims, each once. Raises `SweepError` if a setting does not fit."""
+    claims = tuple(claims)
     runs: dict[str, Run] = {}
     uses = []
     for claim in claims:
@@ -119,7 +120,7 @@ def plan_runs(claims: Iterable[Claim], *, full: bool, seeds: int | None = None) 
     sweep = Sweep(
         name=name,
         source="claims",
-        traces=True,
+        traces=any(m.traced is not None for claim in claims for m in claim.measures),
         runs=tuple(runs.values()),
         trace_rows_max=TRACE_ROWS_MAX,
     )

@@ -76,6 +76,8 @@ class Node:
         """The broker; None while it is down."""
         self.trace = trace or NullTrace(name)
         self.uplink = uplink
+        self.watch_sent: Callable[[Any], None] | None = None
+        """A function that is told every frame sent to a neighbour."""
         self.channels: dict[str, Channel] = {}
         """By neighbour that is connected, the channel to it."""
         self.clients: dict[str, ClientWire] = {}
@@ -430,6 +432,8 @@ class Node:
                 channel = channels.get(action.link)  # type: ignore[union-attr]
                 if channel is not None:
                     channel.send(action.frame)  # type: ignore[union-attr]
+                    if self.watch_sent is not None:
+                        self.watch_sent(action.frame)  # type: ignore[union-attr]
             elif kind is SendReply:
                 wire = clients.get(action.client)  # type: ignore[union-attr]
                 if wire is not None:

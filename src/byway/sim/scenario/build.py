@@ -26,7 +26,7 @@ from byway.sim.scenario.run_context import RunContext
 from byway.sim.scenario.schema import Network, Scenario, ScenarioError
 from byway.sim.scenario.subscribers import Subscribers
 from byway.sim.scenario.value_types import microseconds
-from byway.sim.scenario.workload_source import generator_of
+from byway.sim.scenario.workload_source import generator_of, sized
 from byway.sim.topology.topology_spec import build_topology
 from byway.sim.topology.tree import Topology
 from byway.sim.world import World
@@ -80,6 +80,7 @@ def build(plan: RunPlan, trace: TraceWriter | None = None) -> tuple[World, dict[
     workload = scenario.workload
     if workload is not None:
         generator = generator_of(workload, derived_seed(seed, Purpose.WORKLOAD))
+        workload = sized(workload, generator)
         start_publishers(context, workload, generator)
         Subscribers(context, workload, generator).start()
     start_monitors(context)

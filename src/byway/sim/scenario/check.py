@@ -19,7 +19,7 @@ from byway.sim.scenario.check_steps import check_clients, check_steps, no_client
 from byway.sim.scenario.fault_spec import RandomFaults
 from byway.sim.scenario.resolve import brokers_of, check_before_end, check_broker, check_window
 from byway.sim.scenario.schema import Churn, Expect, Scenario, ScenarioError, Workload
-from byway.sim.scenario.workload_source import generator_of
+from byway.sim.scenario.workload_source import generator_of, sized
 from byway.sim.topology.topology_spec import spec_problems
 from byway.sim.topology.tree import Topology
 from byway.workload import StockQuotes
@@ -88,6 +88,10 @@ def _check_workload(workload: Workload, scenario: Scenario) -> None:
     if workload.advertise == "symbols" and workload.kind != "stocks":
         reason = f"'symbols' is for kind 'stocks', this one is {workload.kind!r}"
         raise ScenarioError("workload.advertise", reason)
+    if workload.advertise == "feeds" and workload.kind != "feeds":
+        reason = f"'feeds' is for kind 'feeds', this one is {workload.kind!r}"
+        raise ScenarioError("workload.advertise", reason)
+    workload = sized(workload, generator_of(workload, seed=0))
     if workload.subscribers is not None and workload.subscribers > max(1, workload.subscriptions):
         reason = f"{workload.subscribers} share {workload.subscriptions} subscriptions"
         raise ScenarioError("workload.subscribers", reason)

@@ -20,7 +20,7 @@ from byway.sim.scenario.resolve import group_of
 from byway.sim.scenario.run_context import RunContext
 from byway.sim.scenario.schema import MeasureSpec, Scenario
 from byway.sim.scenario.value_types import microseconds
-from byway.sim.scenario.workload_source import generator_of
+from byway.sim.scenario.workload_source import generator_of, sized
 from byway.sim.world import World
 
 
@@ -77,6 +77,7 @@ def start_meter(plan: RunPlan, world: World) -> Meter | None:
         requested_us=requested_us,
     )
     world.first_at(part.from_us, meter.begin)
+    world.first_at(part.to_us, meter.end_interval)
     context.follow(_samples_us(measure, scenario), meter.sample)
     return meter
 
@@ -86,7 +87,7 @@ def _requests_us(plan: RunPlan) -> dict[str, list[int]]:
     found = step_requests_us(scenario)
     if workload is not None:
         generator = generator_of(workload, derived_seed(plan.seed, Purpose.WORKLOAD))
-        found |= workload_requests_us(plan, workload, generator)
+        found |= workload_requests_us(plan, sized(workload, generator), generator)
     if scenario.probe is not None:
         found |= probe_requests_us(plan, scenario.probe)
     return found

@@ -18,14 +18,14 @@ from byway.sim.scenario.run_context import DrawnRun, RunContext
 from byway.sim.scenario.schema import Workload
 from byway.sim.scenario.value_types import microseconds
 from byway.sim.scenario.workload_source import advertisements
-from byway.workload import Generator, StockQuotes
+from byway.workload import Feeds, Generator, StockQuotes
 
 
 def start_publishers(context: RunContext, workload: Workload, generator: Generator) -> None:
     """Add the publishers, let them advertise, and schedule the first publication."""
     clients = context.clients(
         "p", workload.publishers, "workload.publishers_at", workload.publishers_at,
-        Purpose.PUBLISHERS, workload.session_ttl_s,
+        Purpose.PUBLISHERS, workload.session_ttl_s, apart=isinstance(generator, Feeds),
     )  # fmt: skip
     for client, filter in zip(clients, advertisements(workload, generator), strict=True):
         client.advertise(filter, "a")
@@ -75,9 +75,13 @@ def _publications(generator: Generator) -> Iterator[dict[str, Value]]:
 
 
 def _senders(context: DrawnRun, workload: Workload, generator: Generator) -> Iterator[int]:
-    """For each row the number of its publisher: the one of its symbol, the next in turn, or any."""
+    """For each row the number of its publisher: the one of its feed or symbol, the next in turn, or
+    any."""
     publishers = workload.publishers
-    if workload.advertise == "symbols":
+    if isinstance(generator, Feeds):
+        for chunk in count():
+            yield from generator.feed_numbers(chunk).tolist()
+    elif workload.advertise == "symbols":
         assert isinstance(generator, StockQuotes)
         for row in count():
             yield row % generator.symbols % publishers

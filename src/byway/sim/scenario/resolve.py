@@ -40,10 +40,20 @@ def brokers_of(key: str, place: Place, topology: Topology) -> tuple[str, ...]:
 
 
 def homes_of(
-    key: str, place: Place, count: int, topology: Topology, rng: np.random.Generator
+    key: str,
+    place: Place,
+    count: int,
+    topology: Topology,
+    rng: np.random.Generator,
+    *,
+    apart: bool = False,
 ) -> list[str]:
-    """The home brokers of `count` clients: in turn, or for `random` drawn one by one."""
+    """The home brokers of `count` clients: in turn, or for `random` drawn one by one; `apart`: in
+    turn, in a random order."""
     brokers = brokers_of(key, place, topology)
+    if apart:
+        shuffled = [brokers[number] for number in rng.permutation(len(brokers)).tolist()]
+        return [shuffled[number % len(shuffled)] for number in range(count)]
     if place == "random":
         return [brokers[number] for number in rng.integers(len(brokers), size=count).tolist()]
     return [brokers[number % len(brokers)] for number in range(count)]

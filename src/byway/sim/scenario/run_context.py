@@ -63,10 +63,19 @@ class RunContext(NamedTuple):
         return stream(self.seed, purpose)
 
     def clients(
-        self, letter: str, count: int, key: str, place: Place, purpose: Purpose, ttl_s: float
+        self,
+        letter: str,
+        count: int,
+        key: str,
+        place: Place,
+        purpose: Purpose,
+        ttl_s: float,
+        *,
+        apart: bool = False,
     ) -> list[SimClient]:
-        """Add `count` clients, named by a letter and their number, at the brokers of a place."""
-        homes = homes_of(key, place, count, self.topology, self.rng(purpose))
+        """Add `count` clients, named by a letter and their number, at the brokers of a place;
+        `apart`: at different ones, drawn at random, as long as there are any."""
+        homes = homes_of(key, place, count, self.topology, self.rng(purpose), apart=apart)
         return [
             self.world.client(name, home, microseconds(ttl_s))
             for name, home in zip(numbered_names(letter, count), homes, strict=True)

@@ -151,7 +151,7 @@ class Workload(ScenarioTable, frozen=True, kw_only=True):
     """Generated clients: who subscribes to what, and who publishes what, where and when."""
 
     kind: Annotated[
-        Literal["siena", "zipf", "covering", "stocks", "workflow"],
+        Literal["siena", "zipf", "covering", "stocks", "workflow", "feeds"],
         option("The generator of subscriptions and publications."),
     ]
     parameters: Annotated[
@@ -164,14 +164,22 @@ class Workload(ScenarioTable, frozen=True, kw_only=True):
     subscriptions: Annotated[
         Count,
         option(
-            "The number of subscriptions; number n belongs to subscriber n modulo `subscribers`."
+            "The number of subscriptions; number n belongs to subscriber n modulo `subscribers`. "
+            "For kind `feeds` the generator says how many subscriptions, subscribers and "
+            "publishers there are, and who has which."
         ),
     ] = 1_000
     subscribers: Annotated[
         Quantity | None,
         option("The number of clients that share the subscriptions.", otherwise="`subscriptions`"),
     ] = None
-    subscribers_at: Annotated[Place, option("The place of the subscribers.")] = "all"
+    subscribers_at: Annotated[
+        Place,
+        option(
+            "The place of the subscribers. Those of kind `feeds` are at different brokers of it, "
+            "drawn at random; so are its publishers."
+        ),
+    ] = "all"
     order: Annotated[
         Literal["given", "shuffled", "groups"],
         option(
@@ -217,10 +225,10 @@ class Workload(ScenarioTable, frozen=True, kw_only=True):
     publishers: Annotated[Count, option("The number of publishers.")] = 1
     publishers_at: Annotated[Place, option("The place of the publishers.")] = "all"
     advertise: Annotated[
-        Literal["any", "symbols"],
+        Literal["any", "symbols", "feeds"],
         option(
-            "What each publisher advertises: anything, or, for kind `stocks`, quotes of its share "
-            "of the symbols, which are also what it publishes."
+            "What each publisher advertises: anything; for kind `stocks`, quotes of its share of "
+            "the symbols, which are also what it publishes; for kind `feeds`, its feed."
         ),
     ] = "any"
     rate_per_s: Annotated[
@@ -361,8 +369,8 @@ class MeasureSpec(ScenarioTable, frozen=True, kw_only=True):
     to_s: Annotated[
         Seconds | None,
         option(
-            "Publications after this do not count for delays, and tables are no longer averaged; "
-            "everything else is counted to the very end.",
+            "Publications after this do not count for delays, tables are no longer averaged, and "
+            "`interval` ends; everything else is counted to the very end.",
             otherwise=RUN_END,
         ),
     ] = None
@@ -482,6 +490,13 @@ class Scenario(ScenarioTable, frozen=True, kw_only=True):
             "if it takes longer."
         ),
     ] = 120.0
+    drain: Annotated[
+        bool,
+        option(
+            "Goes on after the end until nothing is under way. Otherwise the run ends at once, and "
+            "only confirmed publications are judged."
+        ),
+    ] = True
     sample_s: Annotated[
         Span,
         option("The time between two samples of queues and tables."),

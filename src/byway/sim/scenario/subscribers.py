@@ -29,7 +29,7 @@ from byway.sim.scenario.resolve import brokers_of, window_of
 from byway.sim.scenario.run_context import RunContext
 from byway.sim.scenario.schema import Churn, SubscriptionMoves, UnsubscribeBurst, Workload
 from byway.sim.scenario.value_types import microseconds
-from byway.workload import CoveringDegree, Generator
+from byway.workload import CoveringDegree, Feeds, Generator
 
 
 class DrawnSubscription(NamedTuple):
@@ -76,7 +76,7 @@ class Subscribers:
         self._workload = workload
         self._clients = context.clients(
             "s", count, "workload.subscribers_at", workload.subscribers_at,
-            Purpose.SUBSCRIBERS, workload.session_ttl_s,
+            Purpose.SUBSCRIBERS, workload.session_ttl_s, apart=isinstance(generator, Feeds),
         )  # fmt: skip
         groups = None
         if isinstance(generator, CoveringDegree):
@@ -84,6 +84,8 @@ class Subscribers:
         self._order = _order(context, workload, groups)
         self._filters = _filters(workload, generator, self._order)
         self._client_by_row = self._assigned(groups)
+        if isinstance(generator, Feeds):
+            self._client_by_row = generator.subscriber_numbers().tolist()
         self._roots = [] if groups is None else self._arrivals_of_roots(groups)
         self._burst_rng = context.rng(Purpose.BURSTS)
         self._subscribed = 0

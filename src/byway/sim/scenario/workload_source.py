@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from byway.model import ANY, Filter, parse
 from byway.model.option_reading import OptionsError, check
 from byway.model.writing import name_text, value_text
 from byway.sim.scenario.schema import ScenarioError, Workload
 from byway.workload import (
     CoveringDegree,
+    Feeds,
     Generator,
     Siena,
     StockQuotes,
@@ -28,6 +31,7 @@ GENERATORS: Final[dict[str, type[Generator]]] = {
     "covering": CoveringDegree,
     "stocks": StockQuotes,
     "workflow": Workflow,
+    "feeds": Feeds,
 }
 
 
@@ -49,8 +53,25 @@ def generator_of(workload: Workload, seed: int) -> Generator:
         raise ScenarioError(key, reason) from None
 
 
+def sized(workload: Workload, generator: Generator) -> Workload:
+    """The workload with the numbers of subscriptions and clients that its generator decides."""
+    if not isinstance(generator, Feeds):
+        return workload
+    return msgspec.structs.replace(
+        workload,
+        subscriptions=generator.subscription_count(),
+        subscribers=generator.subscribers,
+        publishers=generator.feeds,
+    )
+
+
 def advertisements(workload: Workload, generator: Generator) -> list[Filter]:
-    """The advertisement of each publisher: anything, or the quotes of its share of the symbols."""
+    """The advertisement of each publisher: anything, the quotes of its share of the symbols, or
+    its feed."""
+    if isinstance(generator, Feeds) and workload.advertise == "feeds":
+        return [
+            parse(f"feed = {value_text(name)} AND EXISTS item") for name in generator.feed_names()
+        ]
     if not isinstance(generator, StockQuotes) or workload.advertise == "any":
         return [ANY] * workload.publishers
     symbols = generator.symbol_names()

@@ -1,0 +1,51 @@
+"""M5: publications between brokers, and what exchanging loads costs."""
+
+from byway.pipeline.claims.catalogue._mesh import (
+    ASSUMED,
+    DENSE,
+    LOAD_SHARE,
+    SCENARIO,
+    SEEDS,
+    SMALL_DENSE,
+    TRAFFIC,
+    strategies,
+)
+from byway.pipeline.claims.claim import Bound, Claim, Gain, Order, PaperStatement, PaperValue, Size
+from byway.pipeline.papers import Paper
+
+_TRAFFIC = TRAFFIC.name
+
+CLAIM = Claim(
+    id="M5",
+    paper=Paper.MULTIPATH,
+    scenario=SCENARIO,
+    title="Brokers send one another fewer publications over soft links",
+    section="section 7, figure 11",
+    setup="As M2.",
+    contenders=strategies("S0", "S1", "S2", "SH"),
+    measures=(TRAFFIC, LOAD_SHARE),
+    paper_values=(
+        PaperValue(_TRAFFIC, "S0", 3_400),
+        PaperValue(_TRAFFIC, "S1", 2_850),
+        PaperValue(_TRAFFIC, "S2", 2_200),
+        PaperValue(_TRAFFIC, "SH", 2_200),
+        PaperValue(LOAD_SHARE.name, "S1", 2, text="< 2"),
+        PaperValue(LOAD_SHARE.name, "S2", 2, text="< 2"),
+        PaperValue(LOAD_SHARE.name, "SH", 2, text="< 2"),
+    ),
+    statements=(
+        PaperStatement(statement=Order(_TRAFFIC, (("S2", "SH"), ("S1",), ("S0",)))),
+        PaperStatement(statement=Gain(_TRAFFIC, "S1", "S0", 1 - 2_850 / 3_400)),
+        PaperStatement(statement=Gain(_TRAFFIC, "S2", "S0", 1 - 2_200 / 3_400)),
+        *(
+            PaperStatement(statement=Bound(LOAD_SHARE.name, strategy, at_most=2))
+            for strategy in ("S1", "S2", "SH")
+        ),
+    ),
+    assumed=(
+        *ASSUMED,
+        "brokers exchange loads every 20 s, which the paper does not say",
+    ),
+    full=Size(settings=DENSE, seeds=SEEDS),
+    quick=SMALL_DENSE,
+)
