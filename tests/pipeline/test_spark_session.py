@@ -1,8 +1,10 @@
 """The session is made, or taken, and what is wrong is told."""
 
 import socket
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -71,6 +73,27 @@ def test_nobody_at_the_address() -> None:
         told = pytest.raises(SessionError, match=f"no Spark answers at {remote}")
         with told, open_session(remote=remote):
             pass
+
+
+def test_a_session_is_refused_before_spark_starts_if_no_master_answers(tmp_path: Path) -> None:
+    """Without a session, so in a process of its own. All addresses are tried."""
+    with socket.socket() as one, socket.socket() as two:  # bound, and nobody listens
+        for taken in (one, two):
+            taken.bind(("127.0.0.1", 0))
+        places = [f"127.0.0.1:{taken.getsockname()[1]}" for taken in (one, two)]
+        master = f"spark://{','.join(places)}"
+        done = subprocess.run(
+            [
+                sys.executable, "-m", "byway", "pipeline", "workload", "uniform",
+                "--out", str(tmp_path / "out"), "--master", master,
+            ],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    told = " ".join(done.stderr.split())
+    assert f"no Spark answers at {master} ({places[0]}: " in told
+    assert f"; {places[1]}: " in told
+    assert "is the master running there?" in told
 
 
 def test_without_spark_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

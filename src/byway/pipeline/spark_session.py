@@ -1,7 +1,8 @@
 """Makes or takes a SparkSession; no other module does.
 
-It decides where Spark runs and how it is configured. Other modules neither start, configure nor
-stop a session, and use only what Spark Connect has, too.
+It decides where Spark runs and how it is configured, as far as the user has not: what is set in
+Spark's own files, in the environment or in a session stands. Other modules neither start, configure
+nor stop a session, and use only what Spark Connect has, too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,13 +20,16 @@ from urllib.parse import urlsplit
 from byway.extras import command, missing
 from byway.pipeline.java import java_home
 from byway.pipeline.pipeline_errors import SessionError
+from byway.pipeline.user_settings import conf_directory, java_options, user_settings
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 LOCAL: Final = "local[*]"
 CONNECT_PORT: Final = 15002
-KNOCK_S: Final = 10.0
+KNOCK_S: Final = 5.0
+"""Seconds to wait for an answer at an address."""
 
 _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -44,9 +48,15 @@ _ON_THIS_MACHINE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
-_ARROW: Final = (  # 15 % less time in the JVM
-    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-)
+_ARROW: Final = {  # 15 % less time in the JVM
+    "arrow.enable_unsafe_memory_access": "true",
+    "arrow.enable_null_check_for_get": "false",
+}
+_JAVA_OPTIONS: Final = "spark.driver.defaultJavaOptions"
+"""Options that Spark puts before those of `spark.driver.extraJavaOptions`, which stand above."""
+_PYTHON: Final = "spark.pyspark.python"
+_MASTER_SCHEMES: Final = {"spark": 7077, "k8s": 443}
+"""Masters that have an address, and the port of one that names none."""
 
 
 @contextmanager
@@ -57,24 +67,36 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """A session on a cluster (`master`), over Spark Connect (`remote`), or on this machine.
 
-    A session that is active is taken as it is, if neither is given or it is on that master; else
-    one is made, and stopped at the end. `settings` are Spark's own; they apply to a session that is
-    made, and override the defaults here. Raises `SessionError` if there is no Spark, no Java, no
-    answer at the address, or a session on another master.
+    A session or a context that is active is taken as it is, if neither is given or it is on that
+    master, and never stopped; else one is made, and stopped at the end. If neither is given, it is
+    made where the user's configuration of Spark says. `settings` are Spark's own and apply to a
+    session that is made; they stand above the user's configuration, and that above the defaults
+    here. Raises `SessionError` if there is no Spark, no Java, no answer at the address, or a
+    session on another master.
     """
     if master and remote:
         raise SessionError("either a master or a remote can be given, not both")
     need_spark()
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # the error says it, too
     if remote:
-        _knock(remote)
+        _knock_remote(remote)
     active = _active()
     if active is not None:
-        _check_place(active, master, remote)
+        _check_place(active.conf.get("spark.master", None), master, remote)
         yield active
         return
-    chosen = settings or {}
-    session = _connect(remote, chosen) if remote else _start(master or LOCAL, chosen)
+    if (context := _active_context()) is not None:
+        _check_place(context.master, master, remote)
+        yield _session_of(context)
+        return
+    own = settings or {}
+    chosen = user_settings(os.environ) | own
+    if not master and not remote and (remote := chosen.get("spark.remote")):
+        _knock_remote(remote)
+    if remote:
+        session = _connect(remote, own)
+    else:
+        session = _start(master or chosen.get("spark.master", LOCAL), chosen, own)
     try:
         yield session
     finally:
@@ -105,27 +127,48 @@ def _active() -> SparkSession | None:
     return None if is_stopped else session
 
 
-def _check_place(active: SparkSession, master: str | None, remote: str | None) -> None:
+def _active_context() -> SparkContext | None:
+    """The context of a program that has made one and no session; there can be no second."""
+    from pyspark.sql.utils import is_remote
+
+    if is_remote():
+        return None
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+def _session_of(context: SparkContext) -> SparkSession:
+    """A session in a context, without a setting of its own."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession(context)
+
+
+def _check_place(where: str | None, master: str | None, remote: str | None) -> None:
     """Raise `SessionError` unless the active session is on the requested master: Spark would return
     it with changed settings."""
-    where = active.conf.get("spark.master", None)
     if remote or (master and master != where):
         reason = f"a session on {where} is active, and there can be no other on {master or remote}"
         raise SessionError(f"{reason}: stop it, or work in it by naming no place")
 
 
-def _start(master: str, settings: dict[str, str]) -> SparkSession:
+def _start(master: str, chosen: dict[str, str], own: dict[str, str]) -> SparkSession:
+    """Start Spark with the caller's `own` settings, and with defaults for what is not `chosen`, by
+    the user or the caller. Spark itself reads what the user has set."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ours = _EVERYWHERE | _ON_OUR_OWN | {"spark.driver.extraJavaOptions": _java_options()}
+    _knock_master(master)
+    defaults = _EVERYWHERE | _ON_OUR_OWN | {"spark.app.name": "byway"}
     if master.startswith("local"):
-        ours |= _ON_THIS_MACHINE
-    builder = SparkSession.builder.appName("byway").master(master)
+        defaults |= _ON_THIS_MACHINE
+    java = f"{_own_java_options(os.environ)} {chosen.get(_JAVA_OPTIONS, '')}".strip()
+    settings = {key: value for key, value in defaults.items() if key not in chosen}
+    settings |= own | {_JAVA_OPTIONS: java, "spark.master": master}
     try:
-        with java_home():
-            return _configured(builder, ours | settings).getOrCreate()
+        with java_home(), _python(chosen.get(_PYTHON, sys.executable)):
+            return _configured(SparkSession.builder, settings).getOrCreate()
     except (PySparkException, OSError) as error:
         raise SessionError(f"Spark does not start on {master}: {_first_line(error)}") from error
     except Exception as error:  # py4j raises what the JVM threw, in classes of its own
@@ -134,13 +177,35 @@ def _start(master: str, settings: dict[str, str]) -> SparkSession:
         raise
 
 
+@contextmanager
+def _python(program: str) -> Iterator[None]:
+    """Let Spark start workers with this Python: a program that starts Spark is asked by the
+    environment alone, and only while it does."""
+    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "SPARK_REMOTE")}
+    os.environ.pop("SPARK_REMOTE", None)
+    os.environ["PYSPARK_PYTHON"] = program
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def _connect(remote: str, settings: dict[str, str]) -> SparkSession:
+    """A session of a server, with defaults for what neither the server nor the caller has set."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     try:
-        builder = SparkSession.builder.remote(remote)
-        return _configured(builder, _EVERYWHERE | settings).getOrCreate()
+        session = _configured(SparkSession.builder.remote(remote), settings).getOrCreate()
+        is_set = session.conf.getAll
+        for key, value in _EVERYWHERE.items():
+            if key not in is_set:
+                session.conf.set(key, value)
+        return session
     except ImportError as error:
         raise SessionError(
             f"Spark Connect needs packages that are not installed ({error}); "
@@ -150,16 +215,37 @@ def _connect(remote: str, settings: dict[str, str]) -> SparkSession:
         raise SessionError(f"no Spark answers at {remote}: {_first_line(error)}") from error
 
 
-def _knock(remote: str) -> None:
+def _knock_remote(remote: str) -> None:
     """Raise `SessionError` if nobody listens at the address: Spark would try for minutes."""
     address = urlsplit(remote)
     if address.scheme != "sc" or not address.hostname:
         raise SessionError(f"{remote}: expected an address such as sc://host:{CONNECT_PORT}")
     try:
-        place = address.hostname, address.port or CONNECT_PORT
-        socket.create_connection(place, KNOCK_S).close()
+        _knock(address.hostname, address.port or CONNECT_PORT)
     except (OSError, ValueError) as error:
         raise SessionError(f"no Spark answers at {remote}: {error}") from None
+
+
+def _knock_master(master: str) -> None:
+    """Raise `SessionError` if nobody listens at any address of a master: Spark would try for a
+    minute. Masters without an address, such as `yarn`, are left to Spark."""
+    scheme, _, rest = master.partition("://")
+    if scheme not in _MASTER_SCHEMES or not rest:
+        return
+    faults = []
+    for place in rest.split(","):
+        address = urlsplit(place if "://" in place else f"//{place}")
+        try:
+            _knock(address.hostname or "", address.port or _MASTER_SCHEMES[scheme])
+            return
+        except (OSError, ValueError) as error:
+            faults.append(f"{place}: {error}")
+    reason = "; ".join(faults)
+    raise SessionError(f"no Spark answers at {master} ({reason}): is the master running there?")
+
+
+def _knock(host: str, port: int) -> None:
+    socket.create_connection((host, port), KNOCK_S).close()
 
 
 def _configured(builder: SparkSession.Builder, settings: dict[str, str]) -> SparkSession.Builder:
@@ -168,9 +254,15 @@ def _configured(builder: SparkSession.Builder, settings: dict[str, str]) -> Spar
     return builder
 
 
-def _java_options() -> str:
-    logging = Path(__file__).with_name("log4j2.properties")
-    return f"-Dlog4j2.configurationFile={logging.as_uri()} {_ARROW}"
+def _own_java_options(environment: Mapping[str, str]) -> str:
+    """Options for Java, without those that the environment has; logging as Spark's own directory
+    says, if it does."""
+    options = dict(_ARROW)
+    conf = conf_directory(environment)
+    if conf is None or not any(conf.glob("log4j2*")):
+        options["log4j2.configurationFile"] = Path(__file__).with_name("log4j2.properties").as_uri()
+    theirs = java_options(environment)
+    return " ".join(f"-D{key}={value}" for key, value in options.items() if key not in theirs)
 
 
 def _first_line(error: BaseException) -> str:
