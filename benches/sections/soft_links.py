@@ -91,7 +91,8 @@ class Meshed(Surrounded):
         """A soft link comes up, and its other end takes publications."""
         self._next[end] = 1
         self.broker.handle(0, LinkUp(end, Hello(end, 1, 0, 0, 0, 0, kind=LinkKind.SOFT)))
-        self.control(end, SpanTaken())
+        (link,) = (link for link, ends in self.ends.items() if end in ends)
+        self.control(end, SpanTaken((link, f"{link}m")))
 
 
 def measure(run: Run) -> Section:

@@ -127,7 +127,7 @@ def stored_bytes(scene: Scene) -> bytes:
 def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
     """Layout 6 appended a list to every session; layout 7 the kind of every link and three
     fields more, former neighbours, what is held, random numbers drawn, the last load, which
-    neighbours are listed, and the paths of entries, which are empty."""
+    neighbours are listed, the paths of entries, which are empty, and masks of what was seen."""
     magic, layout, state = msgspec.msgpack.decode(earlier)
     assert layout == 5
     for client in state[BrokerState.__struct_fields__.index("clients")]:
@@ -140,7 +140,7 @@ def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
         for stored in state[fields.index(table)][0]:
             stored[EntryState.__struct_fields__.index("origin")]["behind"] = []
         state[fields.index(table)].append([])
-    state += [{}, [], (0, {}), load, None, state[fields.index("link_numbers")], 1]
+    state += [{}, [], (0, {}), load, None, state[fields.index("link_numbers")], 1, []]
     return msgspec.msgpack.encode((magic, VERSION, state))
 
 
