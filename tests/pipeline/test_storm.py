@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 
 from byway.local.showcase import ShowcaseAccount, ShowcaseOutcome
 from byway.model.trace_schema import TraceEvent
-from byway.pipeline.papers import Paper
 from byway.pipeline.storm.finding import comparison, finding
 from byway.pipeline.storm.script import BROAD, POLICIES, Script
-from byway.pipeline.storm.storm_report import report_storm
+from byway.pipeline.storm.storm_report import PAPERS, report_storm
 from byway.pipeline.storm.time_series import (
     begin_of,
     control_over_time,
@@ -79,7 +78,7 @@ def test_the_whole_storm(tmp_path: Path) -> None:
         assert words in page, words
     for policy in POLICIES:
         assert f"<dt>{policy}</dt><dd>A" in page
-    for paper in Paper:
+    for paper, _ in PAPERS:
         assert f"{paper.authors}: <em>{paper}</em>" in page
     assert not re.search(r'(?:href|src)="(?!#)', page), "it opens without a network connection"
 
