@@ -68,6 +68,7 @@ def test_an_interval_has_what_happened_within_it() -> None:
     assert part is not None
     assert part.interval.publications == 4 * 20
     assert 0 < part.interval.deliveries < whole.interval.deliveries
+    assert sum(part.interval.deliveries_by_hops.values()) == part.interval.deliveries
     assert 0 < part.interval.bytes["pub"] < whole.interval.bytes["pub"]
 
 
