@@ -62,8 +62,9 @@ SMALL: dict[str, tuple[str, ...]] = {
     ),
     "load": ("duration_s=3.5", "workload.subscriptions=200", "workload.subscribers=50"),
     "mesh/000-feeds": (
-        "topology.brokers=13", "duration_s=40", "measure.from_s=25", "workload.rate_per_s=10", "sample_s=1",
-        "workload.parameters={ brokers = 13, feeds = 6, subscribers = 5 }", "drain=true",
+        "topology.brokers=13", "duration_s=40", "measure.from_s=25", "workload.rate_per_s=10",
+        "sample_s=1", "workload.parameters={ brokers = 13, feeds = 6, subscribers = 5 }",
+        "drain=true",
     ),
     "mixed-policies": (
         "duration_s=10", "workload.rate_per_s=30", "workload.subscriptions=200",

@@ -127,7 +127,8 @@ def test_a_scenario_can_be_pickled(tmp_path: Path) -> None:
         ),
         (
             BASE + "workload = {}",
-            "workload.kind: missing; expected one of covering, feeds, siena, stocks, workflow, zipf",
+            "workload.kind: missing; expected one of covering, feeds, siena, stocks, workflow,"
+            " zipf",
         ),
         (
             WORKLOAD + "publishers_at = []",
