@@ -17,8 +17,8 @@ from benches.run import Run
 from benches.spark import Spent, of_all_processes
 from byway.pipeline.schemas import TRACE
 from byway.pipeline.spark_session import open_session
-from byway.pipeline.table_files import read_table, write_table
-from byway.pipeline.traces import analyse
+from byway.pipeline.table_files import read_table
+from byway.pipeline.traces import analyse, computed_once, write_tables
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario
 
@@ -60,16 +60,12 @@ def _best(action: Any) -> Spent:
 
 
 def _summary(spark: SparkSession, traces: Path) -> None:
-    analysis = analyse(read_table(spark, TRACE, traces))
-    assert len(analysis.summary.collect()) == 1
-    analysis.release()
+    assert len(analyse(read_table(spark, TRACE, traces)).summary.collect()) == 1
 
 
 def _tables(spark: SparkSession, traces: Path, out: Path) -> None:
-    analysis = analyse(read_table(spark, TRACE, traces))
-    for table, frame in analysis.tables.items():
-        write_table(frame, table, out / table.name)
-    analysis.release()
+    with computed_once(read_table(spark, TRACE, traces)) as tables:
+        write_tables(tables, out)
 
 
 # --- the trace --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from byway.cli import pipeline_tables as tables
+from byway.cli import pipeline_tables
 from byway.cli.app import Seconds, new_app, refuse, time_option
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
 from byway.pipeline.pipeline_errors import SweepError, TableError
@@ -72,13 +72,12 @@ def analyse(
     except TableError as error:
         refuse(error)
     with spark_session(master, remote) as spark:
-        from byway.pipeline.traces import analyse as analysed
+        from byway.pipeline.traces import computed_once, write_tables
 
-        analysis = analysed(read_files(spark, TRACE, files), every_s=every_s, with_edges=edges)
-        summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
-        if out is not None:
-            analysis.write(out)
-        analysis.release()
+        with computed_once(read_files(spark, TRACE, files), every_s) as tables:
+            summaries = [row.asDict() for row in tables.summary.orderBy("run").collect()]
+            if out is not None:
+                write_tables(tables, out, with_edges=edges)
     if as_json:
         typer.echo(msgspec.json.encode({"runs": summaries}))
     else:
@@ -187,4 +186,4 @@ def _show_outcome(plan: Sweep, outcome: SweepOutcome) -> None:
     console.print(f"metrics: {outcome.metrics}", soft_wrap=True)
 
 
-tables.add_to(app)
+pipeline_tables.add_to(app)

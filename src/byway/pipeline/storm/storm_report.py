@@ -112,13 +112,11 @@ def _setup(script: Script) -> str:
 def measure(spark: SparkSession, directory: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """A summary of each run whose trace is below a directory, and plots of all of them."""
     trace = read_table(spark, TRACE, directory)
-    analysis = analyse(trace, every_s=EVERY_S)
-    summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
+    summaries = [row.asDict() for row in analyse(trace).summary.orderBy("run").collect()]
     begin = begin_of(trace)
     control = _lines(control_over_time(trace, begin, EVERY_S), empty=0.0)
     delays = _lines(delays_over_time(trace, begin, EVERY_S), empty=nan)
     tables = _lines(tables_over_time(trace, begin, EVERY_S))
-    analysis.release()
     stirred = {line.run: round(sum(line.values) * EVERY_S) for line in control}
     for summary in summaries:
         summary["stirred"] = stirred.get(summary["run"], 0)

@@ -5,6 +5,6 @@ them. They read the columns of the trace by name and need no join over its rows:
 aggregates most of them once, and many tables are computed from that small one.
 """
 
-from byway.pipeline.traces.analysis import Analysis, analyse
+from byway.pipeline.traces.analysis import TraceTables, analyse, computed_once, write_tables
 
-__all__ = ["Analysis", "analyse"]
+__all__ = ["TraceTables", "analyse", "computed_once", "write_tables"]
