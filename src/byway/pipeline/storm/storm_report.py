@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from byway.local.showcase import PICTURE, ShowcaseOutcome
 from byway.pipeline.pages import render
 from byway.pipeline.papers import POLICIES_IN_A_LINE, Paper
-from byway.pipeline.schemas import TRACE
 from byway.pipeline.spark_session import open_session
 from byway.pipeline.storm.finding import finding
 from byway.pipeline.storm.live import run_live
@@ -27,8 +26,7 @@ from byway.pipeline.storm.time_series import (
     delays_over_time,
     tables_over_time,
 )
-from byway.pipeline.table_files import read_table
-from byway.pipeline.traces import analyse
+from byway.pipeline.traces import analyse, read_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +109,7 @@ def _setup(script: Script) -> str:
 
 def measure(spark: SparkSession, directory: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """A summary of each run whose trace is below a directory, and plots of all of them."""
-    trace = read_table(spark, TRACE, directory)
+    trace = read_traces(spark, directory)
     summaries = [row.asDict() for row in analyse(trace).summary.orderBy("run").collect()]
     begin = begin_of(trace)
     control = _lines(control_over_time(trace, begin, EVERY_S), empty=0.0)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from byway.pipeline.jobs import Progress
 from byway.pipeline.schemas import (
     BROKERS,
     CONTROL,
@@ -26,7 +26,7 @@ from byway.pipeline.schemas import (
     TREES,
     TableSchema,
 )
-from byway.pipeline.table_files import remove_table, write_table
+from byway.pipeline.table_files import StrPath, below, clear_table, write_table
 from byway.pipeline.traces import broker_load as load
 from byway.pipeline.traces import delivery_paths as deliveries
 from byway.pipeline.traces import sizes, trees
@@ -80,13 +80,20 @@ def computed_once(trace: DataFrame, every_s: float = EVERY_S) -> Iterator[TraceT
         tallied.unpersist()
 
 
-def write_tables(tables: TraceTables, directory: Path, *, with_edges: bool = False) -> None:
-    """Write the tables below a directory; without `edges`, those of an earlier analysis go."""
+def write_tables(
+    tables: TraceTables,
+    place: StrPath,
+    *,
+    with_edges: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Write the tables below a directory or database. Without `edges`, the rows of an earlier
+    analysis are removed from there."""
     for table, frame in tables.by_schema().items():
         if with_edges or table is not EDGES:
-            write_table(frame, table, directory / table.name)
+            write_table(frame, table, below(place, table.name), progress)
     if not with_edges:
-        remove_table(EDGES, directory / EDGES.name)
+        clear_table(tables.summary.sparkSession, EDGES, below(place, EDGES.name))
 
 
 def _tables(trace: DataFrame, tallied: DataFrame, every_s: float) -> TraceTables:
