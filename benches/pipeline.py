@@ -1,7 +1,7 @@
 """The pipeline bench: `python -m benches.pipeline`."""
 
 from benches.entry import Bench
-from benches.sections import analysing, generating, matching_scale, sweeping
+from benches.sections import analysing, generating, importing, matching_scale, sweeping
 
 BENCH = Bench(
     name="pipeline",
@@ -14,6 +14,7 @@ BENCH = Bench(
         "analysing": analysing.measure,
         "sweeping": sweeping.measure,
         "generating": generating.measure,
+        "importing": importing.measure,
         "matching_scale": matching_scale.measure,
     },
 )
