@@ -84,6 +84,16 @@ class TableSync:
         self._advance()
         self.send_names_to_all()
 
+    def replace_link(self, old: str, new: str) -> None:
+        """A neighbour has another name, and so has its state."""
+        self.states[new] = self.states.pop(old)
+        if old in self.neighbours_of:
+            self.neighbours_of[new] = self.neighbours_of.pop(old)
+        for kind, id, link in list(self.settled):
+            self.settled.popleft()
+            self.settled.append((kind, id, new if link == old else link))
+        self.send_names_to_all()
+
     def on_link_reset(self, link: str) -> None:
         """Both ends of a link count from 1 again: send the digest of what is held from there, and
         await the peer's."""
@@ -116,6 +126,12 @@ class TableSync:
     def on_restart_detected(self) -> None:
         """Something shows that this broker ran before."""
         if self._recovery.begin_restart():
+            self.send_names_to_all()
+            self._advance()
+
+    def on_succession(self, link: str) -> None:
+        """This broker takes the place of one that a neighbour had."""
+        if self._recovery.begin_in_place_of_another(link):
             self.send_names_to_all()
             self._advance()
 
@@ -347,12 +363,14 @@ class TableSync:
     def on_rechecked(self, link: str) -> None:
         """All publications that were kept for a neighbour have been rechecked."""
         del self._recovery.rechecking[link]
+        self._recovery.successors.pop(link, None)
         self._open_if_ready(link)
 
     def _open_if_ready(self, link: str) -> None:
         """Send data to the peer, if it takes data, was sent the tables that the data depends on,
         and has sent what it wants."""
-        if link in self._recovery.missing or link in self._recovery.rechecking:
+        recovery = self._recovery
+        if link in recovery.missing or link in recovery.rechecking or link in recovery.successors:
             return
         state = self.states[link]
         if state.peer_takes_data and state.phase >= SyncPhase.SENDING:
