@@ -15,9 +15,9 @@ neighbour confirms a copy, `_on_frame` calls `Context.confirmed`; with the last 
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart), `takeover`,
 `clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`,
-`successions`, `drafts`, and `behaviours`. They share a `Context`, and ask it for the `Routing` in force (tables,
-their rules in `advertisements` and `subscriptions`, and a policy of `covering`). Others look at a
-broker through `broker_status`.
+`successions`, `drafts`, and `behaviours`. They share a `Context`, and ask it for the `Routing` in
+force (tables, their rules in `advertisements` and `subscriptions`, and a policy of `covering`).
+Others look at a broker through `broker_status`.
 """
 
 from __future__ import annotations

@@ -145,18 +145,23 @@ class Successions:
     def reason_to_refuse(self, link: str, hello: Hello | UnorderedHello) -> str:
         """Why this broker cannot take the place that a neighbour wants it to take; empty if it can,
         has done so, or is not to take any."""
-        if not hello.in_place_of or self._recovery.restarting:
-            return ""
-        if link in self._recovery.compared_with:
+        old, here, recovery = hello.in_place_of, self._context.name, self._recovery
+        if old is None or link in recovery.compared_with:
             return ""
         others = [other for other in self._met() if other != link]
-        if not others:
+        apart = [other for other in others if old in self._sync.neighbours_of.get(other, ())]
+        if apart:
+            return (
+                f"{here} cannot take the place of {old} while it is linked with {apart[0]}, which "
+                f"has {old} as a neighbour too and has not been told: stop {here}, have {apart[0]} "
+                f"forget it, replace {old} there, and start {here} without its state"
+            )
+        if recovery.lost_state or not others:
             return ""
-        here = self._context.name
         return (
-            f"{here} cannot take the place of {hello.in_place_of}, for it has other neighbours "
+            f"{here} cannot take the place of {old}, for it has other neighbours "
             f"({', '.join(others)}): only a broker without neighbours can, or one that was started "
-            "without its state and that its neighbours know"
+            "without its state"
         )
 
     def _met(self) -> Iterator[str]:

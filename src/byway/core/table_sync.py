@@ -148,8 +148,9 @@ class TableSync:
         holds_any = message.advertisements or message.subscriptions or message.neighbours
         if holds_any or message.restarting:
             self.on_restart_detected()
-        known = self._context.tree
-        return [n for n in sorted(set(message.neighbours)) if n not in known]
+        known, former = self._context.tree, self._context.former
+        names = sorted(set(message.neighbours))
+        return [name for name in names if name not in known and name not in former]
 
     # --- names of neighbours -------------------------------------------------------------------
 
