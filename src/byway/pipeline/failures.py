@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from byway.pipeline.pipeline_errors import JobError, PipelineError, TableError
+from byway.pipeline.pipeline_errors import JobError, PipelineError, RowError, TableError
 
 _FILE: Final = re.compile(r"error while reading file (.+?)\.(?:\s|$)")
 NOT_A_TRACE: Final = "expected a trace, but its rows have no event: "
@@ -36,6 +36,7 @@ _UNWRITABLE: Final = re.compile(
     r"(?:Mkdirs failed|Parent path is not a directory|Permission denied|Read-only file system|"
     r"No space left|InternalDir of ViewFileSystem is readonly)[^\n]*"
 )
+_ROW: Final = re.compile(rf"(?:{re.escape(RowError.__module__)}\.)?{RowError.__name__}: (.*)")
 _PLAIN: Final = re.compile(r"^(?:org\.apache\.spark\.SparkException: )+")
 
 
@@ -83,7 +84,10 @@ def explained(error: BaseException) -> PipelineError | None:
         return TableError(_path(file[1]), f"Spark cannot read the file ({_cause(text)})")
     if file := _FOREIGN.search(text):
         return TableError(_path(file[1].rstrip(".")), NOT_A_TRACE.rstrip(": "))
-    reason = _raised(text) or (_thrown(text) if is_of_java else text.partition("\n")[0])
+    raised = _raised(text)
+    if raised and (row := _ROW.match(raised)):
+        return RowError(row[1])
+    reason = raised or (_thrown(text) if is_of_java else text.partition("\n")[0])
     return JobError(f"Spark failed: {reason}")
 
 
