@@ -114,7 +114,7 @@ def read_pieces(spark: SparkSession, table: TableSchema, directory: StrPath) -> 
     of another version may be among them; the caller chooses rows that it knows."""
     path = place_of(directory)
     with told_of(path, table.name):
-        return _reader(spark).schema(table.spark_schema()).parquet(path)
+        return reader_of(spark).schema(table.spark_schema()).parquet(path)
 
 
 def conformed(frame: DataFrame, table: TableSchema) -> DataFrame:
