@@ -31,6 +31,7 @@ from byway.pipeline.traces import analyse, read_traces
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TRACES: Final = "traces"
 EVERY_S: Final = 0.25
 REPORTED: Final = (
     ("publications", "publications"),
@@ -76,7 +77,7 @@ def report_storm(
     `showcase`.
     """
     script = script or Script()
-    traces = directory / "traces"
+    traces = directory / TRACES
     shutil.rmtree(traces, ignore_errors=True)
     setup = _setup(script)
     say(setup)
@@ -135,6 +136,7 @@ def demo_page(
     """The page of the demonstration: the finding, the storm, the seven brokers, the papers."""
     return render(
         "storm",
+        traces=TRACES,
         finding=found,
         setup=setup,
         policies={policy: POLICIES_IN_A_LINE[policy] for policy in POLICIES},
