@@ -3,10 +3,10 @@ or there twice.
 
 A merged file is written under a hidden name. The names of what it replaces are stated in a file
 beside it, and then it gets its own name: from that moment readers (`trace_directories.listed`) take
-it instead of them. What was replaced stays for a while, for readers that listed it before, and is removed by a
-later compaction. If the process dies anywhere, the same call goes on from there. One process at a
-time compacts below a directory, which a lock ensures that ends with the process; others may merge
-files for it, but only the one with the lock gives them their names.
+it instead of them. What was replaced stays for a while, for readers that listed it before, and is
+removed by a later compaction. If the process dies anywhere, the same call goes on from there. One
+process at a time compacts below a directory, which a lock ensures that ends with the process;
+others may merge files for it, but only the one with the lock gives them their names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads traces: which files of a directory count, and which rows of them.
 
 Days are left out by the names of their directories (`byway.trace.trace_directories`), and so is
-what a merged file replaces. Spark lists the files and plans without those, so the driver opens a few footers at
-most, and no path is handed to it twice.
+what a merged file replaces. Spark lists the files and plans without those; the driver opens a few
+footers at most.
 """
 
 from __future__ import annotations
