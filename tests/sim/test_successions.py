@@ -65,8 +65,9 @@ class SuccessionWorld(outages.OutageWorld):
         self.dead: dict[str, tuple[bytes | None, int]] = {}
         self.successions = 0
         self.haunted = 0
-        self.work = (*self.work, "succeed", "tell", "haunt", "lay", "forget")
-        self.weights = (*self.weights, 1.5, 4, 1, 2, 1)
+        self.contracted = 0
+        self.work = (*self.work, "succeed", "tell", "haunt", "lay", "forget", "contract")
+        self.weights = (*self.weights, 1.5, 4, 1, 2, 1, 1)
 
     # --- what the operator does ----------------------------------------------------------------
 
@@ -79,6 +80,69 @@ class SuccessionWorld(outages.OutageWorld):
                 self.succeed_successor()
             return
         self.begin_succession(self.rng.choice(sorted(self.net.away)))
+
+    def contract(self, _):
+        """A broker between two others that are there does not come back, or leaves: each of them
+        takes its place for the other."""
+        net = self.net
+        if net.begun is not None or self.successions >= SUCCESSIONS_MAX:
+            return
+        found = [b for b in sorted(net.away) if len(net.neighbours[b]) == 2]
+        if self.rng.random() < 0.3:
+            found = [b for b in sorted(net.brokers) if len(net.neighbours[b]) == 2]
+        found = [b for b in found if all(n in net.brokers for n in net.neighbours[b])]
+        if not found:
+            return
+        old = self.rng.choice(found)
+        ends = one, other = self.rng.sample(net.neighbours[old], 2)
+        if old in net.brokers:
+            left = net.brokers[old]
+            if sorted(left.links_up) != sorted(ends) or left.has_publications_of_clients():
+                return
+            net.closing = set(ends)
+            for here, there in (ends, ends[::-1]):
+                net.do(old, NeighbourRemoved(here, there, f"at {there}"))
+            for here in ends:
+                net.drain(old, here)
+            del net.brokers[old]
+            self.disks_gone(old)
+        self.bury(old, one)
+        for here, there in (ends, ends[::-1]):
+            if there not in net.brokers[here].neighbours:
+                assert net.brokers[here].reason_not_to_replace(old, there) == ""
+                net.do(here, NeighbourReplaced(old, there, f"at {there}"))
+        self.link_ends(old, *ends)
+
+    def disks_gone(self, old):
+        self.net.disks.pop(old, None)
+
+    def bury(self, old, home):
+        """The account of a broker that is gone, whose clients begin anew elsewhere."""
+        net = self.net
+        self.contracted += 1
+        self.successions += 1
+        net.replaced.add(old)
+        confirmed = {client: net.confirmed(client) for client in self.clients_of(old)}
+        net.away.pop(old, None)
+        for client in self.clients_of(old):
+            self.forget(client, confirmed[client])
+            self.begin_session(client)
+            self.homes[client] = home
+
+    def link_ends(self, old, one, other):
+        net = self.net
+        del self.configs[old]
+        del net.neighbours[old]
+        net.cut = {edge for edge in net.cut if old not in edge}
+        self.edges = [edge for edge in self.edges if old not in edge] + [(one, other)]
+        for here, there in ((one, other), (other, one)):
+            net.neighbours[here] = [there if n == old else n for n in net.neighbours[here]]
+            net.flying.pop((here, old), None)
+            net.flying.pop((old, here), None)
+            net.flying[here, there] = []
+        net.timers = {key: at_us for key, at_us in net.timers.items() if key[0] != old}
+        net.connect(one, other)
+        self.come_home(one)
 
     def begin_succession(self, old):
         net, neighbours = self.net, self.net.neighbours
@@ -320,6 +384,7 @@ def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", le
             check_lost(world, succession)
     happened["successions"] += world.successions
     happened["haunted"] += world.haunted
+    happened["contracted"] += world.contracted
     happened["deliveries"] += sum(len(clients) for clients in world.must.values())
 
 
@@ -350,6 +415,7 @@ def test_fixed_seeds(variant):
     assert happened["deliveries"] > 50
     assert happened["lost"] > 0
     assert happened["haunted"] > 0
+    assert happened["contracted"] > 0
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ def replace(
     printed by publisher and number. The same command once more changes nothing and tells how far
     that is.
     """
-    from byway.cli.replacing import replace_everywhere
+    from byway.cli.replace_verb import replace_everywhere
 
     replace_everywhere(neighbour, by, http or [HTTP], wait, timeout, as_json=as_json)
 

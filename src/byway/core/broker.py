@@ -126,11 +126,13 @@ class Broker(BrokerQueries):
         expects_unlisted: bool = False,
         learnt: Mapping[str, str] = NOTHING_LEARNT,
         former: Mapping[str, str] = NOTHING_LEARNT,
+        successors: Mapping[str, str] = NOTHING_LEARNT,
     ) -> None:
         """`restarting`: this broker ran before and has lost its state, or a part of it. If that is
         not known, it finds out. `expects_unlisted`: neighbours besides these may connect when they
         see the broker. Known of an earlier life: `learnt`, addresses of neighbours that were
-        decided on while it ran, and `former` neighbours with the reasons."""
+        decided on while it ran, `former` neighbours with the reasons, and the `successors` of those
+        whose place another broker has taken."""
         self.name = name
         self.context = context = Context(name, incarnation, config, trace or NullTrace(name))
         self.behaviours = {}
@@ -180,6 +182,7 @@ class Broker(BrokerQueries):
         if expects_unlisted and config.unlisted_wait_us:
             neighbours = [*neighbours, UNLISTED]
         self._neighbours.begin(sorted(neighbours), learnt, former)
+        successions.remember(successors, former)
         recovery.restarting = restarting
 
     def __repr__(self) -> str:

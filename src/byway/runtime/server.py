@@ -28,8 +28,8 @@ from byway.runtime.inspection import StatusReplies
 from byway.runtime.kind_hints import KindHints
 from byway.runtime.load_sampling import LoadSampler
 from byway.runtime.neighbour_links import NeighbourLinks
+from byway.runtime.replacing import SuccessionLog
 from byway.runtime.settings import BrokerSettings
-from byway.runtime.successions import SuccessionLog
 from byway.runtime.waiting import Waiting
 from byway.storage.input_recovery import InputJournal
 from byway.transport.connection import Connection
