@@ -49,7 +49,7 @@ class SuccessionNet(outages.OutageNet):
         super().connect(a, b)
 
     def closed(self, broker, action):
-        if action.fault or action.link not in self.replaced:
+        if action.fault or not {broker, action.link} & self.replaced:
             super().closed(broker, action)
 
 
@@ -94,27 +94,34 @@ class SuccessionWorld(outages.OutageWorld):
         if not found:
             return
         old = self.rng.choice(found)
-        ends = one, other = self.rng.sample(net.neighbours[old], 2)
+        ends = self.rng.sample(net.neighbours[old], 2)
         if old in net.brokers:
             left = net.brokers[old]
-            if sorted(left.links_up) != sorted(ends) or left.has_publications_of_clients():
+            if sorted(left.links_up) != sorted(ends) or left.unconfirmed_of_clients():
                 return
-            net.closing = set(ends)
-            for here, there in (ends, ends[::-1]):
-                net.do(old, NeighbourRemoved(here, there, f"at {there}"))
-            for here in ends:
-                net.drain(old, here)
-            del net.brokers[old]
-            self.disks_gone(old)
-        self.bury(old, one)
+            self.leave(old, ends)
+        self.bury(old, ends[0])
         for here, there in (ends, ends[::-1]):
             if there not in net.brokers[here].neighbours:
                 assert net.brokers[here].reason_not_to_replace(old, there) == ""
                 net.do(here, NeighbourReplaced(old, there, f"at {there}"))
         self.link_ends(old, *ends)
 
-    def disks_gone(self, old):
-        self.net.disks.pop(old, None)
+    def leave(self, old, ends):
+        """A broker tells both neighbours that it leaves; sometimes one of them does not hear it."""
+        net = self.net
+        net.replaced.add(old)
+        told = [NeighbourRemoved(*way) for way in (ends, ends[::-1])]
+        for action in net.brokers[old].handle_batch(net.now_us, told):
+            net.perform(old, action)
+        for here in ends:
+            heard = self.rng.random() < 0.8
+            while heard and net.flying[old, here]:
+                net.step((old, here))
+            if not heard:
+                net.do(here, LinkDown(old))
+        del net.brokers[old]
+        net.disks.pop(old, None)
 
     def bury(self, old, home):
         """The account of a broker that is gone, whose clients begin anew elsewhere."""

@@ -294,6 +294,11 @@ class BrokerQueries:
         """How many data messages a neighbour has not confirmed; 0 for a broker that is none."""
         return len(self.context.copies.links.get(link, ()))
 
+    def unconfirmed_of_clients(self) -> int:
+        """How many publications of local clients are not confirmed, or data messages that follow
+        from what they asked for. It goes through everything that is in flight."""
+        return self.successions.unconfirmed_of_clients()
+
     def reads_data_from(self, link: str | None) -> bool:
         """Whether publications of a neighbour, or of clients (None), may be handed in: there is
         room for copies into all other branches. Control messages always may, and what comes from a

@@ -156,6 +156,10 @@ class Successions:
         """Remember only successions of brokers that are former neighbours."""
         self.known = {old: one for old, one in self.known.items() if old in former}
 
+    def unconfirmed_of_clients(self) -> int:
+        """How much in flight came from local clients."""
+        return sum(1 for source in self._in_flight() if source.link is None)
+
     # --- at a successor ------------------------------------------------------------------------
 
     def reason_to_refuse(self, link: str, hello: Hello | UnorderedHello) -> str:
