@@ -152,3 +152,56 @@ def test_who_cannot_be_replaced_and_by_whom(tmp_path: Path) -> None:
         nobody = topology("replace", "mid", "--by", "x", "--http", "127.0.0.1:1")
         assert nobody.returncode == 1
         assert "the operations port 127.0.0.1:1 cannot be reached" in nobody.stderr
+
+
+def test_a_broker_between_two_neighbours_leaves_under_traffic(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, mid, east = chain(started, tmp_path)
+        third = start(started, "third", mid)
+        linked((mid, "third"), (third, "mid"))
+        refused = topology("leave", "--http", mid.http.removeprefix("http://"))
+        assert (refused.returncode, refused.stdout) == (1, "")
+        words = "mid has 3 neighbours (east, third, west), which would lose each other: to link"
+        assert words in refused.stderr
+        left = topology("leave", "--http", third.http.removeprefix("http://"))
+        assert left.returncode == 0, left.stderr
+        asyncio.run(asyncio.wait_for(leaves(west, mid, east), 120))
+
+
+async def leaves(west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess) -> None:
+    got: list[int] = []
+    async with (
+        connect(east, name="s", session_ttl=60) as subscriber,
+        connect(west, name="p", session_ttl=60) as publisher,
+        connect(mid, name="m") as here,
+        subscriber.subscribe("n >= 0") as subscription,
+    ):
+        await publisher.advertise("ANY")
+        await here.advertise("ANY")
+        taker = asyncio.create_task(take(subscription, got))
+        published = 0
+
+        async def publish() -> None:
+            nonlocal published
+            while True:
+                await publisher.publish({"n": published})
+                published += 1
+                await asyncio.sleep(0)
+
+        traffic = asyncio.create_task(publish())
+        await until(lambda: len(got) > 200)
+        port = mid.http.removeprefix("http://")
+        left = await asyncio.to_thread(topology, "leave", "--http", port)
+        assert left.returncode == 0, left.stderr
+        assert left.stdout.splitlines()[0] == "mid has left for good"
+        last = "west and east hold from each other what they held from mid, and link; if one lists"
+        assert last.replace("west and east", "east and west") in left.stdout
+        assert await asyncio.to_thread(mid.wait) == 0
+        before = published
+        await until(lambda: published > before + 200)
+        traffic.cancel()
+        await publisher.confirmed()
+        await until(lambda: len(got) >= published)
+        assert got == [*range(len(got))]
+        assert east.metric("byway_link_up", link="west") == 1
+        taker.cancel()

@@ -100,10 +100,12 @@ class SuccessionWorld(outages.OutageWorld):
             if sorted(left.links_up) != sorted(ends) or left.unconfirmed_of_clients():
                 return
             self.leave(old, ends)
+        elif any(net.brokers[n].reason_not_to_replace(old, o) for n, o in (ends, ends[::-1])):
+            return  # a neighbour has stale names of the other's neighbours
         self.bury(old, ends[0])
         for here, there in (ends, ends[::-1]):
             if there not in net.brokers[here].neighbours:
-                assert net.brokers[here].reason_not_to_replace(old, there) == ""
+                assert not net.brokers[here].reason_not_to_replace(old, there), here
                 net.do(here, NeighbourReplaced(old, there, f"at {there}"))
         self.link_ends(old, *ends)
 

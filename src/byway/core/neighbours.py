@@ -260,7 +260,9 @@ class Neighbours:
             self._context.ends[link].lost()
             self._link_went_down(link, LinkChange.CLOSED, in_tree=True)
             self.on_replaced(NeighbourReplaced(link, message.successor, message.address))
-        if link in self._context.ends:
+            if link in self._context.ends:  # it waits for an operator, and loses nothing
+                self._context.out.do(CloseLink(link, message.reason))
+        else:
             self._remove(link, message.reason, for_good)
 
     def _is_listed(self, link: str) -> bool:

@@ -90,7 +90,8 @@ class Successions:
                 f"({', '.join(sorted(others))}): it can take the place of {old} only where these "
                 "two were all, for it has seen publications that others lack; start a new broker"
             )
-        if successor in context.ends:
+        beside = successor not in context.tree and context.branch_of(successor) == old
+        if successor in context.ends and not beside:  # else the link is one past the old one
             return (
                 f"{successor} is linked with {here} already, and may have been sent publications "
                 f"later than those that wait for {old}: stop {successor}, have {here} forget it "
