@@ -40,6 +40,7 @@ class SuccessionNet(outages.OutageNet):
     def __init__(self, *arguments) -> None:
         self.begun: Begun | None = None
         self.replaced: set[str] = set()
+        self.refused: list[tuple[str, str]] = []
         super().__init__(*arguments)
 
     def connect(self, a, b):
@@ -47,9 +48,22 @@ class SuccessionNet(outages.OutageNet):
         if begun is not None and begun.new in (a, b) and {a, b} & begun.untold:
             return
         super().connect(a, b)
+        if {(a, b), (b, a)} & set(self.refused):
+            for here, there in ((a, b), (b, a)):
+                self.flying[here, there].clear()
+                self.do(here, LinkDown(there))
+
+    def retry(self):
+        """Connect those who were refused, for the reason may have gone."""
+        refused, self.refused = self.refused, []
+        for a, b in refused:
+            if a in self.brokers and b in self.brokers and b not in self.brokers[a].links_up:
+                self.connect(a, b)
 
     def closed(self, broker, action):
-        if action.fault or not {broker, action.link} & self.replaced:
+        if "while it is linked with" in action.reason:  # and there a dead broker was named again
+            self.refused.append((broker, action.link))
+        elif action.fault or not {broker, action.link} & self.replaced:
             super().closed(broker, action)
 
 
@@ -60,7 +74,7 @@ class SuccessionWorld(outages.OutageWorld):
         super().__init__(*arguments)
         net = self.net
         net.__class__ = SuccessionNet
-        net.begun, net.replaced = None, set()
+        net.begun, net.replaced, net.refused = None, set(), []
         self.ghost: str | None = None
         self.dead: dict[str, tuple[bytes | None, int]] = {}
         self.successions = 0
@@ -97,7 +111,9 @@ class SuccessionWorld(outages.OutageWorld):
         ends = self.rng.sample(net.neighbours[old], 2)
         if old in net.brokers:
             left = net.brokers[old]
-            if sorted(left.links_up) != sorted(ends) or left.unconfirmed_of_clients():
+            unheard = any(link.unacknowledged for link in left.links.values())
+            is_whole = sorted(left.links_up) == sorted(ends) == sorted(left.neighbours)
+            if not is_whole or unheard or left.unconfirmed_of_clients():
                 return
             self.leave(old, ends)
         elif any(net.brokers[n].reason_not_to_replace(old, o) for n, o in (ends, ends[::-1])):
@@ -257,6 +273,8 @@ class SuccessionWorld(outages.OutageWorld):
                 begun = self.net.begun
                 if old not in broker.links_up and (begun is None or name not in begun.untold):
                     self.net.do(name, NeighbourRemoved(old))
+        self.net.settle()
+        self.net.retry()
 
     # --- what the dead broker does ---------------------------------------------------------------
 

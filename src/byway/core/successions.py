@@ -179,10 +179,10 @@ class Successions:
             )
         if recovery.lost_state or not others:
             return ""
+        names = ", ".join(others)
         return (
-            f"{here} cannot take the place of {old}, for it has other neighbours "
-            f"({', '.join(others)}): only a broker without neighbours can, or one that was started "
-            "without its state"
+            f"{here} cannot take the place of {old}, for it has other neighbours ({names}): "
+            "only a broker without neighbours can, or one that was started without its state"
         )
 
     def is_mutual(self, link: str, old: str) -> bool:

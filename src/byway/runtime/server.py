@@ -182,7 +182,7 @@ class BrokerServer:
 
     async def drain_clients(self, seconds: float) -> bool:
         """Accept no more publications, and wait until those of local clients are confirmed, and
-        clients have read what they were sent; whether all that came in time."""
+        clients and neighbours have read what they were told; whether all that came in time."""
         self.driver.inbox.draining = True
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -191,8 +191,10 @@ class BrokerServer:
         return not self._has_work_of_clients()
 
     def _has_work_of_clients(self) -> bool:
-        waiting = any(connection.waiting for connection in self.clients.values())
-        return waiting or bool(self.broker.unconfirmed_of_clients())
+        if any(connection.waiting for connection in self.clients.values()):
+            return True
+        unheard = any(link.unacknowledged for link in self.broker.links.values())
+        return unheard or bool(self.broker.unconfirmed_of_clients())
 
     def reload(self, settings: BrokerSettings) -> None:
         """Take over limits and neighbours. A neighbour removed from the list is disconnected,

@@ -19,8 +19,10 @@ from byway.model.errors import StorageError
 from byway.storage.file_system import OS_FILES, FileSystem, write_synced
 
 FILE: Final = "neighbours.json"
-FORMAT: Final = 3
-"""Format 1 had neither `learnt` nor `former` nor `added`, format 2 no `successors`."""
+FORMAT: Final = 2
+"""Format 1 had neither `learnt` nor `former` nor `added`."""
+FORMAT_WITH_SUCCESSORS: Final = 3
+"""Of a file that has `successors`. One that has none is written as before, for earlier versions."""
 FILE_BYTES_MAX: Final = 16_777_216
 """A longer file is refused: no broker has so many neighbours."""
 
@@ -113,7 +115,7 @@ class MarkerFile:
             found = msgspec.json.decode(data, type=MarkedRestart)
         except msgspec.DecodeError as error:
             raise StorageError(path, f"is damaged: {error}; {advice}") from error
-        if not 1 <= found.format <= FORMAT:
+        if not 1 <= found.format <= FORMAT_WITH_SUCCESSORS:
             raise StorageError(path, f"has format {found.format}, expected {FORMAT}")
         if found.checksum != _checksum(found):
             raise StorageError(path, f"is damaged: its checksum is wrong; {advice}")
@@ -131,8 +133,9 @@ class MarkerFile:
         successors: dict[str, str] | None = None,
     ) -> None:
         """Replace the file atomically, and sync it to the disk."""
+        format = FORMAT_WITH_SUCCESSORS if successors else FORMAT
         contents = MarkedRestart(
-            FORMAT, self.id, neighbours, listed, learnt or {}, former or {}, added, successors or {}
+            format, self.id, neighbours, listed, learnt or {}, former or {}, added, successors or {}
         )
         whole = msgspec.structs.replace(contents, checksum=_checksum(contents))
         files, new = self._files, self.path.with_suffix(".new")
@@ -158,6 +161,6 @@ def _checksum(contents: MarkedRestart) -> str:
     bare = msgspec.structs.asdict(msgspec.structs.replace(contents, checksum=""))
     if contents.format == 1:
         del bare["learnt"], bare["former"], bare["added"]
-    if contents.format <= 2:
+    if contents.format < FORMAT_WITH_SUCCESSORS:
         del bare["successors"]
     return blake2b(msgspec.json.encode(bare), digest_size=16).hexdigest()
