@@ -80,6 +80,8 @@ class SuccessionWorld(outages.OutageWorld):
         self.successions = 0
         self.haunted = 0
         self.contracted = 0
+        self.told: dict[tuple[str, str], str] = {}
+        """By neighbour and dead broker, the successor that it was told of."""
         self.work = (*self.work, "succeed", "tell", "haunt", "lay", "forget", "contract")
         self.weights = (*self.weights, 1.5, 4, 1, 2, 1, 1)
 
@@ -161,6 +163,7 @@ class SuccessionWorld(outages.OutageWorld):
         net.cut = {edge for edge in net.cut if old not in edge}
         self.edges = [edge for edge in self.edges if old not in edge] + [(one, other)]
         for here, there in ((one, other), (other, one)):
+            self.told[here, old] = there
             net.neighbours[here] = [there if n == old else n for n in net.neighbours[here]]
             net.flying.pop((here, old), None)
             net.flying.pop((old, here), None)
@@ -246,6 +249,7 @@ class SuccessionWorld(outages.OutageWorld):
 
     def replace_at(self, name, old, new):
         net = self.net
+        self.told[name, old] = new
         if old not in net.brokers[name].neighbours:  # it has lost its state, and listed the other
             assert new in net.brokers[name].neighbours
             return
@@ -272,9 +276,22 @@ class SuccessionWorld(outages.OutageWorld):
             for old in sorted(self.net.replaced.intersection(broker.neighbours)):
                 begun = self.net.begun
                 if old not in broker.links_up and (begun is None or name not in begun.untold):
-                    self.net.do(name, NeighbourRemoved(old))
+                    self.tell_again(name, old)
         self.net.settle()
         self.net.retry()
+
+    def tell_again(self, name, old):
+        """A broker has lost its memory of a succession: it is told again, or has to forget the dead
+        broker if it is linked with the successor already."""
+        net, new = self.net, old
+        while (name, new) in self.told:
+            new = self.told[name, new]
+        broker = net.brokers[name]
+        if new in broker.links_up:
+            net.do(name, NeighbourRemoved(old))
+        elif not broker.reason_not_to_replace(old, new):
+            net.do(name, NeighbourReplaced(old, new, f"at {new}"))
+            net.connect(name, new)
 
     # --- what the dead broker does ---------------------------------------------------------------
 
