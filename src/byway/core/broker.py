@@ -146,6 +146,7 @@ class Broker(BrokerQueries):
         self.deliveries = deliveries = SessionDeliveries(context)
         self.clients = clients = Clients(context, deliveries)
         self.publications = publications = Publications(context, clients, deliveries, recovery)
+        sync.has_unconfirmed_from = publications.has_unconfirmed_from
         self.back_pressure = BackPressure(context, deliveries, clients.sessions)
         self.successions = successions = Successions(
             context,
@@ -370,6 +371,7 @@ class Broker(BrokerQueries):
     def _on_load_sampled(self, event: LoadSampled) -> None:
         self.context.load = event
         self.context.routing.policy.on_load_sampled(event.queued)
+        self.sync.advance()
         for behaviour in self.behaviours.values():
             behaviour.on_load_sampled(event)
 

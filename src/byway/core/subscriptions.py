@@ -421,7 +421,7 @@ class Subscriptions:
     def wanted(self, attributes: Attributes, link: str) -> bool:
         """Whether any subscription here matches a publication that came from a link."""
         table = self._routing.subscriptions
-        _, matched, _ = table.index.match_routes(attributes, table.link_number(link))
+        _, matched, _, _ = table.index.match_routes(attributes, table.link_number(link))
         return matched > 0
 
     def merged_matching(self, attributes: Attributes) -> list[Entry]:

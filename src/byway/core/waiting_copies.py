@@ -103,7 +103,7 @@ class WaitingCopies:
 
     def _is_wanted(self, message: Publish, link: str) -> bool:
         context = self._context
-        mask, _, _ = routes_of(message.body, context.routing.subscriptions.index, None)
+        mask, _, _, _ = routes_of(message.body, context.routing.subscriptions.index, None)
         return link in context.numbers.links(mask)
 
 

@@ -68,6 +68,8 @@ class InFlightState(msgspec.Struct, array_like=True):
     current: bool
     duplicates: list[int]
     """Numbers of these in the list of all."""
+    several: bytes = b""
+    """Targets, as bits."""
 
 
 class HeldState(msgspec.Struct, array_like=True):
@@ -77,7 +79,8 @@ class HeldState(msgspec.Struct, array_like=True):
     incarnation: int
     branch: str
     message: Message
-    targets: int
+    targets: bytes
+    """As bits: there may be more than an integer of the encoding has."""
     source: int
     """The number of what it will be a copy of."""
     sequence: int
