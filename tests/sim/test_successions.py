@@ -287,7 +287,7 @@ class SuccessionWorld(outages.OutageWorld):
         while (name, new) in self.told:
             new = self.told[name, new]
         broker = net.brokers[name]
-        if new in broker.links_up:
+        if new == old or new in broker.links_up:
             net.do(name, NeighbourRemoved(old))
         elif not broker.reason_not_to_replace(old, new):
             net.do(name, NeighbourReplaced(old, new, f"at {new}"))
