@@ -79,7 +79,7 @@ CLAIM = Claim(
     full=Size(settings=_FULL, seeds=5),
     quick=Size(
         settings={
-            **_FULL, "warmup_s": "10", "measure.from_s": "80", "duration_s": "110",
+            **_FULL, "warmup_s": "170", "measure.from_s": "270", "duration_s": "300",
             "network.uplink_bytes_per_s": "9_000", "brokers.mesh_interval_s": "5",
             "brokers.mesh_gain_min": "5", "brokers.mesh_stay_s": "15",
         }
