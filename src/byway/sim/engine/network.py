@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from heapq import heappush
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -229,8 +228,8 @@ class Channel:
     __slots__ = (
         "_area",
         "_clock",
-        "_foreground",
         "_last_us",
+        "_later",
         "_order",
         "_receive",
         "_sampled_bytes",
@@ -259,7 +258,7 @@ class Channel:
         uplink: Transmitter | None = None,
     ) -> None:
         self._clock = clock
-        self._foreground = clock.foreground
+        self._later = clock.later
         self._order = clock.order
         self._receive = receive
         self._uplink = uplink
@@ -324,7 +323,11 @@ class Channel:
         if t_us < self._last_us:
             t_us = self._last_us
         self._last_us = t_us
-        heappush(self._foreground, (t_us, self._order(), self._arrive, frame))
+        line = self._later.get(t_us)
+        if line is not None:  # what `at` does, which costs a call
+            line.append((t_us, self._order(), self._arrive, frame))
+        else:
+            self._clock.at(t_us, self._arrive, frame)
 
     def end_with(self, then: Callable[[], None]) -> None:
         """Call this when all that was sent so far has arrived, if the channel is still open."""
