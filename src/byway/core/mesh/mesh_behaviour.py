@@ -392,6 +392,12 @@ class Mesh(Behaviour):
         self._stale = False
 
 
+def told_spans(state: Any) -> dict[str, tuple[str, ...]]:
+    """By soft link, the span that its other end was told; of the state of a mesh, if any."""
+    soft = {} if state is None else msgspec.convert(state, MeshState).soft
+    return {link: known.path for link, known in soft.items()}
+
+
 class MeshState(msgspec.Struct):
     """What of a `Mesh` survives a restart."""
 
