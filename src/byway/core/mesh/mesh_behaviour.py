@@ -393,9 +393,8 @@ class Mesh(Behaviour):
 
 
 def told_spans(state: Any) -> dict[str, tuple[str, ...]]:
-    """By soft link, the span that its other end was told; of the state of a mesh, if any."""
-    soft = {} if state is None else msgspec.convert(state, MeshState).soft
-    return {link: known.path for link, known in soft.items()}
+    """By soft link of the state of a mesh, the span that its other end was told."""
+    return {link: soft.path for link, soft in msgspec.convert(state, MeshState).soft.items()}
 
 
 class MeshState(msgspec.Struct):

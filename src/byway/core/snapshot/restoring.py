@@ -75,7 +75,7 @@ def restore(state: BrokerState, broker: Broker) -> None:
     streams.old = _restore_streams(old, masks, streams)
     for link in state.links:
         _restore_copies(link, context.copies, pendings, streams)
-    if context.held is None:
+    if context.held is None and Mesh.name in state.behaviours:
         _end_soft_links(state, broker)
     for held in state.held:
         _restore_held(held, pendings[held.source], broker)
@@ -225,7 +225,7 @@ def _restore_copies(
 def _end_soft_links(state: BrokerState, broker: Broker) -> None:
     """A broker that has no mesh any more sends what its soft links have not confirmed over the
     links of their branches: nothing later of the same publishers has gone there."""
-    context, spans = broker.context, told_spans(state.behaviours.get(Mesh.name))
+    context, spans = broker.context, told_spans(state.behaviours[Mesh.name])
     copies: dict[tuple[str, int], tuple[Publish, InFlight]] = {}
     for link in state.links:
         if link.kind is LinkKind.SOFT:
