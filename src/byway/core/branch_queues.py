@@ -286,6 +286,18 @@ class BranchQueues:
                 self._removed(key, held)
                 self._context.finish(held.source)
 
+    def replace_branch(self, old: str, new: str) -> None:
+        """A neighbour, and with it its branch, has another name."""
+        for key in [key for key in self.queues if key[2] == old]:
+            moved = (*key[:2], new)
+            branches = self._keys[id(self._stream(key))]
+            del branches[old]
+            branches[new] = moved
+            self.queues[moved] = self.queues.pop(key)
+        for counts in (self.bytes, self.counts):
+            if old in counts:
+                counts[new] = counts.pop(old)
+
     def _remove_queue(self, key: Key, stream: Stream) -> deque[Held]:
         keys = self._keys[id(stream)]
         del keys[key[2]]

@@ -91,6 +91,16 @@ class TableSync:
         self.advance()
         self.send_names_to_all()
 
+    def replace_link(self, old: str, new: str) -> None:
+        """A neighbour has another name, and so has its state."""
+        self.states[new] = self.states.pop(old)
+        if old in self.neighbours_of:
+            self.neighbours_of[new] = self.neighbours_of.pop(old)
+        for kind, id, link in list(self.settled):
+            self.settled.popleft()
+            self.settled.append((kind, id, new if link == old else link))
+        self.send_names_to_all()
+
     def on_link_reset(self, link: str) -> None:
         """Both ends of a link count from 1 again: send the digest of what is held from there, and
         await the peer's."""
@@ -126,6 +136,12 @@ class TableSync:
             self.send_names_to_all()
             self.advance()
 
+    def on_succession(self, link: str) -> None:
+        """This broker takes the place of one that a neighbour had."""
+        if self._recovery.begin_in_place_of_another(link):
+            self.send_names_to_all()
+            self._advance()
+
     def unknown_neighbours(self, link: str, message: SyncDigest) -> list[str]:
         """Neighbours of this broker that it does not know of, by what one that it compares tables
         with for the first time holds from it. Nothing is known of them yet but that they have to
@@ -139,8 +155,9 @@ class TableSync:
         holds_any = message.advertisements or message.subscriptions or message.neighbours
         if holds_any or message.restarting:
             self.on_restart_detected()
-        known = self._context.tree
-        return [n for n in sorted(set(message.neighbours)) if n not in known]
+        known, former = self._context.tree, self._context.former
+        names = sorted(set(message.neighbours))
+        return [name for name in names if name not in known and name not in former]
 
     # --- names of neighbours -------------------------------------------------------------------
 
@@ -354,12 +371,14 @@ class TableSync:
     def on_rechecked(self, link: str) -> None:
         """All publications that were kept for a neighbour have been rechecked."""
         del self._recovery.rechecking[link]
+        self._recovery.successors.pop(link, None)
         self._open_if_ready(link)
 
     def _open_if_ready(self, link: str) -> None:
         """Send data to the peer, if it takes data, was sent the tables that the data depends on,
         and has sent what it wants."""
-        if link in self._recovery.missing or link in self._recovery.rechecking:
+        recovery = self._recovery
+        if link in recovery.missing or link in recovery.rechecking or link in recovery.successors:
             return
         state = self.states[link]
         if state.peer_takes_data and state.phase >= SyncPhase.SENDING:

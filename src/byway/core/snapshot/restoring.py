@@ -91,6 +91,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
     context.load = state.load
     context.listing = state.listing
     context.told_delta = state.told_delta
+    broker.successions.known = state.successions
+    broker.recovery.successors = state.successors
     context.hooks.watch(routing)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:

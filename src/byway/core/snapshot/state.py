@@ -13,6 +13,7 @@ import msgspec
 from byway.core.inputs import LoadSampled
 from byway.core.origin import Origin
 from byway.core.snapshot import older_layouts
+from byway.core.successions import Succession
 from byway.core.sync_state import Missing, SyncState
 from byway.model import Filter
 from byway.model.addresses import Listing
@@ -205,6 +206,10 @@ class BrokerState(msgspec.Struct, array_like=True):
     masks: list[tuple[str, int, bytes]] = msgspec.field(default_factory=list)
     """By publisher and incarnation of `seen`, which sequences up to the last one were seen (bit i:
     the one i before it), where publications may arrive out of order."""
+    successions: dict[str, Succession] = msgspec.field(default_factory=dict)
+    """By former neighbour, who has taken its place."""
+    successors: dict[str, str] = msgspec.field(default_factory=dict)
+    """By neighbour that has taken another's place and has not sent its tables: that other one."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

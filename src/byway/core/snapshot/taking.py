@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def take(broker: Broker) -> bytes:
     """The state of a broker between two inputs."""
     context, routing = broker.context, broker.context.routing
-    pendings = _all_in_flight(broker)
+    pendings = all_in_flight(broker)
     numbers = {id(pending): number for number, pending in enumerate(pendings)}
     seen = broker.publications.streams
     state = BrokerState(
@@ -75,6 +75,8 @@ def take(broker: Broker) -> bytes:
         links_of=context.numbers.links_of,
         told_delta=context.told_delta,
         masks=[*_masks(seen.young), *_masks(seen.old)],
+        successions=broker.successions.known,
+        successors=broker.recovery.successors,
     )
     return encode(state)
 
@@ -91,7 +93,8 @@ def _sync(recovery: Recovery, sync: TableSync) -> TableSyncState:
     )
 
 
-def _all_in_flight(broker: Broker) -> list[InFlight]:
+def all_in_flight(broker: Broker) -> list[InFlight]:
+    """Everything that waits for a confirmation."""
     found: dict[int, InFlight] = {}
     queues = broker.context.copies.links.values()
     stack = [source for queue in queues for _, source in reversed(list(queue))]
