@@ -140,7 +140,7 @@ class TableSync:
         """This broker takes the place of one that a neighbour had."""
         if self._recovery.begin_in_place_of_another(link):
             self.send_names_to_all()
-            self._advance()
+            self.advance()
 
     def unknown_neighbours(self, link: str, message: SyncDigest) -> list[str]:
         """Neighbours of this broker that it does not know of, by what one that it compares tables
