@@ -74,7 +74,7 @@ class TableSync:
         self.settled: deque[tuple[type[Announcement], EntryId, str]] = deque()
         """Entries that turned out to be settled behind a link, and how each was announced; the
         tables' rules take them from here."""
-        self.has_unconfirmed_from: Callable[[str], bool] = lambda _: False
+        self.has_unconfirmed_from: Callable[[str], bool] = lambda _link: False
         """Whether publications that came from a neighbour's side are unconfirmed here."""
 
     # --- links ---------------------------------------------------------------------------------
