@@ -93,6 +93,7 @@ from byway.model.messages import (
     Refused,
     RoutesRequest,
     SelectiveAcknowledge,
+    SoftSpan,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsSynced,
@@ -173,6 +174,7 @@ class Broker(BrokerQueries):
         self._messages = self._message_handlers()
         self._outside_tree: dict[type, Callable[[str, Any], None]] = {
             **{kind: _ignore for one in registered() for kind in one.messages_outside_tree},
+            SoftSpan: self._neighbours.refuse_span,  # as long as no mesh takes it
             Disconnect: self._neighbours.on_disconnect,
         }
         """By kind, what takes a control message that came over a link outside the tree."""

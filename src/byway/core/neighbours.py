@@ -47,6 +47,7 @@ from byway.model.messages import (
     LinkKind,
     NeighbourNames,
     Publish,
+    SoftSpan,
     SubscriptionsSynced,
     SyncDigest,
 )
@@ -251,6 +252,11 @@ class Neighbours:
         if farewell is not None:
             self._context.count_sent(link, farewell)
             self._context.out.do(Send(link, farewell))
+
+    def refuse_span(self, link: str, message: SoftSpan) -> None:
+        """Without a mesh nothing is taken over a soft link; the other end would wait for ever."""
+        del message
+        self.disconnect(link, f"{self._context.name} has no mesh")
 
     def on_disconnect(self, link: str, message: Disconnect) -> None:
         """The other end of a link has closed it. For good counts of neighbours that have compared
