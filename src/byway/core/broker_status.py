@@ -334,7 +334,7 @@ class BrokerQueries:
             unconfirmed=len(copies),
             unacknowledged=len(control.kept),
             sent=(control.next - 1, copies.posted),
-            received=(end.arrived[CONTROL], end.arrived[DATA]),
+            received=(end.arrived_control, end.arrived_data),
             finished_early=end.window.early.numbers,
             sync_phase=state.phase,
             peer_synced=state.peer_synced,

@@ -368,17 +368,24 @@ class Publications:
     ) -> None:
         context = self._context
         mask, matched, _ = routes
-        several = matched > 1
+        # incremental filter aggregation §IV: hops since two or more matched
+        distance = 1
+        # selective filter aggregation §IV: other matches on the way, not at its home broker
+        count, hop = message.count, message.hop
+        if matched > 1:
+            count += matched - 1 if hop else 0
+        else:
+            distance += _distance(message)
+        if count > COUNT_MAX:
+            count = COUNT_MAX
         onward = Publish(
             message.publisher,
             message.incarnation,
             message.sequence,
             message.published_us,
-            message.hop + 1,
-            # incremental filter aggregation §IV: hops since two or more matched
-            1 if several else _distance(message) + 1,
-            # selective filter aggregation §IV: other matches on the way, not at its home broker
-            min(message.count + (matched - 1 if matched and message.hop else 0), COUNT_MAX),
+            hop + 1,
+            distance,
+            count,
             message.body,
         )
         if context.held is not None:
