@@ -50,7 +50,7 @@ class MatchIndex:
 
     __slots__ = (
         "__weakref__", "_address", "_answer", "_answer_address", "_arrays", "_atoms", "_atoms_most",
-        "_boxes", "_boxes_address", "_control", "_empty", "_filters", "_marks", "_mask", "_open",
+        "_boxes", "_boxes_address", "_control", "_empty", "_filters", "_is_wide", "_marks", "_mask", "_open",
         "_out", "_parcel", "_single", "_texts", "is_sparse", "vocabulary",
     )  # fmt: skip
 
@@ -87,6 +87,7 @@ class MatchIndex:
     def _set_mask(self, words: int) -> None:
         """Make room for masks of so many words of 64 links."""
         self._mask = np.zeros(words, np.uint64)
+        self._is_wide = words > 1
         self._answer[0], self._answer[1] = self._mask.ctypes.data, words
 
     def _set_out(self, rows: int) -> None:
@@ -284,9 +285,17 @@ class MatchIndex:
         local, matched, hot, mask, key = KERNELS.match_body(
             self._address, body, self._answer_address, -1 if exclude is None else exclude
         )
+        if hot or self._is_wide or local > 1 or local < 0:
+            return self._routes_found(local, matched, hot, mask, key)
+        return mask, matched, (key,) if local else ()
+
+    def _routes_found(
+        self, local: int, matched: int, hot: int, mask: int, key: int
+    ) -> Routes | None:
+        """What `match_body` returns, where that is more than the kernel returns itself."""
         if local < 0:
             return None
-        if len(self._mask) > 1:
+        if self._is_wide:
             mask = int.from_bytes(self._mask.tobytes(), "little")
         keys = (key,) if local == 1 else self._out[:local].tolist() if local else ()
         if hot:
