@@ -61,8 +61,14 @@ class SoftRoutes(Behaviour):
         return [(link, 1 << numbers.number(link)) for link in numbers.links(matched)]
 
     def plan(
-        self, branch: str, targets: int, publication: Publish, unconfirmed: Mapping[str, int]
+        self,
+        branch: str,
+        targets: int,
+        publication: Publish,
+        unconfirmed: Mapping[str, int],
+        several: int,
     ) -> Sequence[PlannedCopy] | None:
+        del several
         brokers = self._brokers(targets, publication) or [branch]
         usable = [link for link in self._links(branch) if self._is_usable(link)]
         nearest = [[x for x in self._way(broker) if x in usable][-1] for broker in brokers]

@@ -101,7 +101,8 @@ class BranchQueues:
             if whole is not None and (not unconfirmed or whole.conflicts.isdisjoint(unconfirmed)):
                 context = self._context
                 whole.hits += 1
-                for group in whole.groups:
+                several = source.several & whole.deciding
+                for group in whole.variants[several] if several else whole.groups:
                     headed = group.along(onward)
                     context.copies.append_to_all(group.links, headed, source, context.out.touched)
                 return whole.branches
@@ -118,7 +119,7 @@ class BranchQueues:
                 else:
                     self._send_in(branch, targets, onward, source)
                 continue
-            plan = plan_for(branch, targets, onward, unconfirmed)
+            plan = plan_for(branch, targets, onward, unconfirmed, source.several)
             if plan is None:
                 self._hold(branch, Held(onward, targets, source, onward.sequence))
             else:
@@ -227,7 +228,8 @@ class BranchQueues:
         if (*_publisher(publication), branch) in self.queues:
             self._send(branch, publication, source)
             return
-        plan = self.planner.plan(branch, targets, publication, source.stream.open)
+        open_links = source.stream.open
+        plan = self.planner.plan(branch, targets, publication, open_links, source.several)
         assert plan is not None, "nothing conflicts"
         for copy in plan:
             self._send(copy.link, copy.publication, source)
@@ -257,7 +259,8 @@ class BranchQueues:
             held = queue[0]
             message = held.message
             if isinstance(message, Publish):
-                plan = self.planner.plan(branch, held.targets, message, stream.open)
+                several = held.source.several
+                plan = self.planner.plan(branch, held.targets, message, stream.open, several)
                 if plan is None:
                     return
                 for copy in plan:
@@ -282,6 +285,18 @@ class BranchQueues:
             for held in self._remove_queue(key, self._stream(key)):
                 self._removed(key, held)
                 self._context.finish(held.source)
+
+    def replace_branch(self, old: str, new: str) -> None:
+        """A neighbour, and with it its branch, has another name."""
+        for key in [key for key in self.queues if key[2] == old]:
+            moved = (*key[:2], new)
+            branches = self._keys[id(self._stream(key))]
+            del branches[old]
+            branches[new] = moved
+            self.queues[moved] = self.queues.pop(key)
+        for counts in (self.bytes, self.counts):
+            if old in counts:
+                counts[new] = counts.pop(old)
 
     def _remove_queue(self, key: Key, stream: Stream) -> deque[Held]:
         keys = self._keys[id(stream)]

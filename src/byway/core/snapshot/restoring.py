@@ -86,6 +86,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
     context.load = state.load
     context.listing = state.listing
     context.told_delta = state.told_delta
+    broker.successions.known = state.successions
+    broker.recovery.successors = state.successors
     context.hooks.watch(routing)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:
@@ -229,7 +231,8 @@ def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
         source.bytes = COPY_BYTES + len(message.body)
     if context.held is not None:
         key = state.publisher, state.incarnation, state.branch
-        context.held.restore(key, Held(message, state.targets, source, state.sequence))
+        targets = int.from_bytes(state.targets, "big")
+        context.held.restore(key, Held(message, targets, source, state.sequence))
     else:
         source.left -= 1  # its place is taken by the copy
         context.copies.append(state.branch, message, source)
@@ -239,6 +242,7 @@ def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
 def _restore_in_flight(state: BrokerState) -> list[InFlight]:
     pendings = [InFlight(Window(), p.number, p.link, p.client, p.left) for p in state.in_flight]
     for pending, stored in zip(pendings, state.in_flight, strict=True):
+        pending.several = int.from_bytes(stored.several, "big")
         if stored.duplicates:
             pending.duplicates = [pendings[number] for number in stored.duplicates]
     return pendings

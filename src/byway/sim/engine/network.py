@@ -48,6 +48,8 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     uplink_bytes_per_s: float | None = None
     uplink_messages_per_s: float | None = None
     """Of each broker, over all its links together; None: without limit."""
+    uplink_from_us: int = 0
+    """The time from which uplinks are limited."""
     channels: Mapping[tuple[str, str], ChannelOptions] = msgspec.field(default_factory=dict)
     """By (sender, receiver), the directions that differ."""
     uplinks: Mapping[str, UplinkOptions] = msgspec.field(default_factory=dict)
@@ -149,12 +151,26 @@ class Transmitter:
     place among control frames.
     """
 
-    __slots__ = ("_bytes_per_s", "_clock", "_lanes", "_messages_per_s", "_sending", "busy_us")
+    __slots__ = (
+        "_bytes_per_s",
+        "_clock",
+        "_from_us",
+        "_lanes",
+        "_messages_per_s",
+        "_sending",
+        "busy_us",
+    )
 
     def __init__(
-        self, clock: Clock, bytes_per_s: float | None, messages_per_s: float | None = None
+        self,
+        clock: Clock,
+        bytes_per_s: float | None,
+        messages_per_s: float | None = None,
+        from_us: int = 0,
     ) -> None:
+        """Before `from_us` the rate is not limited."""
         self._clock = clock
+        self._from_us = from_us
         self._bytes_per_s = bytes_per_s
         self._messages_per_s = messages_per_s
         self._lanes: tuple[deque[_Item], deque[_Item]] = (deque(), deque())
@@ -193,6 +209,8 @@ class Transmitter:
 
     def _duration_us(self, queued: QueuedFrame) -> int:
         """The time to send a frame, rounded up: the longer one where both rates are limited."""
+        if self._clock.now_us < self._from_us:
+            return 0
         needed_us = 0.0
         if self._bytes_per_s is not None:
             needed_us = queued.size_bytes * 1e6 / self._bytes_per_s
