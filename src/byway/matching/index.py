@@ -50,8 +50,8 @@ class MatchIndex:
 
     __slots__ = (
         "__weakref__", "_address", "_answer", "_answer_address", "_arrays", "_atoms", "_atoms_most",
-        "_boxes", "_boxes_address", "_control", "_empty", "_filters", "_is_wide", "_marks", "_mask", "_open",
-        "_out", "_parcel", "_single", "_texts", "is_sparse", "vocabulary",
+        "_boxes", "_boxes_address", "_control", "_empty", "_filters", "_is_wide", "_marks", "_mask",
+        "_open", "_out", "_parcel", "_single", "_texts", "is_sparse", "vocabulary",
     )  # fmt: skip
 
     def __init__(self, vocabulary: Vocabulary = SHARED) -> None:
@@ -287,14 +287,6 @@ class MatchIndex:
         local, matched, hot, mask, several, key = KERNELS.match_body(
             self._address, body, self._answer_address, -1 if exclude is None else exclude
         )
-        if hot or self._is_wide or local > 1 or local < 0:
-            return self._routes_found(local, matched, hot, mask, several, key)
-        return mask, matched, (key,) if local else (), several
-
-    def _routes_found(
-        self, local: int, matched: int, hot: int, mask: int, several: int, key: int
-    ) -> Routes | None:
-        """What `match_body` returns, where that is more than the kernel returns itself."""
         if local < 0:
             return None
         if self._is_wide:

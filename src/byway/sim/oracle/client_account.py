@@ -98,7 +98,8 @@ class ClientAccount:
 
     __slots__ = (
         "_account", "_broker", "_client", "_clock", "_is_attached", "_lost", "_lost_us",
-        "_streams", "_tally", "history", "owed", "received", "subscriptions", "under_way", "unreceived",
+        "_streams", "_tally", "history", "owed", "received", "subscriptions", "under_way",
+        "unreceived",
     )  # fmt: skip
 
     def __init__(
