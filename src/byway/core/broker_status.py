@@ -32,7 +32,7 @@ from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Table
 from byway.model.addresses import Listing
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Hello, LinkKind, Load, Publish
+from byway.model.messages import Delivery, EntryId, Hello, LinkKind, Load, Publish
 
 _NOTHING_TO_SYNC: Final = SyncState(SyncPhase.SYNCED, peer_synced=True)
 """Of a link outside the tree."""
@@ -353,7 +353,7 @@ class BrokerQueries:
             unconfirmed=len(copies),
             unacknowledged=len(control.kept),
             sent=(control.next - 1, copies.posted),
-            received=(end.arrived[CONTROL], end.arrived[DATA]),
+            received=(end.arrived_control, end.arrived_data),
             finished_early=end.window.early.numbers,
             sync_phase=state.phase,
             peer_synced=state.peer_synced,

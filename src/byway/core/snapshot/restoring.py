@@ -198,7 +198,8 @@ def _restore_link(state: LinkState, context: Context) -> LinkEnd:
     end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
     _restore_outbox(end.control, state.control, state.control_next)
-    end.arrived, end.told = state.arrived, state.told
+    end.arrived_control, end.arrived_data = state.arrived
+    end.told_control, end.told_data = state.told
     _restore_window(state.window, end.window)
     return end
 
