@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from byway.local.mesh_showcase import MESH_PICTURE, MeshOutcome
 from byway.local.showcase import PICTURE, ShowcaseOutcome
 from byway.pipeline.pages import render
 from byway.pipeline.papers import POLICIES_IN_A_LINE, Paper
@@ -19,7 +20,7 @@ from byway.pipeline.storm.finding import finding
 from byway.pipeline.storm.live import run_live
 from byway.pipeline.storm.script import BROKERS, DEGREE, POLICIES, Script
 from byway.pipeline.storm.simulated import run_simulated
-from byway.pipeline.storm.storm_plots import Line, draw
+from byway.pipeline.storm.storm_plots import Line, draw, draw_mesh
 from byway.pipeline.storm.time_series import (
     begin_of,
     control_over_time,
@@ -48,6 +49,7 @@ PAPERS: Final = (
     (Paper.INCREMENTAL, "describes the burst and active covering, and is where the brokers' times "
      "per message in the simulation come from"),
     (Paper.SELECTIVE, "proposes selective pruning"),
+    (Paper.MULTIPATH, "proposes the mesh"),
     (Paper.PLACEMENT, "is where the stock quotes of the seven brokers come from"),
 )  # fmt: skip
 """The papers behind the demonstration, each with what it is used for."""
@@ -69,12 +71,13 @@ def report_storm(
     directory: Path,
     say: Callable[[str], None],
     showcase: ShowcaseOutcome,
+    mesh: MeshOutcome,
     script: Script | None = None,
 ) -> StormReport:
     """Run the storm live and simulated under each policy, and write the report into `directory`.
 
-    `say` is called with a line about each step that is done; the page also has the outcome of
-    `showcase`.
+    `say` is called with a line about each step that is done; the page also has the outcomes of
+    `showcase` and `mesh`.
     """
     script = script or Script()
     traces = directory / TRACES
@@ -96,7 +99,7 @@ def report_storm(
     say(f"analysed by Spark: {monotonic() - began_s:.1f} s")
     found = finding(runs, script.roots, is_exact)
     page = directory / "report.html"
-    page.write_text(demo_page(found, setup, runs, plots, showcase))
+    page.write_text(demo_page(found, setup, runs, plots, showcase, mesh))
     return StormReport(found, runs, is_exact, page)
 
 
@@ -132,8 +135,10 @@ def demo_page(
     runs: Sequence[Mapping[str, Any]],
     plots: Sequence[str],
     showcase: ShowcaseOutcome,
+    mesh: MeshOutcome,
 ) -> str:
-    """The page of the demonstration: the finding, the storm, the seven brokers, the papers."""
+    """The page of the demonstration: the finding, the storm, the seven brokers, the mesh, the
+    papers."""
     return render(
         "storm",
         traces=TRACES,
@@ -146,6 +151,9 @@ def demo_page(
         brokers=BROKERS,
         showcase=showcase,
         picture=PICTURE,
+        mesh=mesh,
+        mesh_picture=MESH_PICTURE,
+        mesh_plots=draw_mesh(mesh),
         papers=PAPERS,
     )
 
