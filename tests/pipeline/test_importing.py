@@ -348,7 +348,8 @@ def test_values_of_other_types_are_converted_or_told(spark: SparkSession) -> Non
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("q.csv", "", "the file has no header"),
+        ("q.csv", "", "the file is empty"),
+        ("q.csv", "\n", "the file has no header"),
         ("q.csv", "a,,c\n", "column 2 has no name"),
         ("q.csv", "a,b,a\n", "two columns are called 'a'"),
         ("q.csv", '"a', "the header cannot be read"),
