@@ -77,6 +77,17 @@ def value_of(cell: Column, of: DataType, type_: Type) -> Column:
     return sql.lit(None).cast(_SPARK[type_])
 
 
+def can_fail(of: DataType, type_: Type) -> bool:
+    """Whether a cell of a frame's type may have no value of this type."""
+    from pyspark.sql import types as t
+
+    return not (
+        (type_ is Type.INTEGER and isinstance(of, t.IntegralType))
+        or (type_ is Type.NUMBER and isinstance(of, t.NumericType))
+        or (type_ is Type.BOOLEAN and isinstance(of, t.BooleanType))
+    )
+
+
 def reason_of(cell: Column, value: Column, of: DataType, type_: Type) -> Column:
     """Why a cell is rejected that has this value; null: it is not."""
     from pyspark.sql import functions as sql

@@ -17,7 +17,7 @@ from byway.model import BywayError
 from byway.model.errors import InvalidValueError
 from byway.model.values import ATTRIBUTES_MAX, check_name
 from byway.pipeline.bulk_matching.filter_texts import FilterTexts
-from byway.pipeline.importing.types import Type, cell_of, declared, reason_of, value_of
+from byway.pipeline.importing.types import Type, can_fail, cell_of, declared, reason_of, value_of
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import TableSchema
 from byway.pipeline.workload_schemas import PUBLICATIONS, SUBSCRIPTIONS
@@ -44,7 +44,7 @@ _FAULT: Final = "_wrong"
 _FILTER: Final = "_filter"
 _BARRIER: Final = "_barrier"
 """A column that is not deterministic. Spark pushes no condition below it, where it would compute
-the reasons twice, and plan for minutes if there are hundreds."""
+the reasons twice."""
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +168,9 @@ def marked_rows(
     for name, column in own.items():
         cell = cell_of(cells[name], of[name])
         value = value_of(cell, of[name], wanted[name])
-        values += [cell.alias(f"{column}c"), value.alias(f"{column}v")]
+        values.append(value.alias(f"{column}v"))
+        if can_fail(of[name], wanted[name]):
+            values.append(cell.alias(f"{column}c"))
     if layout.filter is not None:
         values.append(cells[layout.filter].cast("string").alias(_FILTER))
     fault = (no_fault if fault is None else fault).alias(_FAULT)
@@ -177,6 +179,8 @@ def marked_rows(
 
     reasons = [sql.col(_FAULT)]
     for name, column in own.items():
+        if not can_fail(of[name], wanted[name]):
+            continue
         told = reason_of(step[f"{column}c"], step[f"{column}v"], of[name], wanted[name])
         reasons.append(sql.concat(sql.lit(f"{name}: "), told))  # null with a null in it
     id, broker = sql.col(_NUMBER), no_fault
