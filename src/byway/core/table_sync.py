@@ -74,7 +74,7 @@ class TableSync:
         self.settled: deque[tuple[type[Announcement], EntryId, str]] = deque()
         """Entries that turned out to be settled behind a link, and how each was announced; the
         tables' rules take them from here."""
-        self.has_unconfirmed_from: Callable[[str], bool] = lambda link: False
+        self.has_unconfirmed_from: Callable[[str], bool] = lambda _link: False
         """Whether publications that came from a neighbour's side are unconfirmed here."""
 
     # --- links ---------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class TableSync:
         """This broker takes the place of one that a neighbour had."""
         if self._recovery.begin_in_place_of_another(link):
             self.send_names_to_all()
-            self._advance()
+            self.advance()
 
     def unknown_neighbours(self, link: str, message: SyncDigest) -> list[str]:
         """Neighbours of this broker that it does not know of, by what one that it compares tables

@@ -17,31 +17,45 @@ if TYPE_CHECKING:
     from byway.pipeline.bulk_matching import match, match_counts
     from byway.pipeline.importing import Imported, publications_from, subscriptions_from
     from byway.pipeline.spark_session import open_session
+    from byway.pipeline.sweeps import read_sweep, sweep
     from byway.pipeline.table_files import read_table, write_table
+    from byway.pipeline.traces import TraceTables, analyse, computed_once, read_traces
     from byway.pipeline.workloads import Workload, workload
 
 __all__ = [
     "Imported",
+    "TraceTables",
     "Workload",
+    "analyse",
+    "computed_once",
     "match",
     "match_counts",
     "open_session",
     "publications_from",
+    "read_sweep",
     "read_table",
+    "read_traces",
     "subscriptions_from",
+    "sweep",
     "workload",
     "write_table",
 ]
 
 _HOMES = {
     "Imported": "importing",
+    "TraceTables": "traces",
     "Workload": "workloads",
+    "analyse": "traces",
+    "computed_once": "traces",
     "match": "bulk_matching",
     "match_counts": "bulk_matching",
     "open_session": "spark_session",
     "publications_from": "importing",
+    "read_sweep": "sweeps",
     "read_table": "table_files",
+    "read_traces": "traces",
     "subscriptions_from": "importing",
+    "sweep": "sweeps",
     "workload": "workloads",
     "write_table": "table_files",
 }

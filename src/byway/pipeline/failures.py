@@ -15,6 +15,9 @@ from urllib.parse import unquote, urlsplit
 from byway.pipeline.pipeline_errors import JobError, PipelineError, RowError, TableError
 
 _FILE: Final = re.compile(r"error while reading file (.+?)\.(?:\s|$)")
+NOT_A_TRACE: Final = "expected a trace, but its rows have no event: "
+"""How an error begins that a query raises for a file, whose path follows."""
+_FOREIGN: Final = re.compile(re.escape(NOT_A_TRACE) + r"(\S+)")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _TASK: Final = re.compile(r"^.*most recent failure: .*?executor [^)]*\): ")
 _NOT_THERE: Final = {
@@ -79,6 +82,8 @@ def explained(error: BaseException) -> PipelineError | None:
     text = str(error)
     if file := _FILE.search(text):
         return TableError(_path(file[1]), f"Spark cannot read the file ({_cause(text)})")
+    if file := _FOREIGN.search(text):
+        return TableError(_path(file[1].rstrip(".")), NOT_A_TRACE.rstrip(": "))
     raised = _raised(text)
     if raised and (row := _ROW.match(raised)):
         return RowError(row[1])

@@ -109,6 +109,14 @@ def _read_paths(spark: SparkSession, table: TableSchema, paths: list[str]) -> Da
     return conformed(found, table)
 
 
+def read_pieces(spark: SparkSession, table: TableSchema, directory: StrPath) -> DataFrame:
+    """The rows of all files in a directory to which tasks add files of a table, one by one. Files
+    of another version may be among them; the caller chooses rows that it knows."""
+    path = place_of(directory)
+    with told_of(path, table.name):
+        return reader_of(spark).schema(table.spark_schema()).parquet(path)
+
+
 def conformed(frame: DataFrame, table: TableSchema) -> DataFrame:
     """The declared columns of a frame that has been checked, in order and with the declared
     types."""

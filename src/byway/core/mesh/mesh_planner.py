@@ -288,8 +288,9 @@ class MeshPlanner:
         return Plan(legs, conflicts, tuple(profile))
 
     def _anchors(self, branch: str, targets: int) -> list[tuple[int, str]]:
-        """The numbers of these targets, and their anchors. One that the map does not have in this branch, because
-        subscriptions and records travel apart, counts as the neighbour before it."""
+        """The numbers of these targets, and their anchors. One that the map does not have in this
+        branch, because subscriptions and records travel apart, counts as the neighbour before
+        it."""
         numbers = self._view.numbers
         found = []
         for number in _numbers(targets):

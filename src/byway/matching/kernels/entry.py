@@ -157,8 +157,8 @@ def match_link_mask(directory, parcel, answer, exclude):
     """Links and local keys of one publication; see `match.match_link_mask`.
 
     `parcel`: a publication as `encoding.Parcel` holds it. `answer`: addresses and lengths of the
-    masks and of the room for keys. Also returns whether the index wants to adapt, and the first word
-    of each mask.
+    masks and of the room for keys. Also returns whether the index wants to adapt, and the first
+    word of each mask.
     """
     st = store_at(directory)
     codes, nums, texts, marks = unpacked(parcel)
