@@ -19,6 +19,7 @@ from byway.core.inputs import (
     LoadSampled,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighbourReplaced,
     Started,
     TimerFired,
 )
@@ -120,6 +121,8 @@ def _of_driver(event: object) -> str:
             return f"neighbour {event.neighbour} added"
         case NeighbourRemoved():
             return f"neighbour {event.neighbour} removed"
+        case NeighbourReplaced():
+            return f"neighbour {event.neighbour} replaced by {event.successor}"
     raise AssertionError(f"no words for {event}")
 
 

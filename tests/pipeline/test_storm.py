@@ -100,7 +100,8 @@ def test_the_whole_storm(tmp_path: Path) -> None:
         assert f"<dt>{policy}</dt><dd>A" in page
     for paper, _ in PAPERS:
         assert f"{paper.authors}: <em>{paper}</em>" in page
-    assert not re.search(r'(?:href|src)="(?!#)', page), "it opens without a network connection"
+    assert not re.search(r'src=|href="(?!#|traces")', page), "it opens without a network connection"
+    assert '<a href="traces">' in page
 
 
 # --- what was found -------------------------------------------------------------------------------

@@ -8,13 +8,16 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from byway.core.branch_queues import Held
 from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
-from byway.core.copies import Copies
+from byway.core.copies import Copies, Copy
 from byway.core.in_flight import COPY_BYTES, InFlight
 from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd, Outbox
+from byway.core.mesh.mesh_behaviour import Mesh, told_spans
 from byway.core.snapshot.state import (
     BrokerState,
     ClientState,
@@ -72,6 +75,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
     streams.old = _restore_streams(old, masks, streams)
     for link in state.links:
         _restore_copies(link, context.copies, pendings, streams)
+    if context.held is None and Mesh.name in state.behaviours:
+        _end_soft_links(state, broker)
     for held in state.held:
         _restore_held(held, pendings[held.source], broker)
     # as older versions left them; anchors too, and what is held for them, if Δ is another one now
@@ -193,7 +198,8 @@ def _restore_link(state: LinkState, context: Context) -> LinkEnd:
     end.peer_incarnation, end.epoch = state.peer_incarnation, state.epoch
     end.open = state.open
     _restore_outbox(end.control, state.control, state.control_next)
-    end.arrived, end.told = state.arrived, state.told
+    end.arrived_control, end.arrived_data = state.arrived
+    end.told_control, end.told_data = state.told
     _restore_window(state.window, end.window)
     return end
 
@@ -217,6 +223,34 @@ def _restore_copies(
             stream.count(state.peer)
         queue.bytes += source.bytes
         copies.bytes += source.bytes
+
+
+def _end_soft_links(state: BrokerState, broker: Broker) -> None:
+    """A broker that has no mesh any more sends what its soft links have not confirmed over the
+    links of their branches: nothing later of the same publishers has gone there."""
+    context, spans = broker.context, told_spans(state.behaviours[Mesh.name])
+    copies: dict[tuple[str, int], tuple[Publish, InFlight]] = {}
+    for link in state.links:
+        if link.kind is LinkKind.SOFT:
+            span = spans.get(link.peer, ())
+            for message, source in context.remove_link(link.peer):
+                assert isinstance(message, Publish), "nothing else goes over soft links"
+                if not span or span[0] not in context.ends:
+                    context.finish(source)  # the neighbour was removed
+                    continue
+                source.left -= 1  # its place is taken by the copy
+                distance = max(message.distance - len(span), 1)
+                message = msgspec.structs.replace(message, distance=distance)
+                copies[span[0], id(source)] = message, source
+    for (branch, _), (message, source) in sorted(copies.items(), key=_by_publisher):
+        context.copies.append(branch, message, source)
+        context.copies.links[branch].post()
+
+
+def _by_publisher(item: tuple[tuple[str, int], Copy]) -> tuple[str, str, int, int]:
+    (branch, _), (message, _) = item
+    assert isinstance(message, Publish)
+    return branch, message.publisher, message.incarnation, message.sequence
 
 
 def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:

@@ -15,7 +15,6 @@ from byway.local.mesh_showcase import MESH_PICTURE, MeshOutcome
 from byway.local.showcase import PICTURE, ShowcaseOutcome
 from byway.pipeline.pages import render
 from byway.pipeline.papers import POLICIES_IN_A_LINE, Paper
-from byway.pipeline.schemas import TRACE
 from byway.pipeline.spark_session import open_session
 from byway.pipeline.storm.finding import finding
 from byway.pipeline.storm.live import run_live
@@ -28,12 +27,12 @@ from byway.pipeline.storm.time_series import (
     delays_over_time,
     tables_over_time,
 )
-from byway.pipeline.table_files import read_table
-from byway.pipeline.traces import analyse
+from byway.pipeline.traces import analyse, read_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TRACES: Final = "traces"
 EVERY_S: Final = 0.25
 REPORTED: Final = (
     ("publications", "publications"),
@@ -81,7 +80,7 @@ def report_storm(
     `showcase` and `mesh`.
     """
     script = script or Script()
-    traces = directory / "traces"
+    traces = directory / TRACES
     shutil.rmtree(traces, ignore_errors=True)
     setup = _setup(script)
     say(setup)
@@ -114,14 +113,12 @@ def _setup(script: Script) -> str:
 
 def measure(spark: SparkSession, directory: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """A summary of each run whose trace is below a directory, and plots of all of them."""
-    trace = read_table(spark, TRACE, directory)
-    analysis = analyse(trace, every_s=EVERY_S)
-    summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
+    trace = read_traces(spark, directory)
+    summaries = [row.asDict() for row in analyse(trace).summary.orderBy("run").collect()]
     begin = begin_of(trace)
     control = _lines(control_over_time(trace, begin, EVERY_S), empty=0.0)
     delays = _lines(delays_over_time(trace, begin, EVERY_S), empty=nan)
     tables = _lines(tables_over_time(trace, begin, EVERY_S))
-    analysis.release()
     stirred = {line.run: round(sum(line.values) * EVERY_S) for line in control}
     for summary in summaries:
         summary["stirred"] = stirred.get(summary["run"], 0)
@@ -144,6 +141,7 @@ def demo_page(
     papers."""
     return render(
         "storm",
+        traces=TRACES,
         finding=found,
         setup=setup,
         policies={policy: POLICIES_IN_A_LINE[policy] for policy in POLICIES},
