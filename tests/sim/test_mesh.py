@@ -15,6 +15,7 @@ KINDS = {
     "calm": {},
     "faults": {"faults": True},
     "outages": {"faults": True, "outages": True},
+    "bypass": {"faults": True, "outages": True, "bypass": True},
 }
 UNORDERED = "unordered"
 """The kind that does not keep order: each run is of one of the other kinds, which is drawn."""
@@ -24,6 +25,7 @@ FOUND = {
     # maps not up to date (181), a soft link on no map (242); then frames that wait were handled
     # before those that the simulated broker was busy with
     "outages": (97, 181, 242, 5_000_863, 1_069_435_690),
+    "bypass": (),
     UNORDERED: (),
 }
 """Seeds beyond the first ones that have failed."""

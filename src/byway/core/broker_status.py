@@ -302,6 +302,11 @@ class BrokerQueries:
         """How many data messages wait for their turn in a branch, see `branch_queues`."""
         return 0 if self.context.held is None else len(self.context.held)
 
+    @property
+    def parked(self) -> int:
+        """How many data messages wait for dead neighbours, or for ways round them, see `parked`."""
+        return 0 if self.context.held is None else len(self.context.held.parked)
+
     def unconfirmed_publications(self, link: str) -> Iterator[Publish]:
         """Publications that a neighbour has not confirmed, the oldest first."""
         kept = self.context.copies.links[link]

@@ -13,7 +13,8 @@ LONG = [("B1", "B2"), ("B2", "B3"), ("B3", "B4")]
 
 def _config(delta: int) -> BrokerConfig:
     return BrokerConfig(
-        mesh=MeshConfig(delta=delta, strategy="S2", interval_us=0), behaviours=(MeshOrders.name,)
+        mesh=MeshConfig(delta=delta, strategy="S2", interval_us=0, bypass_after_us=0),
+        behaviours=(MeshOrders.name,),
     )
 
 

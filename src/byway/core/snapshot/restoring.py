@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from byway.core.branch_queues import Held
 from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
 from byway.core.copies import Copies
+from byway.core.held import Held
 from byway.core.in_flight import COPY_BYTES, InFlight
 from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd, Outbox
@@ -218,8 +218,8 @@ def _restore_copies(
 
 
 def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
-    """What was held is held again, or, by a broker that plans no routes any more, sent over the
-    link of its branch."""
+    """What was held or parked is so again, or, by a broker that plans no routes any more, sent over
+    the link of its branch."""
     context, message = broker.context, state.message
     assert isinstance(message, Publish | Unadvertise)
     stream = broker.publications.streams.known(state.publisher, state.incarnation)
@@ -228,7 +228,9 @@ def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
         source.bytes = COPY_BYTES + len(message.body)
     if context.held is not None:
         key = state.publisher, state.incarnation, state.branch
-        context.held.restore(key, Held(message, state.targets, source, state.sequence))
+        reached = frozenset(state.reached)
+        held = Held(message, state.targets, source, state.sequence, reached)
+        context.held.restore(key, held, parked=state.parked)
     else:
         source.left -= 1  # its place is taken by the copy
         context.copies.append(state.branch, message, source)
