@@ -146,8 +146,9 @@ class BranchQueues:
 
     def end_advertisement(self, branch: str, message: Unadvertise, source: InFlight) -> None:
         """Send the end of an advertisement behind the publications of its publisher."""
-        last = self._streams.of(message.id.client, message.id.incarnation).last
-        self._put(branch, Held(message, 0, source, last))
+        stream = self._streams.of(message.id.client, message.id.incarnation)
+        stream.ended = stream.last
+        self._put(branch, Held(message, 0, source, stream.last))
 
     def _put(self, branch: str, held: Held) -> None:
         key = self._hold(branch, held)
@@ -216,6 +217,8 @@ class BranchQueues:
             if isinstance(message, Publish):
                 last[publisher] = max(last.get(publisher, 0), message.sequence)
                 targets = self.planner.targets_beyond(link, message)
+                if link == branch and message.sequence <= self._streams.of(*publisher).ended:
+                    targets |= 1 << self._context.numbers.number(branch)  # see `Stream.ended`
                 if not targets:
                     self._context.finish(source)
                     continue

@@ -35,6 +35,9 @@ class Stream(msgspec.Struct, eq=False, gc=False):
     """How many messages of its are held or parked, see `branch_queues`."""
     parked: int = 0
     """How many of these are parked."""
+    ended: int = 0
+    """The sequence before the last end of an advertisement: up to it, subscriptions that wanted
+    publications may have been withdrawn because of the end."""
     seen: SeenSequences | None = None
     """Which ones were seen, where they may arrive out of order; None: all up to `last`."""
 

@@ -70,6 +70,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
     masks = {(p, i): mask for p, i, mask in state.masks}
     streams.young = _restore_streams(young, masks, streams)
     streams.old = _restore_streams(old, masks, streams)
+    for publisher, incarnation, ended in state.ended:
+        streams.known(publisher, incarnation).ended = ended
     for link in state.links:
         _restore_copies(link, context.copies, pendings, streams)
     for held in state.held:

@@ -206,6 +206,9 @@ class BrokerState(msgspec.Struct, array_like=True):
     masks: list[tuple[str, int, bytes]] = msgspec.field(default_factory=list)
     """By publisher and incarnation of `seen`, which sequences up to the last one were seen (bit i:
     the one i before it), where publications may arrive out of order."""
+    ended: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
+    """By publisher and incarnation of `seen`, the sequence before the last end of an advertisement,
+    where there was one."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

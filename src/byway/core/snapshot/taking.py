@@ -76,6 +76,7 @@ def take(broker: Broker) -> bytes:
         links_of=context.numbers.links_of,
         told_delta=context.told_delta,
         masks=[*_masks(seen.young), *_masks(seen.old)],
+        ended=[(*key, s.ended) for key, s in (*seen.young.items(), *seen.old.items()) if s.ended],
     )
     return encode(state)
 
