@@ -148,6 +148,10 @@ class Mesh(Behaviour):
             for link, kind in sorted(kinds.items())
         ]
 
+    def ways_round(self) -> dict[str, tuple[str, ...]]:
+        """By soft link that goes round dead brokers and is in use, the brokers that it passes."""
+        return {link: way for link in self._taken if (way := self._round(link))}
+
     def _round(self, link: str) -> tuple[str, ...]:
         """The brokers that a link goes round because the first of them is dead."""
         soft = self.soft.get(link)
@@ -252,7 +256,6 @@ class Mesh(Behaviour):
             return
         self._due = False
         self._end_bypasses()
-        self._update()
         for link, soft in list(self.soft.items()):
             if soft.came and not soft.answered and self._is_ready(soft):
                 soft.answered = True
@@ -282,14 +285,14 @@ class Mesh(Behaviour):
         for link in ended:
             self._stale = True
             view.trace(Reconfiguration.BYPASS, f"{view.broker}-{link}", "ended", link=link)
+        self._update()
         for broker in self.bypass.unneeded(self._master):
             self.drop_soft(broker)
 
     def _begin_bypasses(self) -> None:
         """Route anew what neighbours that have been away for long had not confirmed."""
         view = self.view
-        self._end_bypasses()
-        self._update()  # of what came before in the same call
+        self._end_bypasses()  # by what came before in the same call
         begun = self.bypass.on_timer(view.now_us, self._master, view.is_known, self._taken)
         self._due = True
         if begun:
