@@ -27,9 +27,13 @@ OPERATIONS = ("publish", "subscribe", "unsubscribe", "advertise", "unadvertise",
 WEIGHTS = (30, 4, 3, 3, 3, 1, 1)
 
 
-def mesh_config(delta: int, strategy: str, order: str = "publisher", **options) -> BrokerConfig:
-    """The configuration of a broker with a mesh; with Δ = 1, of one without."""
-    return BrokerConfig(mesh=MeshConfig(delta=delta, strategy=strategy, order=order), **options)
+def mesh_config(
+    delta: int, strategy: str, order: str = "publisher", mesh: dict | None = None, **options
+) -> BrokerConfig:
+    """The configuration of a broker with a mesh; with Δ = 1, of one without. `mesh`: further
+    options of it."""
+    config = MeshConfig(delta=delta, strategy=strategy, order=order, **(mesh or {}))
+    return BrokerConfig(mesh=config, **options)
 
 
 @register
