@@ -13,9 +13,7 @@ LONG = [("B1", "B2"), ("B2", "B3"), ("B3", "B4")]
 
 def _config(delta: int, bypass_after_us: int = 0) -> BrokerConfig:
     return BrokerConfig(
-        mesh=MeshConfig(
-            delta=delta, strategy="S2", interval_us=0, bypass_after_us=bypass_after_us
-        ),
+        mesh=MeshConfig(delta=delta, strategy="S2", interval_us=0, bypass_after_us=bypass_after_us),
         behaviours=(MeshOrders.name,),
     )
 
