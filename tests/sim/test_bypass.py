@@ -85,7 +85,7 @@ class BypassRun:
                 is_careful = client.name in self.careful
                 names = self.unwanted_by_dead() if is_careful else self.tree.brokers
                 chosen = [b for b in names if self.rng.random() < 0.4]
-                client.publish({name: 1 for name in chosen})
+                client.publish(dict.fromkeys(chosen, 1))
             self.pass_time(self.rng.choice((0, 500, 5_000)))
 
     def pass_time(self, time_us: int) -> None:
