@@ -72,9 +72,10 @@ class SoftRoutes(Behaviour):
         targets: int,
         publication: Publish,
         unconfirmed: Mapping[str, int],
+        several: int,
         reached: frozenset[str] = frozenset(),
     ) -> Sequence[PlannedCopy] | None:
-        del reached
+        del several, reached
         brokers = self._brokers(targets, publication) or [branch]
         usable = [link for link in self._links(branch) if self._is_usable(link)]
         nearest = [[x for x in self._way(broker) if x in usable][-1] for broker in brokers]

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from byway.pipeline.spark_session import open_session
 
 HERE = Path(__file__).parent
+MOUNT = "spark.hadoop.fs.viewfs.mounttable.tests"
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
@@ -23,6 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    with open_session("local[2]", settings=SETTINGS) as session:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """`viewfs://tests/tables` is a filesystem of Hadoop that is not local, though it ends up in a
+    directory here."""
+    mount = {f"{MOUNT}.link./tables": tmp_path_factory.mktemp("viewfs").as_uri()}
+    with open_session("local[2]", settings=SETTINGS | mount) as session:
         yield session

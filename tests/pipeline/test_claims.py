@@ -32,6 +32,7 @@ from byway.pipeline.claims.judging import (
 from byway.pipeline.claims.report import likeness, summary
 from byway.pipeline.claims.reproduction import ClaimResult, ClaimRow
 from byway.pipeline.papers import Paper
+from byway.pipeline.pipeline_errors import SweepError
 
 DELAY = Measure(name="delay", unit="s", value="mean_delay_ms / 1000")
 LOAD = Measure(name="load", unit="", value="messages")
@@ -246,6 +247,17 @@ def test_all_runs_can_be_planned(full: bool) -> None:
         uses = [use for use in planned.uses if use[0] == published.id]
         assert len(uses) == len(published.points) * len(published.contenders) * seeds
         assert seeds >= 3
+
+
+def test_settings_that_are_changed_replace_those_of_all_claims() -> None:
+    claims = [CLAIMS["M1"], CLAIMS["M3"]]
+    planned = plan_runs(claims, full=True, seeds=1, changed={"duration_s": "300"})
+    assert {run.scenario.duration_s for run in planned.sweep.runs} == {300}
+    assert all(run.settings["duration_s"] == "300" for run in planned.sweep.runs)
+    apart = sum(len(plan_runs([c], full=True, seeds=1).sweep.runs) for c in claims)
+    assert len(planned.sweep.runs) < apart, "they still share runs"
+    with pytest.raises(SweepError, match=r"claim M1: duration_s: expected a number"):
+        plan_runs(claims, full=True, changed={"duration_s": "-1"})
 
 
 def test_small_runs_are_not_the_large_ones() -> None:

@@ -85,7 +85,7 @@ def page_of_the_claims(directory: Path) -> str:
     )
     outcome = SweepOutcome(0, 0, (), 0, directory / "metrics")
     seeds = {result.id: 3 for result in results}
-    found = Reproduction(results, outcome, is_full=True, seeds=seeds)
+    found = Reproduction(results, outcome, is_full=True, seeds=seeds, changed={})
     return write_report(found, directory, told["command"]).read_text()
 
 

@@ -54,6 +54,7 @@ def test_an_interval_that_is_the_whole_run_has_the_numbers_of_the_run() -> None:
     interval, metrics = result.measures.interval, result.metrics
     assert interval.deliveries == metrics.deliveries > 0
     assert interval.publications == metrics.publications == 200
+    assert interval.due == interval.deliveries, "nothing is under way at the end"
     assert interval.matched_brokers == metrics.matched_brokers
     assert interval.pure_forwarders == metrics.pure_forwarders > 0
     assert interval.publication_hops == metrics.publication_hops
@@ -68,6 +69,7 @@ def test_an_interval_has_what_happened_within_it() -> None:
     assert part is not None
     assert part.interval.publications == 4 * 20
     assert 0 < part.interval.deliveries < whole.interval.deliveries
+    assert 0 < part.interval.due < whole.interval.due
     assert sum(part.interval.deliveries_by_hops.values()) == part.interval.deliveries
     assert 0 < part.interval.bytes["pub"] < whole.interval.bytes["pub"]
 
@@ -77,7 +79,21 @@ def test_a_run_that_does_not_drain_ends_with_publications_under_way() -> None:
     ended = run(*slow)
     assert ended.ok
     assert ended.simulated_s == 12
+    assert ended.measures is not None
+    assert 0 < ended.measures.interval.deliveries < ended.measures.interval.due
     drained = run(*slow, "drain=true")
     assert drained.ok
     assert drained.simulated_s > 12
     assert drained.metrics.deliveries > ended.metrics.deliveries
+
+
+def test_uplinks_may_be_limited_from_a_time_on() -> None:
+    slow = ("network.uplink_messages_per_s=5", "workload.rate_per_s=60")
+    free = run("workload.rate_per_s=60", "measure.to_s=8").measures
+    later = run(*slow, "network.uplink_from_s=8", "measure.to_s=8").measures
+    after = run(*slow, "network.uplink_from_s=8", "measure.from_s=8").measures
+    assert free is not None
+    assert later is not None
+    assert after is not None
+    assert later.interval == free.interval, "there is no limit before"
+    assert after.interval.deliveries < 0.8 * after.interval.due

@@ -153,7 +153,7 @@ def _size(world):
         account.unconfirmed,
         len(account._by_key),
         len(account._orphans),
-        len(clock.foreground),
+        clock.under_way,
         len(clock.background),
         sum(
             1 + len(latest.earlier or ())

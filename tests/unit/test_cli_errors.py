@@ -48,6 +48,8 @@ FOREIGN = (
         ("trace story", 2, "missing: ID\n"),
         ("trace story a/1 /nowhere", 2, "/nowhere"),
         ("reproduce --seeds 0", 2, "--seeds: expected at least 1\n"),
+        ("reproduce M1 --set duration_s", 2, "--set duration_s: expected key=value"),
+        ("reproduce M1 --set hops=1", 2, "claim M1: hops: "),
         ("reproduce X9", 2, "there is no claim 'X9'; expected some of "),
     ],
 )

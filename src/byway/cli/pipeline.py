@@ -20,7 +20,7 @@ from rich.text import Text
 from byway.cli import pipeline_tables as tables
 from byway.cli.app import Seconds, new_app, refuse, time_option
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
-from byway.pipeline.pipeline_errors import SweepError, TableError
+from byway.pipeline.pipeline_errors import SweepError
 
 if TYPE_CHECKING:
     from byway.pipeline.sweeps import Sweep, SweepOutcome
@@ -39,10 +39,10 @@ app = new_app(help="Analyse traces, run sweeps and match workloads, on Spark.")
 @app.command()
 def analyse(
     traces: Annotated[
-        list[Path], typer.Argument(metavar="TRACES...", help="Trace files, or directories of them.")
+        list[str], typer.Argument(metavar="TRACES...", help="Trace files, or directories of them.")
     ],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write all tables there as Parquet.")
+        str | None, typer.Option(metavar="DIR", help="Write all tables there as Parquet.")
     ] = None,
     every_s: Annotated[
         float,
@@ -65,16 +65,12 @@ def analyse(
 ) -> None:
     """Analyse the traces of live or simulated brokers."""
     from byway.pipeline.schemas import SUMMARY, TRACE
-    from byway.pipeline.table_files import checked_files, read_files
+    from byway.pipeline.table_files import read_table
 
-    try:
-        files = checked_files(TRACE, *traces)
-    except TableError as error:
-        refuse(error)
     with spark_session(master, remote) as spark:
         from byway.pipeline.traces import analyse as analysed
 
-        analysis = analysed(read_files(spark, TRACE, files), every_s=every_s, with_edges=edges)
+        analysis = analysed(read_table(spark, TRACE, *traces), every_s=every_s, with_edges=edges)
         summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
         if out is not None:
             analysis.write(out)

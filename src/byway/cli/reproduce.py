@@ -6,6 +6,7 @@ failed; 2 there is no such claim.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +24,7 @@ from byway.pipeline.pipeline_errors import SweepError
 
 if TYPE_CHECKING:
     from byway.pipeline.claims import Claim, Reproduction
+    from byway.pipeline.claims.claim import Settings
 
 WIDTH = 100
 """Columns of the terminal that the tables take at least."""
@@ -49,6 +51,15 @@ def reproduce(
             min=1, max=1_000, help="Seeds of each contender; by default 3, or as the claim sets."
         ),
     ] = None,
+    changed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a key of the scenario in all runs, as byway simulate does; the report says "
+            "so.",
+        ),
+    ] = None,
     only_list: Annotated[
         bool, typer.Option("--list", help="List the claims, and run nothing.")
     ] = False,
@@ -70,13 +81,16 @@ def reproduce(
     from byway.pipeline.claims.report import facts, write_report
     from byway.pipeline.claims.reproduction import plan_runs
 
+    settings = _settings(changed or [])
     try:
-        total = len(plan_runs(chosen, full=full, seeds=seeds).sweep.runs)
+        total = len(plan_runs(chosen, full=full, seeds=seeds, changed=settings).sweep.runs)
     except SweepError as error:
         refuse(error)
     with spark_session(master, remote) as spark, progress_bar("runs", total) as progress:
-        found = reproduced(spark, chosen, out, full=full, seeds=seeds, progress=progress)
-    page = write_report(found, out, _command(ids or [], full, seeds))
+        found = reproduced(
+            spark, chosen, out, full=full, seeds=seeds, changed=settings, progress=progress
+        )
+    page = write_report(found, out, _command(ids or [], full, seeds, settings))
     if as_json:
         typer.echo(msgspec.json.encode(facts(found) | {"report": str(page)}))
     else:
@@ -93,9 +107,24 @@ def _chosen(claims: dict[str, Claim], ids: Sequence[str]) -> list[Claim]:
     return [claim for id, claim in claims.items() if not wanted or id in wanted]
 
 
-def _command(ids: Sequence[str], full: bool, seeds: int | None) -> str:
+def _settings(changed: Sequence[str]) -> Settings:
+    """Keys and their TOML values; a text without `=` is refused."""
+    from byway.sim.scenario import ScenarioError
+    from byway.sim.scenario.read import parse_setting
+
+    try:
+        settings = [parse_setting(text) for text in changed]
+    except ScenarioError as error:
+        refuse(error)
+    return {".".join(s.path): s.text.partition("=")[2].strip() for s in settings}
+
+
+def _command(ids: Sequence[str], full: bool, seeds: int | None, settings: Settings) -> str:
     words = ["byway reproduce", *(id.upper() for id in ids), "--full" if full else "--quick"]
-    return " ".join([*words, *([] if seeds is None else [f"--seeds {seeds}"])])
+    if seeds is not None:
+        words.append(f"--seeds {seeds}")
+    words += (f"--set {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
+    return " ".join(words)
 
 
 def _list(claims: Sequence[Claim], as_json: bool) -> None:

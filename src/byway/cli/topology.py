@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from byway.cli.app import Seconds, fail, new_app, refuse
+from byway.cli.app import Seconds, fail, new_app, refuse, time_option
 from byway.cli.connecting import (
     BROKER,
     HTTP,
@@ -37,6 +37,7 @@ from byway.model.status import (
     SlowSubscriberStatus,
     UnsettledEntry,
     mismatch_words,
+    succession_words,
 )
 
 app = new_app(help="Look at the network, and change who is a neighbour.")
@@ -115,6 +116,47 @@ def forget(
             f"{report.broker} still lists {report.neighbour} as a neighbour: it comes back when it "
             "is reached, and is waited for after the next start"
         )
+
+
+@app.command()
+def replace(
+    neighbour: Annotated[str, typer.Argument(metavar="NEIGHBOUR")],
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="ID[@HOST:PORT]",
+            help="The broker that takes its place, and where it can be dialled. It has no other "
+            "neighbours, and had none since it started without state.",
+        ),
+    ],
+    http: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar="BYWAY_HTTP",
+            help="The operations port of a neighbour of the broker that is gone. Give it several "
+            "times for all of them that are on this machine.",
+        ),
+    ] = None,
+    wait: Annotated[
+        float,
+        time_option("--wait", help="How long to wait until the successor has told what it wants."),
+    ] = Seconds(0),
+    timeout: TimeoutOption = Seconds(10),
+    as_json: JsonOption = False,
+) -> None:
+    """Have another broker take the place of a neighbour that does not come back.
+
+    Each broker that was a neighbour of it has to be told. From then on it holds from the successor
+    what it held from the broker that is gone, publications that wait included; they are sent once
+    all of these neighbours are linked with the successor. What nobody wants then is lost, and
+    printed by publisher and number. The same command once more changes nothing and tells how far
+    that is.
+    """
+    from byway.cli.replacing import replace_everywhere
+
+    replace_everywhere(neighbour, by, http or [HTTP], wait, timeout, as_json=as_json)
 
 
 @app.command()
@@ -252,6 +294,7 @@ def _waits(status: BrokerStatus) -> list[str]:
     if status.held:
         lines.append(f"{status.held:,} deliveries wait for room in sessions of clients")
     lines += map(mismatch_words, status.kind_mismatches[:ENTRIES_MAX])
+    lines += map(succession_words, status.successions[-ENTRIES_MAX:])
     return lines
 
 

@@ -61,6 +61,14 @@ class AlternateOrigins:
         for id in [id for id, counts in self.links.items() if link in counts]:
             self._remove(id, link)
 
+    def replace_link(self, old: str, new: str) -> None:
+        """A neighbour has another name."""
+        for counts in self.links.values():
+            if old in counts:
+                counts[new] = counts.pop(old)
+        for id, link in [at for at in self.behind if at[1] == old]:
+            self.behind[id, new] = self.behind.pop((id, link))
+
     def copy_from(self, other: AlternateOrigins, without: frozenset[str]) -> None:
         """Know what another one knows, but of the links `without`."""
         for id, counts in other.links.items():

@@ -102,7 +102,8 @@ class BranchQueues:
             if whole is not None and (not unconfirmed or whole.conflicts.isdisjoint(unconfirmed)):
                 context = self._context
                 whole.hits += 1
-                for group in whole.groups:
+                several = source.several & whole.deciding
+                for group in whole.variants[several] if several else whole.groups:
                     headed = group.along(onward)
                     context.copies.append_to_all(group.links, headed, source, context.out.touched)
                 return whole.branches
@@ -119,7 +120,7 @@ class BranchQueues:
                 else:
                     self._send_in(branch, Held(onward, targets, source, onward.sequence))
                 continue
-            plan = plan_for(branch, targets, onward, unconfirmed)
+            plan = plan_for(branch, targets, onward, unconfirmed, source.several)
             if plan is None:
                 self._hold(branch, Held(onward, targets, source, onward.sequence))
                 continue
@@ -279,8 +280,9 @@ class BranchQueues:
         if not is_bypassed and (*publisher_of(publication), branch) in self.queues:
             self._send(branch, publication, source)
             return
-        unconfirmed = source.stream.open
-        plan = self.planner.plan(branch, held.targets, publication, unconfirmed, held.reached)
+        plan = self.planner.plan(
+            branch, held.targets, publication, source.stream.open, source.several, held.reached
+        )
         assert plan is not None, "nothing conflicts"
         for copy in plan:
             self._send(copy.link, copy.publication, source)
@@ -330,8 +332,10 @@ class BranchQueues:
             held = queue[0]
             message = held.message
             if isinstance(message, Publish):
-                unconfirmed = stream.open
-                plan = self.planner.plan(branch, held.targets, message, unconfirmed, held.reached)
+                source = held.source
+                plan = self.planner.plan(
+                    branch, held.targets, message, stream.open, source.several, held.reached
+                )
                 if plan is None:
                     return
                 for copy in plan:
@@ -369,6 +373,18 @@ class BranchQueues:
         for held in given_up:
             self._context.finish(held.source)
         return [held.message for held in given_up if isinstance(held.message, Publish)]
+
+    def replace_branch(self, old: str, new: str) -> None:
+        """A neighbour, and with it its branch, has another name."""
+        for key in [key for key in self.queues if key[2] == old]:
+            moved = (*key[:2], new)
+            branches = self._keys[id(self._stream(key))]
+            del branches[old]
+            branches[new] = moved
+            self.queues[moved] = self.queues.pop(key)
+        for counts in (self.bytes, self.counts):
+            if old in counts:
+                counts[new] = counts.pop(old)
 
     def _remove_queue(self, key: Key, stream: Stream) -> deque[Held]:
         keys = self._keys[id(stream)]

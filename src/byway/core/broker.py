@@ -15,9 +15,9 @@ neighbour confirms a copy, `_on_frame` calls `Context.confirmed`; with the last 
 
 The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart), `takeover`,
 `clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`,
-`drafts`, and `behaviours`. They share a `Context`, and ask it for the `Routing` in force (tables,
-their rules in `advertisements` and `subscriptions`, and a policy of `covering`). Others look at a
-broker through `broker_status`.
+`successions`, `drafts`, and `behaviours`. They share a `Context`, and ask it for the `Routing` in
+force (tables, their rules in `advertisements` and `subscriptions`, and a policy of `covering`).
+Others look at a broker through `broker_status`.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from byway.core.inputs import (
     MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighbourReplaced,
     NeighboursListed,
     RequestDiscarded,
     Started,
@@ -69,6 +70,7 @@ from byway.core.routing import Routing
 from byway.core.routing_outlet import InForceOutlet
 from byway.core.session_deliveries import SessionDeliveries
 from byway.core.subscriptions import TIMER as COVERING_TIMER
+from byway.core.successions import Successions
 from byway.core.table_sync import TableSync
 from byway.core.takeover import TIMER as TAKEOVER_TIMER
 from byway.core.takeover import Takeover
@@ -142,9 +144,24 @@ class Broker(BrokerQueries):
         self.deliveries = deliveries = SessionDeliveries(context)
         self.clients = clients = Clients(context, deliveries)
         self.publications = publications = Publications(context, clients, deliveries, recovery)
+        sync.has_unconfirmed_from = publications.has_unconfirmed_from
         self.back_pressure = BackPressure(context, deliveries, clients.sessions)
+        self.successions = successions = Successions(
+            context,
+            recovery,
+            sync,
+            publications,
+            self.reachability,
+            lambda: snapshot.all_in_flight(self),
+        )
         self._neighbours = Neighbours(
-            context, recovery, sync, publications, self.reachability, self.behaviours
+            context,
+            recovery,
+            sync,
+            publications,
+            self.reachability,
+            successions,
+            self.behaviours,
         )
         self.cycles = self._neighbours.cycles
         self._discards = Discards(context, self._neighbours, clients, publications)
@@ -260,6 +277,7 @@ class Broker(BrokerQueries):
             LoadSampled: self._on_load_sampled,
             NeighbourAdded: self._neighbours.on_added,
             NeighbourRemoved: self._neighbours.on_removed,
+            NeighbourReplaced: self._neighbours.on_replaced,
             NeighboursListed: self._neighbours.on_listed,
             MessageDiscarded: self._discards.on_message,
             RequestDiscarded: self._discards.on_request,
@@ -350,6 +368,7 @@ class Broker(BrokerQueries):
     def _on_load_sampled(self, event: LoadSampled) -> None:
         self.context.load = event
         self.context.routing.policy.on_load_sampled(event.queued)
+        self.sync.advance()
         for behaviour in self.behaviours.values():
             behaviour.on_load_sampled(event)
 

@@ -26,10 +26,12 @@ from byway.core.mesh.mesh_behaviour import Mesh, MeshLinkFacts
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
+from byway.core.successions import Succession, Successions
 from byway.core.sync_state import Missing, SyncPhase, SyncState
 from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Table
 from byway.model.addresses import Listing
+from byway.model.errors import RemoteProtocolError
 from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Hello, LinkKind, Load, Publish
 
 _NOTHING_TO_SYNC: Final = SyncState(SyncPhase.SYNCED, peer_synced=True)
@@ -138,6 +140,7 @@ class BrokerQueries:
     reachability: Reachability
     behaviours: dict[str, Behaviour]
     back_pressure: BackPressure
+    successions: Successions
 
     def status(self) -> BrokerFacts:
         """Everything at once. Where one number is wanted there is a query for it."""
@@ -262,6 +265,15 @@ class BrokerQueries:
         """The neighbours that the settings list, as the driver told last; None: it has not told."""
         return self.context.listing
 
+    @property
+    def succession_of(self) -> Mapping[str, Succession]:
+        """By former neighbour whose place another broker has taken here, what became of that."""
+        return MappingProxyType(self.successions.known)
+
+    def reason_not_to_replace(self, old: str, successor: str) -> str:
+        """Why a broker cannot take the place of a neighbour here; empty if it can."""
+        return self.successions.reason_against(old, successor)
+
     def link(self, neighbour: str) -> LinkFacts | None:
         """The link to a broker; None if there is none."""
         end = self.context.ends.get(neighbour)
@@ -335,15 +347,17 @@ class BrokerQueries:
         """What to say first over a new connection to a broker. Of one that is not known, only the
         greeting tells what it wants."""
         end = self.context.ends.get(link)
-        return (
-            self.context.new_end(link, soft=False).hello()
-            if end is None
-            else end.hello(self.context.kind(link))
-        )
+        if end is None:
+            return self.context.new_end(link, soft=False).hello()
+        hello, old = end.hello(self.context.kind(link)), self.recovery.successors.get(link)
+        return hello if old is None else msgspec.structs.replace(hello, in_place_of=old)
 
     def check_hello(self, link: str, hello: Hello, said: Hello | None) -> None:
         """Raise `RemoteProtocolError` if there could be no link to a broker that has none yet with
         this greeting, answered by `said`."""
+        refusal = self.successions.reason_to_refuse(link, hello)
+        if refusal:
+            raise RemoteProtocolError(link, refusal)
         self.context.new_end(link, soft=hello.kind is LinkKind.SOFT).meet(hello, said)
 
     def _link(self, end: LinkEnd) -> LinkFacts:

@@ -120,6 +120,16 @@ class Context:
             ordered=self.config.mesh.order == "publisher",
         )
 
+    def replace_link(self, old: str, new: str) -> None:
+        """Give the end of a link, its number and its copies another name."""
+        self.links_version += 1
+        end = self.ends[new] = self.ends.pop(old)
+        end.peer = new
+        self.ends = dict(sorted(self.ends.items()))
+        self.copies.replace_link(old, new)
+        self.numbers.replace_link(old, new)
+        self.out.forget_link(old)
+
     def remove_link(self, link: str) -> list[Copy]:
         """Remove the end of a link; returns the copies that it had not confirmed. Whoever sent them
         still waits for each of these."""

@@ -260,6 +260,10 @@ class Copies:
         self.links[link] = queue
         self.links = dict(sorted(self.links.items()))  # as after `restore`
 
+    def replace_link(self, old: str, new: str) -> None:
+        """Keep for one link what was kept for another."""
+        self.add_link(new, self.links.pop(old))
+
     def append(self, link: str, message: Message, source: InFlight) -> None:
         """Keep one more copy for a link; what it is a copy of waits for it."""
         source.left += 1

@@ -11,6 +11,8 @@ come from a third side, and has then travelled further than these copies.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from byway.core.client_session import ClientSession
@@ -68,6 +70,21 @@ class Duplicates:
                 self._context.finish(earlier)
                 return
         waiting.append(pending)
+
+    def in_flight(self) -> Iterator[InFlight]:
+        """What is in flight, for each of its copies."""
+        context = self._context
+        for queue in context.copies.links.values():
+            for _, source in queue:
+                yield source
+        if context.held is not None:
+            for waiting in (*context.held.queues.values(), *context.held.parked.queues.values()):
+                for held in waiting:
+                    yield held.source
+        for session in self._sessions.values():
+            if session.held:
+                for _, source in session.held_deliveries:
+                    yield source
 
     def _first(self, message: Publish) -> _First | None:
         self._index()

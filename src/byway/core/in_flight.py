@@ -34,6 +34,8 @@ class InFlight(msgspec.Struct, eq=False, gc=False):
     """The stream of its publisher, if it is a publication."""
     bytes: int = COPY_BYTES
     """What keeping a copy of it takes, as the bounds count it."""
+    several: int = 0
+    """The targets for which two or more entries matched, as bits, if a planner chooses links."""
     duplicates: list[InFlight] | None = None
     """The same message, received again; each is finished together with this one."""
 

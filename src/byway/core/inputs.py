@@ -123,6 +123,16 @@ class NeighbourRemoved(msgspec.Struct, frozen=True):
     neighbour: str
 
 
+class NeighbourReplaced(msgspec.Struct, frozen=True):
+    """An operator's command: a neighbour that is down does not come back, and another broker takes
+    its place. Where that cannot be, nothing happens; `Broker.reason_not_to_replace` says why."""
+
+    neighbour: str
+    successor: str
+    address: str = ""
+    """Where the successor can be dialled; empty if it is listed, or dials itself."""
+
+
 class NeighboursListed(msgspec.Struct, frozen=True):
     """The driver tells which neighbours the settings list. It is kept, and nothing follows: when
     the broker goes on after a restart, the driver sees what an operator has changed meanwhile."""
@@ -158,6 +168,7 @@ Input = (
     | LoadSampled
     | NeighbourAdded
     | NeighbourRemoved
+    | NeighbourReplaced
     | NeighboursListed
     | MessageDiscarded
     | RequestDiscarded

@@ -139,6 +139,18 @@ class LinkNumbers:
         for known in (self._masks, *self.dependent):  # they name it
             known.clear()
 
+    def replace_link(self, old: str, new: str) -> None:
+        """Give a neighbour another name; it keeps its number, and anchors behind it theirs."""
+        number = self._numbers.pop(old, None)
+        if number is not None:
+            self._numbers[new] = number
+            self.names[number] = new
+        for link, anchor in [at for at in self._anchors if at[0] == old]:
+            self._anchors[new, anchor] = self._anchors.pop((link, anchor))
+        self.links_of[:] = [new if link == old else link for link in self.links_of]
+        for known in (self._masks, *self.dependent):  # they name it
+            known.clear()
+
     def release_unused(self, links: Iterable[str]) -> None:
         """Free numbers, after a restart, of all but these neighbours and of anchors without
         entries."""

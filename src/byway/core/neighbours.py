@@ -21,11 +21,19 @@ from byway.core.behaviours import Behaviour
 from byway.core.context import Context
 from byway.core.cycles import Cycles
 from byway.core.in_flight import unowned
-from byway.core.inputs import LinkDown, LinkUp, NeighbourAdded, NeighbourRemoved, NeighboursListed
+from byway.core.inputs import (
+    LinkDown,
+    LinkUp,
+    NeighbourAdded,
+    NeighbourRemoved,
+    NeighbourReplaced,
+    NeighboursListed,
+)
 from byway.core.links import UNLISTED, LinkEnd
 from byway.core.publications import Publications
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
+from byway.core.successions import Successions
 from byway.core.sync_state import Missing
 from byway.core.table_sync import TableSync
 from byway.model.errors import RemoteProtocolError, shortened
@@ -66,6 +74,7 @@ class Neighbours:
         sync: TableSync,
         publications: Publications,
         reachability: Reachability,
+        successions: Successions,
         behaviours: Mapping[str, Behaviour],
     ) -> None:
         self._context = context
@@ -73,6 +82,7 @@ class Neighbours:
         self._sync = sync
         self._publications = publications
         self._reachability = reachability
+        self._successions = successions
         self._behaviours = behaviours
         self.cycles = Cycles(context, self.disconnect)
 
@@ -189,6 +199,7 @@ class Neighbours:
     def _learn(self, link: str) -> LinkEnd:
         """Add a neighbour that the broker was not told of when it began."""
         self._context.former.pop(link, None)
+        self._successions.forget_but(self._context.former)
         self._add(link)
         self._recovery.expect(link)
         if link in self._recovery.missing:
@@ -198,6 +209,26 @@ class Neighbours:
             routing.advertisement_rules.forward(entry, link)
         self._sync.send_names_to_all()
         return self._context.ends[link]
+
+    def on_replaced(self, event: NeighbourReplaced) -> None:
+        """An operator has another broker take the place of a neighbour, if it can. Links outside
+        the tree that pass by the old neighbour are closed: what they have not confirmed goes back
+        into its branch, in order."""
+        old, new, context = event.neighbour, event.successor, self._context
+        if self._successions.reason_against(old, new):
+            return
+        for behaviour in self._behaviours.values():
+            behaviour.on_neighbour_replaced(old)
+        for link in [link for link in context.ends if link not in context.tree]:
+            if context.branch_of(link) == old:
+                self.disconnect(link, f"{new} takes the place of {old}, which it passes by")
+        self._successions.begin(event)
+        context.former.pop(new, None)
+        self._remember(old, self._successions.reason_for(old))
+        self._successions.forget_but(context.former)
+        self._tree_changed()
+        for hook in context.hooks.on_tables_replaced:
+            hook()
 
     # --- lost ----------------------------------------------------------------------------------
 
@@ -264,6 +295,7 @@ class Neighbours:
             self._link_went_down(link, LinkChange.CLOSED, in_tree=in_tree)
         if in_tree:
             self._sync.remove_link(link)
+            self._successions.end()
             self._reachability.on_link_changed(link)
             self._tree_changed()
         if link != UNLISTED:
@@ -301,6 +333,10 @@ class Neighbours:
         if self._is_other_kind(link, event.hello):
             self._give_way(link, event.hello)
             return
+        refusal = self._successions.reason_to_refuse(link, event.hello)
+        if refusal:
+            self._context.out.do(CloseLink(link, refusal))
+            return
         try:
             kind = event.hello.kind or LinkKind.PRIMARY
             end = context.add_link(link, kind) if is_new else context.ends[link]
@@ -323,6 +359,9 @@ class Neighbours:
                 self._sync.on_link_resumed(link)
         else:
             context.out.forget_control(link)  # of earlier inputs of the same batch
+            if event.hello.in_place_of and in_tree:
+                self._sync.on_succession(link)
+                self.copy_to_missing_again()
             if in_tree:
                 self._sync.on_link_reset(link)
                 context.routing.subscription_rules.link_anew(link)
@@ -362,6 +401,9 @@ class Neighbours:
     def _turn_away(self, link: str) -> None:
         """A former neighbour does not know that it is one, or the link was closed while its other
         end greeted: tell it so, and close."""
+        if link in self._successions.known:
+            self._context.out.do(CloseLink(link, self._successions.reason_for(link)))
+            return
         former = self._context.former.get(link)
         reason = former or f"is no neighbour of {self._context.name}"
         batch = Batch(CONTROL, 1, (Disconnect(reason, for_good=former is not None),))
@@ -467,13 +509,16 @@ class Neighbours:
         rechecking, out, room = self._recovery.rechecking, self._context.out, RECHECKED_MAX
         copies = self._publications.waiting_copies
         for link in sorted(rechecking):
-            looked_at, rechecking[link] = copies.recheck(link, rechecking[link], room)
+            looked_at, rechecking[link] = copies.recheck(
+                link, rechecking[link], room, self._successions.lose
+            )
             room -= looked_at
             if rechecking[link] == len(self._context.copies.links[link]):
                 self._sync.on_rechecked(link)
             if room <= 0:
                 out.do(SetTimer(RECHECK_TIMER, self._context.now_us))
-                return
+                break
+        self._successions.end()
 
 
 def _is_outside_tree(hello: Hello) -> bool:

@@ -59,12 +59,17 @@ class WholePlan(msgspec.Struct):
     """The copies for all targets that want a publication, in all branches."""
 
     groups: tuple[Group, ...]
+    """As they are where each target has one entry that matches, or it does not matter."""
     conflicts: frozenset[str]
     """Links that must have no unconfirmed publications of the publisher."""
     branches: int
     """How many branches it goes to."""
     profile: tuple[str, ...] = ()
     """Links that the planner counts publications for."""
+    deciding: int = 0
+    """The targets for which it matters whether they have several entries that match, as bits."""
+    variants: Mapping[int, tuple[Group, ...]] = {}
+    """By those of them that have several, the groups."""
     hits: int = 0
     """How many publications went by this plan since the planner took the number."""
 
@@ -102,11 +107,14 @@ class Planner(Protocol):
         targets: int,
         publication: Publish,
         unconfirmed: Mapping[str, int],
+        several: int,
         reached: frozenset[str] = frozenset(),
     ) -> Sequence[PlannedCopy] | None:
         """The copies for targets in a branch; None: it is held until a copy of its publisher is
         confirmed in that branch, or a link changes. `unconfirmed`: how many publications of the
-        publisher each link has not confirmed. `reached`: links that have had a copy already."""
+        publisher each link has not confirmed. `several`: the targets with several entries that
+        matched, for what copies say of it; a target that has changed since counts as having one.
+        `reached`: links that have had a copy already."""
 
     def unreached(self, branch: str, targets: int) -> int:
         """Those of these targets, in a branch that is bypassed, that no link leads to."""
@@ -154,10 +162,11 @@ class TreePlanner:
         targets: int,
         publication: Publish,
         unconfirmed: Mapping[str, int],
+        several: int,
         reached: frozenset[str] = frozenset(),
     ) -> Sequence[PlannedCopy]:
         """One copy over the link itself, which keeps it while it is down."""
-        del unconfirmed, reached
+        del unconfirmed, several, reached
         return (PlannedCopy(branch, publication, targets),)
 
     def unreached(self, branch: str, targets: int) -> int:

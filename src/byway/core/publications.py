@@ -271,7 +271,7 @@ class Publications:
         watches, is for no neighbour, and for one local subscription at most, whose client is
         connected and has no session that is kept. Whether that is so."""
         context = self._context
-        mask, _, local = routes
+        mask, _, local, _ = routes
         if mask or len(local) > 1:
             return False
         if local:
@@ -294,7 +294,7 @@ class Publications:
         """Give a publication to the local clients and links that its routes name."""
         context = self._context
         routing = context.routing
-        mask, matched, local = routes
+        mask, matched, local, _ = routes
         links: Sequence[str] = context.numbers.links(mask) if mask else ()
         if self._recovery.missing:
             links = self._with_missing(links, link)
@@ -367,8 +367,7 @@ class Publications:
         self, message: Publish, links: Sequence[str], routes: Routes, pending: InFlight
     ) -> None:
         context = self._context
-        mask, matched, _ = routes
-        several = matched > 1
+        mask, matched, _, several = routes
         onward = Publish(
             message.publisher,
             message.incarnation,
@@ -376,7 +375,7 @@ class Publications:
             message.published_us,
             message.hop + 1,
             # incremental filter aggregation §IV: hops since two or more matched
-            1 if several else _distance(message) + 1,
+            1 if matched > 1 else _distance(message) + 1,
             # selective filter aggregation §IV: other matches on the way, not at its home broker
             min(message.count + (matched - 1 if matched and message.hop else 0), COUNT_MAX),
             message.body,
@@ -386,6 +385,7 @@ class Publications:
             if self._recovery.missing:
                 matched_links = context.numbers.links(mask)
                 missing = [link for link in links if link not in matched_links]
+            pending.several = several
             context.held.forward(onward, mask, missing, pending)
             return
         # what a `TreePlanner` would plan, without asking one
@@ -419,6 +419,12 @@ class Publications:
             deliver(sessions[client], message, tuple(matching), pending)
         self._context.counters.deliveries += len(names)
         return list(names)
+
+    def has_unconfirmed_from(self, link: str) -> bool:
+        """Whether publications that came from the side of a neighbour, or ends of advertisements,
+        are unconfirmed here."""
+        branch_of, sources = self._context.branch_of, self._duplicates.in_flight()
+        return any(s.link is not None and branch_of(s.link) == link for s in sources)
 
     # --- neighbours whose tables are missing ---------------------------------------------------
 

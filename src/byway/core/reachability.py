@@ -56,6 +56,16 @@ class Reachability:
         self._changed[link] = self._context.now_us
         self._wait()
 
+    def replace_link(self, old: str, new: str) -> None:
+        """A neighbour has another name; its link is down."""
+        self._behind.pop(old, None)
+        self._said.pop(old, None)
+        self._changed.pop(old, None)
+        if old in self._down:
+            self._down.remove(old)
+            self._down.add(new)
+        self.on_link_changed(new)
+
     def _wait(self) -> None:
         """Look again when the first of the links that changed has stayed so for a while, whatever
         others do."""

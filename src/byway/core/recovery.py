@@ -41,7 +41,7 @@ class Recovery:
 
     __slots__ = (
         "_context", "compared_with", "given_up", "lost_state", "missing", "missing_again",
-        "progressed", "rechecking", "restarting",
+        "progressed", "rechecking", "restarting", "successors",
     )  # fmt: skip
 
     def __init__(self, context: Context) -> None:
@@ -66,6 +66,9 @@ class Recovery:
         self.rechecking: dict[str, int] = {}
         """Neighbours that are no longer missing: publications kept for them in case they want them
         are rechecked, and so many have been; then data is sent."""
+        self.successors: dict[str, str] = {}
+        """By neighbour that has taken the place of another one and has not sent all its tables, or
+        was sent no data since: that other one."""
 
     def begin_from_older_state(self, links: Iterable[str]) -> None:
         """The broker goes on from a state that may be older than its last one."""
@@ -129,6 +132,30 @@ class Recovery:
         self.given_up = []
         return True
 
+    def begin_in_place_of_another(self, link: str) -> bool:
+        """Note that this broker takes the place of one that a neighbour had, and so counts as that
+        one restarted without state. False if it has this neighbour's tables already."""
+        if link in self.compared_with:
+            return False
+        self.lost_state = True
+        self.begin_restart()
+        if link not in self.missing:
+            self.missing[link] = Missing.ALL
+            self.missing_again.append(link)
+        return True
+
+    def replace_link(self, old: str, new: str) -> None:
+        """A neighbour has another name, and no state: what is kept for it is kept on."""
+        if old in self.missing:
+            self.missing[new] = Missing.ALL
+            del self.missing[old]
+        self.given_up = sorted(new if name == old else name for name in self.given_up)
+        self.compared_with = [name for name in self.compared_with if name != old]
+        if self.rechecking.pop(old, None) is not None:
+            self.rechecking[new] = 0
+        self.successors.pop(old, None)
+        self.successors[new] = old
+
     def on_adverts_synced(self, link: str) -> None:
         """A neighbour has sent all its advertisements."""
         if self.missing.get(link) is Missing.ALL:
@@ -141,11 +168,15 @@ class Recovery:
             self.given_up.remove(link)
         if link in self.missing:
             self.rechecking[link] = 0
+            self.successors.pop(link, None)  # what was kept for it was kept in case
+        elif link in self.successors and not provisional:
+            self.rechecking[link] = 0
         self._no_longer_missing(link)
 
     def remove_link(self, link: str) -> None:
         """A neighbour was removed: nobody waits for it."""
         self.rechecking.pop(link, None)
+        self.successors.pop(link, None)
         for names in (self.given_up, self.compared_with):
             if link in names:
                 names.remove(link)

@@ -17,6 +17,7 @@ from byway.core.broker_config import BrokerConfig
 from byway.core.covering import Covering, make_policy
 from byway.core.in_flight import unowned
 from byway.core.link_numbers import LinkNumbers
+from byway.core.origin import Origin
 from byway.core.routing_copy import RoutingCopy
 from byway.core.routing_outlet import RoutingOutlet
 from byway.core.subscriptions import Subscriptions
@@ -152,6 +153,19 @@ class Routing:
         """Take a link out of the tree; `end_link` has ended what came and went over it."""
         self.links.pop(link, None)
 
+    def replace_link(self, old: str, new: str) -> list[tuple[Entry, Origin]]:
+        """Give a link of the tree another name. Returns the subscriptions that came over it, with
+        the origins that they had."""
+        self.remove_link(old)
+        self.add_link(new)
+        moved = [(entry, entry.origin) for entry in self.subscriptions.came_from(old)]
+        for table in (self.adverts, self.subscriptions, self.placeholders):
+            table.alternates.replace_link(old, new)
+            for entry in table:
+                _replace_link(entry, old, new)
+                table.changed(entry)
+        return moved
+
     def end_link(self, link: str) -> None:
         """End what came over a link, and note that nothing is forwarded there any more."""
         self.remove_alternates(link)
@@ -216,3 +230,16 @@ class Routing:
     def set_timer(self, timer: Timer, after_us: int) -> None:
         """Have the broker handle a timer after a while."""
         self.outlet.set_timer(timer, self.outlet.now_us + after_us)
+
+
+def _replace_link(entry: Entry, old: str, new: str) -> None:
+    """Give a link another name in all that an entry says of it."""
+    if entry.origin.link == old:
+        entry.origin = Origin(new, entry.origin.client, entry.origin.behind)
+    if old in entry.forwarded:
+        entry.forwarded = with_link(without_link(entry.forwarded, old), new)
+    for counts in (entry.awaiting, entry.following):
+        if old in counts:
+            counts[new] = counts.pop(old)
+    if old in entry.followers:
+        entry.followers[new] = entry.followers.pop(old)

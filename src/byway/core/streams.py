@@ -102,6 +102,13 @@ class Streams(Generations[Publisher, Stream]):
             stream = self.old[key] = self.new()
         return stream
 
+    def replace_link(self, old: str, new: str) -> None:
+        """A link has another name."""
+        for stream in (*self.young.values(), *self.old.values()):
+            if old in stream.open:
+                unconfirmed = stream.unconfirmed()
+                unconfirmed[new] = unconfirmed.pop(old)
+
     def age(self) -> None:
         """Forget the old generation, but for streams with publications that are unconfirmed or
         held."""

@@ -136,6 +136,15 @@ class Subscriptions:
             self._routing.policy.on_moved(entry, before, links)
         self.settle(entry)
 
+    def tell_path(self, entry: Entry, before: Origin) -> None:
+        """A subscription has an origin of another name than `before`: tell those who were told the
+        name."""
+        if self.told_path(before) != self.told_path(entry.origin):
+            entry.settled = False
+            links = [link for link in self._leads(entry.filter) if link != entry.origin.link]
+            self._routing.policy.on_moved(entry, before, links)
+            self.settle(entry)
+
     def end(
         self, entries: Sequence[Entry], withdrawals: Withdrawals = _NONE, lost: bool = False
     ) -> None:
@@ -412,7 +421,7 @@ class Subscriptions:
     def wanted(self, attributes: Attributes, link: str) -> bool:
         """Whether any subscription here matches a publication that came from a link."""
         table = self._routing.subscriptions
-        _, matched, _ = table.index.match_routes(attributes, table.link_number(link))
+        _, matched, _, _ = table.index.match_routes(attributes, table.link_number(link))
         return matched > 0
 
     def merged_matching(self, attributes: Attributes) -> list[Entry]:

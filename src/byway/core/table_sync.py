@@ -18,6 +18,11 @@ Each end goes through the same phases (`SyncPhase`) with what it has to send:
 - *synced*: all others have sent their subscriptions, and this end knows the peer's advertisements,
   so the peer knows all subscriptions that it needs.
 
+Advertisements that have ended here may count again: if publications from the peer's side are
+unconfirmed here, they may come again through a peer without state, ahead of the end of their
+advertisement. A peer that concluded from subscriptions withdrawn because of that end that nobody
+wants them would confirm them too early. So this end then hears the peer's advertisements first.
+
 Two steps, because subscriptions go where advertisements came from: a broker without state cannot
 know that it has all subscriptions before the sender has seen all advertisements. (With one step a
 publication passed a broker before the subscription that wanted it, in one of a thousand runs with
@@ -29,7 +34,7 @@ named by the others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from byway.core.context import Context
 from byway.core.links import UNLISTED
@@ -69,6 +74,8 @@ class TableSync:
         self.settled: deque[tuple[type[Announcement], EntryId, str]] = deque()
         """Entries that turned out to be settled behind a link, and how each was announced; the
         tables' rules take them from here."""
+        self.has_unconfirmed_from: Callable[[str], bool] = lambda _link: False
+        """Whether publications that came from a neighbour's side are unconfirmed here."""
 
     # --- links ---------------------------------------------------------------------------------
 
@@ -81,7 +88,17 @@ class TableSync:
         self.states.pop(link, None)
         self.neighbours_of.pop(link, None)
         self._recovery.remove_link(link)
-        self._advance()
+        self.advance()
+        self.send_names_to_all()
+
+    def replace_link(self, old: str, new: str) -> None:
+        """A neighbour has another name, and so has its state."""
+        self.states[new] = self.states.pop(old)
+        if old in self.neighbours_of:
+            self.neighbours_of[new] = self.neighbours_of.pop(old)
+        for kind, id, link in list(self.settled):
+            self.settled.popleft()
+            self.settled.append((kind, id, new if link == old else link))
         self.send_names_to_all()
 
     def on_link_reset(self, link: str) -> None:
@@ -111,13 +128,19 @@ class TableSync:
     def on_timer(self) -> None:
         """Neighbours that have not come by now are not waited for."""
         if self._recovery.give_up_missing():
-            self._advance()
+            self.advance()
 
     def on_restart_detected(self) -> None:
         """Something shows that this broker ran before."""
         if self._recovery.begin_restart():
             self.send_names_to_all()
-            self._advance()
+            self.advance()
+
+    def on_succession(self, link: str) -> None:
+        """This broker takes the place of one that a neighbour had."""
+        if self._recovery.begin_in_place_of_another(link):
+            self.send_names_to_all()
+            self.advance()
 
     def unknown_neighbours(self, link: str, message: SyncDigest) -> list[str]:
         """Neighbours of this broker that it does not know of, by what one that it compares tables
@@ -132,8 +155,9 @@ class TableSync:
         holds_any = message.advertisements or message.subscriptions or message.neighbours
         if holds_any or message.restarting:
             self.on_restart_detected()
-        known = self._context.tree
-        return [n for n in sorted(set(message.neighbours)) if n not in known]
+        known, former = self._context.tree, self._context.former
+        names = sorted(set(message.neighbours))
+        return [name for name in names if name not in known and name not in former]
 
     # --- names of neighbours -------------------------------------------------------------------
 
@@ -314,7 +338,7 @@ class TableSync:
         for change in waiting:
             self._send_unless_held(link, state, change)
         self._open_if_ready(link)
-        self._advance()
+        self.advance()
 
     def _await_answer(self, announcement: Announcement, link: str) -> None:
         """An answer is due for an announcement, whatever was answered before."""
@@ -331,7 +355,7 @@ class TableSync:
             return
         self.states[link].peer_advertised = True
         self._recovery.on_adverts_synced(link)
-        self._advance()
+        self.advance()
 
     def on_subscriptions_synced(self, link: str, provisional: bool) -> None:
         """The peer has sent everything."""
@@ -342,24 +366,27 @@ class TableSync:
         ids, state.settled_adverts = state.settled_adverts, []
         self.settled.extend((Advertise, id, link) for id in ids)
         self._recovery.on_synced(link, provisional)
-        self._advance()
+        self.advance()
 
     def on_rechecked(self, link: str) -> None:
         """All publications that were kept for a neighbour have been rechecked."""
         del self._recovery.rechecking[link]
+        self._recovery.successors.pop(link, None)
         self._open_if_ready(link)
 
     def _open_if_ready(self, link: str) -> None:
         """Send data to the peer, if it takes data, was sent the tables that the data depends on,
         and has sent what it wants."""
-        if link in self._recovery.missing or link in self._recovery.rechecking:
+        recovery = self._recovery
+        if link in recovery.missing or link in recovery.rechecking or link in recovery.successors:
             return
         state = self.states[link]
         if state.peer_takes_data and state.phase >= SyncPhase.SENDING:
             self._context.out.opening[link] = None
 
-    def _advance(self) -> None:
-        """Conclude a phase with every neighbour for which all others have sent their part."""
+    def advance(self) -> None:
+        """Conclude a phase with every neighbour for which all others have sent their part. (Whether
+        publications have been confirmed meanwhile is looked at now and then.)"""
         recovery = self._recovery
         for link in sorted(self.states):
             state = self.states[link]
@@ -376,13 +403,19 @@ class TableSync:
                 self._send_synced(link, AdvertisementsSynced, sorted(ended))
             if (
                 state.phase is SyncPhase.ADVERTS_SYNCED
-                and (state.peer_advertised or recovery.missing.get(link) is not Missing.ALL)
                 and recovery.knows_all_except(link)
+                and (state.peer_advertised or self._knows_adverts_of(link))
             ):
                 state.phase = SyncPhase.SYNCED
                 state.provisional = is_provisional
                 ended, state.unclaimed, state.paths = sorted(state.unclaimed), {}, {}
                 self._send_synced(link, SubscriptionsSynced, ended)
+
+    def _knows_adverts_of(self, link: str) -> bool:
+        """Whether the advertisements of a neighbour, which has not sent all of them, are known as
+        far as it needs to be told subscriptions."""
+        is_missing = self._recovery.missing.get(link) is Missing.ALL
+        return not is_missing and not self.has_unconfirmed_from(link)
 
     def _send_synced(
         self,

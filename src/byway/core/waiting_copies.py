@@ -18,6 +18,8 @@ from byway.model.trace_schema import DropReason
 
 Drop = Callable[[Publish, DropReason, str | None], None]
 """Traces that a publication is dropped."""
+Lose = Callable[[str, Publish], None]
+"""Notes that a publication that was kept for a successor is lost."""
 
 
 class WaitingCopies:
@@ -68,8 +70,9 @@ class WaitingCopies:
                 others.append((message, source))
         queue.replace([*sorted(publications, key=_by_publisher), *others])
 
-    def recheck(self, link: str, position: int, room: int) -> tuple[int, int]:
-        """Drop and confirm what was kept for a neighbour that turns out not to want it.
+    def recheck(self, link: str, position: int, room: int, lose: Lose) -> tuple[int, int]:
+        """Drop and confirm what was kept for a neighbour that turns out not to want it. Of a
+        neighbour that has taken another's place, the other one did, and it is lost.
 
         The oldest `position` messages have been rechecked; at most `room` more are now. Returns how
         many were, and the new position.
@@ -85,7 +88,11 @@ class WaitingCopies:
             message, source = copy
             if isinstance(message, Publish) and not self._is_wanted(message, link):
                 unwanted.append(source)
-                self._drop(message, DropReason.UNWANTED, link)
+                if link in self._recovery.successors:
+                    lose(link, message)
+                    self._drop(message, DropReason.LINK_LOST, link)
+                else:
+                    self._drop(message, DropReason.UNWANTED, link)
             else:
                 copies[wanted] = copy
                 wanted += 1
@@ -96,7 +103,7 @@ class WaitingCopies:
 
     def _is_wanted(self, message: Publish, link: str) -> bool:
         context = self._context
-        mask, _, _ = routes_of(message.body, context.routing.subscriptions.index, None)
+        mask, _, _, _ = routes_of(message.body, context.routing.subscriptions.index, None)
         return link in context.numbers.links(mask)
 
 

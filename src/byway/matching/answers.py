@@ -24,10 +24,11 @@ class Links(NamedTuple):
     """Whether two or more entries match, local ones among them, those of the excluded link not."""
 
 
-Routes = tuple[int, int, Sequence[int]]
-"""Where a publication must go: the mask of its links, how many entries match (those of the excluded
-link apart), and matching keys that were added without a link. Plain, because it is made at every
-hop: a tuple with names takes ten times as long to make, an array as long as the match."""
+Routes = tuple[int, int, Sequence[int], int]
+"""Where a publication must go: the mask of its targets, how many entries match (those of the
+excluded link apart), matching keys that were added without a link, and the mask of targets with two
+or more entries. Plain, because it is made at every hop: a tuple with names takes ten times as long
+to make, an array as long as the match."""
 
 
 class IndexStatistics(msgspec.Struct, frozen=True):

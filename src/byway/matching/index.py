@@ -85,9 +85,10 @@ class MatchIndex:
         giving_up.atexit = False
 
     def _set_mask(self, words: int) -> None:
-        """Make room for masks of so many words of 64 links."""
-        self._mask = np.zeros(words, np.uint64)
-        self._answer[0], self._answer[1] = self._mask.ctypes.data, words
+        """Make room for two masks of so many words of 64 targets: those with a matching entry, and
+        those with several."""
+        self._mask = np.zeros(2 * words, np.uint64)
+        self._answer[0], self._answer[1] = self._mask.ctypes.data, 2 * words
 
     def _set_out(self, rows: int) -> None:
         """Make room for so many keys in one answer. Nobody may have a memoryview of the array:
@@ -120,7 +121,7 @@ class MatchIndex:
         Raises `DuplicateKeyError` when the key is there already; nothing changes then.
         """
         place = place_of(link, target)
-        if place >= 0 and (place & 0xFFFF) >> 6 >= len(self._mask):
+        if place >= 0 and (place & 0xFFFF) >> 6 >= len(self._mask) >> 1:
             self._set_mask(((place & 0xFFFF) >> 6) + 1)
         arrays = self._arrays
         if arrays.reserve_key() and len(self._out) <= arrays.rows("slots"):
@@ -194,7 +195,7 @@ class MatchIndex:
             own.update(others)
         self._set_out(len(other._out))
         if len(other._mask) > len(self._mask):
-            self._set_mask(len(other._mask))
+            self._set_mask(len(other._mask) >> 1)
         self.is_sparse = False
 
     def __len__(self) -> int:
@@ -270,40 +271,48 @@ class MatchIndex:
 
     def match_links(self, attributes: Attributes, exclude: int | None = None) -> Links:
         """Targets with a matching entry; entries of link `exclude` do not count."""
-        mask, matched, _ = self._match_mask(attributes, exclude)
+        mask, matched, _, _ = self._match_mask(attributes, exclude)
         return Links(mask, matched > 1)
 
     def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
-        """`match_links`, and the keys of matching entries without a link."""
-        mask, matched, local = self._match_mask(attributes, exclude)
-        return mask, matched, self._out[:local].tolist() if local else ()
+        """`match_links`, the keys of matching entries without a link, and the targets with two or
+        more."""
+        mask, matched, local, several = self._match_mask(attributes, exclude)
+        return mask, matched, self._out[:local].tolist() if local else (), several
 
     def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
         """`match_routes` for the body of a publication as it is on the wire, without decoding it;
         None for one that is not plain (`kernels.plain_bodies`), which may be no publication."""
-        local, matched, hot, mask, key = KERNELS.match_body(
+        local, matched, hot, mask, several, key = KERNELS.match_body(
             self._address, body, self._answer_address, -1 if exclude is None else exclude
         )
         if local < 0:
             return None
-        if len(self._mask) > 1:
-            mask = int.from_bytes(self._mask.tobytes(), "little")
+        if len(self._mask) > 2:
+            mask, several = self._wide_masks()
         keys = (key,) if local == 1 else self._out[:local].tolist() if local else ()
         if hot:
             self._adapt()
-        return mask, matched, keys
+        return mask, matched, keys, several
 
-    def _match_mask(self, attributes: Attributes, exclude: int | None) -> tuple[int, int, int]:
-        """(mask, entries that match, how many local keys stand in the buffer)."""
+    def _wide_masks(self) -> tuple[int, int]:
+        """Both masks of the last match, of more than 64 targets."""
+        both = self._mask.tobytes()
+        half = len(both) >> 1
+        return int.from_bytes(both[:half], "little"), int.from_bytes(both[half:], "little")
+
+    def _match_mask(self, attributes: Attributes, exclude: int | None) -> tuple[int, int, int, int]:
+        """(mask, entries that match, how many local keys stand in the buffer, targets with several
+        entries)."""
         parcel = self._parcel_of(attributes)
-        local, matched, hot, mask = KERNELS.match_link_mask(
+        local, matched, hot, mask, several = KERNELS.match_link_mask(
             self._address, parcel.address, self._answer_address, -1 if exclude is None else exclude
         )
-        if len(self._mask) > 1:
-            mask = int.from_bytes(self._mask.tobytes(), "little")
+        if len(self._mask) > 2:
+            mask, several = self._wide_masks()
         if hot:
             self._adapt()
-        return mask, matched, local
+        return mask, matched, local, several
 
     def _match_chunk(self, encoded: Codes, parts: list[tuple[Keys, Keys]]) -> None:
         codes, nums, texts, marks = self._encoded(encoded)

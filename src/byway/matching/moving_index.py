@@ -73,17 +73,16 @@ class MovingIndex:
         return _joined(self.old.match(attributes), self._new.match(attributes))
 
     def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
-        """Targets, how many entries match, keys of those without a link."""
-        mask, matched, local = self.old.match_routes(attributes, exclude)
-        new_mask, new_matched, new_local = self._new.match_routes(attributes, exclude)
-        return mask | new_mask, matched + new_matched, sorted((*local, *new_local))
+        """Targets, how many entries match, keys of those without a link, targets with several."""
+        old = self.old.match_routes(attributes, exclude)
+        return _both(old, self._new.match_routes(attributes, exclude))
 
     def match_body(self, body: bytes, exclude: int | None = None) -> Routes | None:
         """`match_routes` for the body of a publication; None for one that is not plain."""
         old, new = self.old.match_body(body, exclude), self._new.match_body(body, exclude)
         if old is None or new is None:
             return None
-        return old[0] | new[0], old[1] + new[1], sorted((*old[2], *new[2]))
+        return _both(old, new)
 
     def covering(self, filter: Filter) -> Keys:
         """Keys of stored filters that cover the given one; ascending."""
@@ -103,6 +102,12 @@ class MovingIndex:
             self.old.intersecting_advertisements(subscription),
             self._new.intersecting_advertisements(subscription),
         )
+
+
+def _both(old: Routes, new: Routes) -> Routes:
+    """The routes by the filters of both."""
+    local = sorted((*old[2], *new[2]))
+    return old[0] | new[0], old[1] + new[1], local, old[3] | new[3] | old[0] & new[0]
 
 
 def _joined(some: Keys, others: Keys) -> Keys:

@@ -54,14 +54,15 @@ class NaiveIndex:
 
     def match_links(self, attributes: Attributes, exclude: int | None = None) -> tuple[int, bool]:
         """(mask of targets, whether two or more entries match), link `exclude` left out."""
-        mask, matched, _ = self.match_routes(attributes, exclude)
+        mask, matched, _, _ = self.match_routes(attributes, exclude)
         return mask, matched > 1
 
     def match_routes(
         self, attributes: Attributes, exclude: int | None = None
-    ) -> tuple[int, int, list[int]]:
-        """(mask of targets, how many entries match, local keys), link `exclude` left out."""
-        mask, found, local = 0, 0, []
+    ) -> tuple[int, int, list[int], int]:
+        """(mask of targets, how many entries match, local keys, targets of two or more), link
+        `exclude` left out."""
+        targets, found, local = [], 0, []
         for key, (f, link, target) in self._filters.items():
             if (link is not None and link == exclude) or not f.matches(attributes):
                 continue
@@ -69,8 +70,10 @@ class NaiveIndex:
             if target is None:
                 local.append(key)
             else:
-                mask |= 1 << target
-        return mask, found, local
+                targets.append(target)
+        mask = sum(1 << target for target in set(targets))
+        several = sum(1 << target for target in set(targets) if targets.count(target) > 1)
+        return mask, found, local, several
 
     def covering(self, filter: Filter) -> list[int]:
         """Keys whose filter covers the given one."""

@@ -47,8 +47,8 @@ class Kernels:
     match_keys: Callable[[int, int, int], tuple[int, int]]
     match_keys_batch: Callable[[int, int, int], int]
     match_counts: Call2
-    match_link_mask: Callable[[int, int, int, int], tuple[int, int, int, int]]
-    match_body: Callable[[int, bytes, int, int], tuple[int, int, int, int, int]]
+    match_link_mask: Callable[[int, int, int, int], tuple[int, int, int, int, int]]
+    match_body: Callable[[int, bytes, int, int], tuple[int, int, int, int, int, int]]
     file_string: Call2
     drop_string: Call2
     file_name: Call2

@@ -57,9 +57,9 @@ class SimpleIndex:
         return _keys(self._filters.match(attributes))
 
     def match_routes(self, attributes: Attributes, exclude: int | None = None) -> Routes:
-        """Targets, how many entries match, keys of those without a link."""
-        mask, matched, local = self._filters.match_routes(attributes, exclude)
-        return mask, matched, sorted(local)
+        """Targets, how many entries match, keys of those without a link, targets with several."""
+        mask, matched, local, several = self._filters.match_routes(attributes, exclude)
+        return mask, matched, sorted(local), several
 
     def match_body(self, body: bytes, exclude: int | None = None) -> None:
         """None: only kernels read bodies."""

@@ -703,6 +703,9 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     runs: NumberRuns = ()
     """Data messages beyond `confirmed` that are safe too. If there are more, acknowledgements
     follow."""
+    in_place_of: Name | None = None
+    """The broker whose place the receiver takes at the sender, where an operator has said so, until
+    the receiver has told its tables. It begins like that one restarted without state."""
 
 
 class UnorderedHello(Hello, frozen=True, array_like=True, tag="hello-u"):

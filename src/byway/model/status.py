@@ -207,6 +207,29 @@ class SetAsideStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it came again, so that its sender is refused until it is discarded."""
 
 
+class LostPublications(msgspec.Struct, frozen=True, kw_only=True):
+    """Publications of one publisher with numbers that follow one another, which are lost."""
+
+    publisher: str
+    incarnation: int
+    first: int
+    last: int
+
+
+class SuccessionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A neighbour whose place another broker has taken at this one."""
+
+    neighbour: str
+    """The neighbour that does not come back."""
+    successor: str
+    done: bool = False
+    """Whether the successor has told what it wants; or it is a neighbour no more."""
+    lost: int = 0
+    """Number of publications that waited and that nobody wants any more."""
+    runs: list[LostPublications] = []
+    """These by publisher and number; not all, if they are many."""
+
+
 class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a broker."""
 
@@ -262,9 +285,31 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Number of inputs that were set aside and wait for an operator."""
     inputs_set_aside: list[SetAsideStatus] = []
     """The inputs set aside, the oldest first; not all, if they are many."""
+    successions: list[SuccessionStatus] = []
+    """Neighbours whose place another broker has taken here, the oldest first."""
     kind_mismatches: list[KindMismatchStatus] = []
     """Comparisons of local subscriptions whose attributes come as another kind, as far as sampled
     publications show; not all, if they are many."""
+
+
+def succession_words(succession: SuccessionStatus) -> str:
+    """A succession in words, for people."""
+    old, new = succession.neighbour, succession.successor
+    if not succession.done:
+        return f"{new} takes the place of {old}: what waited for {old} waits for {new} to start"
+    taken = f"{new} has taken the place of {old}"
+    if not succession.lost:
+        return f"{taken}: nothing was lost"
+    listed = ", ".join(map(_run_words, succession.runs))
+    left = succession.lost - sum(run.last - run.first + 1 for run in succession.runs)
+    more = f" and {left:,} more" if left else ""
+    return f"{taken}: lost {succession.lost:,} publications ({listed}{more})"
+
+
+def _run_words(run: LostPublications) -> str:
+    numbers = str(run.first) if run.first == run.last else f"{run.first} to {run.last}"
+    incarnation = f" in incarnation {run.incarnation}" if run.incarnation > 1 else ""
+    return f"{run.publisher} {numbers}{incarnation}"
 
 
 def mismatch_words(mismatch: KindMismatchStatus) -> str:

@@ -7,6 +7,8 @@ elsewhere.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -15,7 +17,55 @@ from byway.pipeline.pipeline_errors import JobError, PipelineError, TableError
 _FILE: Final = re.compile(r"error while reading file (.+?)\.(?:\s|$)")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _TASK: Final = re.compile(r"^.*most recent failure: .*?executor [^)]*\): ")
+_NOT_THERE: Final = {
+    "PATH_NOT_FOUND": "there is no such file or directory",
+    "UNABLE_TO_INFER_SCHEMA": "it holds no complete file of a {} table",
+    "TABLE_OR_VIEW_NOT_FOUND": "the catalog has no such table",
+    "SCHEMA_NOT_FOUND": "the catalog has no such database",
+}
+"""What is wrong with the place of a table, by the condition that Spark names."""
+_NO_FILESYSTEM: Final = re.compile(
+    r"Class [\w.$]+FileSystem not found|No FileSystem for scheme \S+|"
+    r"(?:Empty Mount table|Could not initialize class [\w.$]*FileSystem)[^\n]*"
+)
+_COLON: Final = re.compile(r"Relative path in absolute URI: (\S+)")
+_UNWRITABLE: Final = re.compile(
+    r"(?:Mkdirs failed|Parent path is not a directory|Permission denied|Read-only file system|"
+    r"No space left|InternalDir of ViewFileSystem is readonly)[^\n]*"
+)
 _PLAIN: Final = re.compile(r"^(?:org\.apache\.spark\.SparkException: )+")
+
+
+@contextmanager
+def told_of(place: str, table: str) -> Iterator[None]:
+    """Let an error of Spark that is about the place of a table become a `TableError` about it."""
+    try:
+        yield
+    except Exception as error:
+        found = _fault_of_place(error, place, table)
+        if found is None:
+            raise
+        raise found from error
+
+
+def _fault_of_place(error: Exception, place: str, table: str) -> TableError | None:
+    from pyspark.errors import PySparkException
+
+    text = str(error)
+    if isinstance(error, PySparkException):
+        reason = _NOT_THERE.get(error.getCondition() or "")
+        if reason is not None:
+            return TableError(place, reason.format(table))
+    elif not type(error).__module__.startswith("py4j"):
+        return None
+    if missing := _NO_FILESYSTEM.search(text):
+        return TableError(place, f"this Spark cannot read or write there ({missing[0]})")
+    if name := _COLON.search(text):
+        return TableError(place, f"Spark reads no file with a colon in its name, {name[1]}")
+    if failed := _UNWRITABLE.search(text):
+        return TableError(place, f"cannot be written ({failed[0].strip()})")
+    known = explained(error)
+    return known if isinstance(known, TableError) else None
 
 
 def explained(error: BaseException) -> PipelineError | None:

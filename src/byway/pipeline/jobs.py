@@ -1,8 +1,7 @@
-"""Runs a job on Spark: work in pieces, each a task of its own, with progress in the meantime.
+"""Runs jobs on Spark, with progress in the meantime: one action, or work in pieces.
 
-What a piece is, and what is done with it, is decided by the caller. A piece returns a small struct;
-all else is in files. A job has a tag of its own, so that stopping it stops no other, and runs under
-the caller's job group, pool and tags.
+What an action or a piece is, and what is done with it, is decided by the caller. A job has a tag of
+its own, so that stopping it stops no other, and runs under the caller's job group, pool and tags.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from uuid import uuid4
 import msgspec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 POLL_S: Final = 0.25
 """Seconds between two calls of `poll`."""
@@ -30,9 +30,32 @@ _DONE_SCHEMA: Final = "number bigint, result string"
 
 Piece = TypeVar("Piece", bound=msgspec.Struct)
 Result = TypeVar("Result", bound=msgspec.Struct)
+Answer = TypeVar("Answer")
 Poll = Callable[[], None]
-Progress = Callable[[int], None]
-"""Called now and then with the number of pieces that are done."""
+Progress = Callable[[int, int, str], None]
+"""Called now and then with the number of tasks done, the number known of, and what they do."""
+
+
+def run_action(
+    spark: SparkSession,
+    action: Callable[[], Answer],
+    progress: Progress | None = None,
+    what: str = "",
+) -> Answer:
+    """The answer of `action`, which may start Spark jobs. `progress` is called here with the tasks
+    of these jobs. If the wait ends by Ctrl-C, these jobs are stopped, and nothing else in the
+    session."""
+    tag = f"byway-{uuid4().hex}"
+    if progress is None:
+        return _tagged(spark, action, tag, None)
+    with _task_counts(spark, tag) as counts:
+
+        def poll() -> None:
+            progress(*counts(), what)
+
+        answer = _tagged(spark, action, tag, poll)
+        poll()
+    return answer
 
 
 def run_job(
@@ -52,35 +75,36 @@ def run_job(
     tasks = frame.repartitionByRange(len(pieces), "number").mapInArrow(
         partial(_do_pieces, do, type(pieces[0])), _DONE_SCHEMA
     )
-    done = _collected(spark, tasks, poll)
+    done = _tagged(spark, tasks.collect, f"byway-{uuid4().hex}", poll)
     if poll is not None:
         poll()
     results = {row["number"]: row["result"] for row in done}
     return [msgspec.json.decode(results[number], type=result) for number in range(len(pieces))]
 
 
-def _collected(spark: SparkSession, tasks: DataFrame, poll: Poll | None) -> list[Row]:
-    """The rows of `tasks`. If the wait ends by Ctrl-C or by an error of `poll`, the job is stopped,
-    and nothing else in the session."""
+def _tagged(
+    spark: SparkSession, action: Callable[[], Answer], tag: str, poll: Poll | None
+) -> Answer:
+    """The answer of `action`, whose jobs have the tag. If the wait ends by Ctrl-C or by an error of
+    `poll`, the jobs with the tag are stopped."""
     from pyspark import inheritable_thread_target
 
-    tag = f"byway-{uuid4().hex}"
     # a tag of a session is known only to the thread that added it, except over Connect
-    context = getattr(spark, "sparkContext", None)  # Connect has none
+    context = _context(spark)
     add, remove, interrupt = (
         (spark.addTag, spark.removeTag, spark.interruptTag)
         if context is None
         else (context.addJobTag, context.removeJobTag, context.cancelJobsWithTag)
     )
 
-    def collect() -> list[Row]:
+    def call() -> Answer:
         add(tag)
         try:
-            return tasks.collect()
+            return action()
         finally:
             remove(tag)
 
-    target: Callable[[], list[Row]] = inheritable_thread_target(spark)(collect)
+    target: Callable[[], Answer] = inheritable_thread_target(spark)(call)
     with ThreadPoolExecutor(1, "byway-job") as thread, _interrupts_only_python():
         job = thread.submit(target)
         try:
@@ -92,6 +116,44 @@ def _collected(spark: SparkSession, tasks: DataFrame, poll: Poll | None) -> list
                 interrupt(tag)
             raise
         return job.result()
+
+
+def _context(spark: SparkSession) -> SparkContext | None:
+    """The context of a session; Connect has none."""
+    return getattr(spark, "sparkContext", None)
+
+
+# --- progress ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _task_counts(spark: SparkSession, tag: str) -> Iterator[Callable[[], tuple[int, int]]]:
+    """A function that counts the tasks done and known of, of the jobs with the tag. Over Connect,
+    which tells the tasks of operations without their tags, it counts those of the session."""
+    context = _context(spark)
+    if context is not None:
+        yield partial(_of_tracker, context, tag)
+        return
+    counts: dict[str, tuple[int, int]] = {}
+
+    def handler(*, stages: Any, operation_id: str, **_: object) -> None:
+        found = [(stage.num_completed_tasks, stage.num_tasks) for stage in stages or ()]
+        if found:
+            counts[operation_id] = (sum(n for n, _ in found), sum(n for _, n in found))
+
+    spark.registerProgressHandler(handler)
+    try:
+        yield lambda: (sum(n for n, _ in counts.values()), sum(n for _, n in counts.values()))
+    finally:
+        spark.removeProgressHandler(handler)
+
+
+def _of_tracker(context: SparkContext, tag: str) -> tuple[int, int]:
+    tracker = context.statusTracker()
+    jobs = map(tracker.getJobInfo, context._jsc.sc().statusTracker().getJobIdsForTag(tag))
+    stages = {stage for job in jobs if job is not None for stage in job.stageIds}
+    found = [info for stage in stages if (info := tracker.getStageInfo(stage)) is not None]
+    return sum(info.numCompletedTasks for info in found), sum(info.numTasks for info in found)
 
 
 @contextmanager

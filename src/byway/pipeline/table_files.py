@@ -1,18 +1,19 @@
 """Reads and writes the tables of the pipeline; no other module does.
 
-A table is a directory of Parquet files, each with the name and version of its schema in its footer.
-Files are written by the workers, under a hidden name, and renamed when they are complete; so is
-the directory. The paths must mean the same to whoever runs the pipeline and to all workers. What is
-in a table is decided by `schemas` and by those who compute it.
+A place is a path of any scheme that Spark reads and writes (`s3a://`, `hdfs://`, `file://`), or
+`catalog:NAME`, a table or a database of the catalog. A path without a scheme belongs to the
+filesystem that Spark uses by default; a relative one begins at the current directory. Tables are
+written by Spark, and carry their version in the metadata of their first column. What is in a table
+is decided by `schemas` and by those who compute it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -20,32 +21,243 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from byway.pipeline.failures import told_of
+from byway.pipeline.jobs import Progress, run_action
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import TableSchema
 from byway.trace.files import RUN_KEY
-from byway.trace.parquet_footer import read_footer
+from byway.trace.parquet_footer import read_footer, version_key
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import DataType, StructType
 
 SUFFIX: Final = ".parquet"
 PARTIAL: Final = ".partial"
+CATALOG: Final = "catalog:"
+"""What a place in the catalog begins with."""
 
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _IS_PATTERN: Final = "__globPaths__"
 """Spark's option that says whether `[` and the like in a path stand for other characters."""
+_SPECIAL: Final = re.compile(r"[][{}*?\\]")
+_UNFINISHED: Final = "_temporary"
+"""What Hadoop's committers leave in a directory while a table is written to it."""
 
 StrPath = str | os.PathLike[str]
+
+
+# --- places -----------------------------------------------------------------------------------
+
+
+def place_of(place: StrPath) -> str:
+    """A place as Spark takes it: what is no path of a scheme is an absolute path."""
+    text = os.fspath(place)
+    is_elsewhere = isinstance(place, str) and (text.startswith(CATALOG) or _SCHEME.match(text))
+    return text if is_elsewhere else os.path.normpath(Path(text).absolute())
+
+
+def below(place: StrPath, name: str) -> str:
+    """The place of a table in a directory, or in a database of the catalog."""
+    text = os.fspath(place)
+    if isinstance(place, str) and text.startswith(CATALOG):
+        return f"{text}{name}" if text == CATALOG else f"{text}.{name}"
+    return f"{text.rstrip('/')}/{name}"
 
 
 # --- reading ----------------------------------------------------------------------------------
 
 
-def read_table(spark: SparkSession, table: TableSchema, *paths: StrPath) -> DataFrame:
-    """The rows of all files at or below `paths`, with exactly the declared columns.
+def read_table(spark: SparkSession, table: TableSchema, *places: StrPath) -> DataFrame:
+    """The rows at all places, with exactly the declared columns. Files of a lenient table are found
+    at any depth. A place that is named twice, or lies below another one, counts once.
 
-    Raises `TableError` with the file at fault before Spark looks at any.
+    Raises `TableError` if there is no such table, if it is not complete, or if its columns or its
+    version are others; whether a table has no version, as one that Spark or somebody else wrote,
+    is not asked.
     """
-    return read_files(spark, table, checked_files(table, *paths))
+    named = list(dict.fromkeys(map(place_of, places)))
+    paths = [place for place in named if not place.startswith(CATALOG)]
+    frames = []
+    if paths:
+        if table.lenient:
+            paths = _uppermost(paths)
+        frames.append(_read_paths(spark, table, paths))
+    for place in named:
+        if place.startswith(CATALOG):
+            with told_of(place, table.name):
+                found = spark.table(place.removeprefix(CATALOG))
+                check_columns(table, place, found.schema)
+            frames.append(conformed(found, table))
+    union, *others = frames
+    for frame in others:
+        union = union.unionByName(frame)
+    return union
+
+
+def _read_paths(spark: SparkSession, table: TableSchema, paths: list[str]) -> DataFrame:
+    deep = str(table.lenient).lower()
+    reader = _reader(spark).option("recursiveFileLookup", deep)
+    for path in paths:
+        with told_of(path, table.name):
+            if not path.endswith(SUFFIX) and _is_there(spark, below(path, _UNFINISHED)):
+                raise TableError(path, "the table is not complete: it is being written, or was not")
+    shown = ", ".join(paths)
+    with told_of(shown, table.name):
+        found = reader.parquet(*paths)
+        check_columns(table, shown, found.schema)
+        if table.lenient:  # a file may lack what others have
+            found = reader.schema(table.spark_schema()).parquet(*paths)
+    return conformed(found, table)
+
+
+def conformed(frame: DataFrame, table: TableSchema) -> DataFrame:
+    """The declared columns of a frame that has been checked, in order and with the declared
+    types."""
+    from pyspark.sql import functions as sql
+
+    types = dict(frame.dtypes)
+    return frame.select(
+        *(
+            (frame[c.name] if types.get(c.name) == c.type else frame[c.name].cast(str(c.type)))
+            if c.name in types
+            else sql.lit(None).cast(str(c.type)).alias(c.name)
+            for c in table.columns
+        )
+    )
+
+
+def _reader(spark: SparkSession) -> DataFrameReader:
+    return spark.read.option(_IS_PATTERN, "false")
+
+
+def _is_there(spark: SparkSession, path: str) -> bool:
+    """Whether there is a file or directory. Spark finds that out before it looks for rows, though
+    not if the path could be a pattern: then a pattern that stands for the path alone is asked."""
+    from pyspark.errors import AnalysisException
+
+    pattern = _SPECIAL.sub(r"\\\g<0>", path)
+    try:
+        return bool(spark.read.schema("value string").text(pattern).columns)
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return False
+        raise
+
+
+def _uppermost(paths: Sequence[str]) -> list[str]:
+    """The paths without those that lie below others."""
+    tops = tuple(f"{path.rstrip('/')}/" for path in paths)
+    return [
+        path
+        for path, own in zip(paths, tops, strict=True)
+        if not any(own != top and own.startswith(top) for top in tops)
+    ]
+
+
+def check_columns(table: TableSchema, place: str, found: StructType) -> None:
+    """Raise `TableError` unless a frame with this schema can be read as `table`."""
+    version = next(
+        (field.metadata[key] for field in found if (key := _version_key(table)) in field.metadata),
+        table.version,
+    )
+    _check_version(table, place, int(version))
+    types = {field.name: field.dataType for field in found}
+    needed = [c.name for c in table.columns if not (table.lenient and c.nullable)]
+    missing = [name for name in needed if name not in types]
+    if missing:
+        raise TableError(
+            place, f"expected a {table.name} table, but columns are missing: {_list(missing)}"
+        )
+    unknown = [name for name in types if name not in table.names]
+    if unknown and not table.lenient:
+        raise TableError(place, f"unknown columns: {_list(unknown)}; expected {_list(table.names)}")
+    for field in table.spark_schema():
+        if field.name in types and not _fits(types[field.name], field.dataType):
+            kinds = types[field.name].simpleString(), field.dataType.simpleString()
+            raise TableError(place, "column {} is {}, expected {}".format(field.name, *kinds))
+
+
+def _fits(found: DataType, wanted: DataType) -> bool:
+    """Whether every value of a type is one of the other."""
+    from pyspark.sql import types as t
+
+    if isinstance(wanted, t.MapType):
+        return isinstance(found, t.MapType) and (
+            _fits(found.keyType, wanted.keyType) and _fits(found.valueType, wanted.valueType)
+        )
+    if isinstance(wanted, t.ArrayType):
+        return isinstance(found, t.ArrayType) and _fits(found.elementType, wanted.elementType)
+    for ascending in (
+        (t.ByteType, t.ShortType, t.IntegerType, t.LongType),
+        (t.FloatType, t.DoubleType),
+    ):
+        if type(wanted) in ascending:
+            return type(found) in ascending[: ascending.index(type(wanted)) + 1]
+    return type(found) is type(wanted)
+
+
+def _check_version(table: TableSchema, place: object, version: int) -> None:
+    if version > table.version:
+        expected = f"up to {table.version}" if table.lenient else f"{table.version}"
+        reason = f"has schema version {version}, expected {expected}"
+        raise TableError(place, f"{reason}: it was written by a newer byway")
+    if version < table.version and not table.lenient:
+        reason = f"has schema version {version}, expected {table.version}"
+        raise TableError(place, f"{reason}: it was written by an older byway; make it again")
+
+
+def _version_key(table: TableSchema) -> str:
+    return version_key(table.name).decode()
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def write_table(
+    frame: DataFrame, table: TableSchema, place: StrPath, progress: Progress | None = None
+) -> None:
+    """Make the rows of `frame` the table at a place, instead of what was there.
+
+    `frame` must have the declared columns, in any order; they are cast to the declared types. What
+    was there is gone from the beginning; until all rows are written, there is no table to be read.
+    Raises `TableError` if Spark cannot write there.
+    """
+    written = versioned(frame, table).write.mode("overwrite")
+    to = place_of(place)
+    with told_of(os.fspath(place), table.name):
+        if to.startswith(CATALOG):
+            name = to.removeprefix(CATALOG)
+            run_action(frame.sparkSession, lambda: written.saveAsTable(name), progress, table.name)
+        else:
+            run_action(frame.sparkSession, lambda: written.parquet(to), progress, table.name)
+
+
+def versioned(frame: DataFrame, table: TableSchema) -> DataFrame:
+    """The declared columns, cast to the declared types; the first one carries the version."""
+    first, *others = (frame[c.name].cast(str(c.type)) for c in table.columns)
+    names = table.names
+    version = {_version_key(table): table.version}
+    return frame.select(
+        first.alias(names[0], metadata=version),
+        *(column.alias(name) for column, name in zip(others, names[1:], strict=True)),
+    )
+
+
+def clear_table(spark: SparkSession, table: TableSchema, place: StrPath) -> None:
+    """Remove the rows of the table at a place, if this table is there."""
+    try:
+        read_table(spark, table, place)
+    except TableError:
+        return
+    write_table(spark.createDataFrame([], table.spark_schema()), table, place)
+
+
+# --- files of one machine ---------------------------------------------------------------------
 
 
 def checked_files(table: TableSchema, *paths: StrPath) -> list[Path]:
@@ -55,15 +267,6 @@ def checked_files(table: TableSchema, *paths: StrPath) -> list[Path]:
     for file in files:
         check_file(table, file)
     return files
-
-
-def read_files(spark: SparkSession, table: TableSchema, files: list[Path]) -> DataFrame:
-    """The rows of files that were checked. Raises `TableError` if Spark cannot read such a name."""
-    for file in files:
-        if ":" in file.name:
-            raise TableError(file, "Spark reads no file with a colon in its name; rename it")
-    reader = spark.read.schema(table.spark_schema()).option(_IS_PATTERN, "false")
-    return reader.parquet(*(str(file) for file in files))
 
 
 def read_file(table: TableSchema, path: Path) -> list[dict[str, Any]]:
@@ -106,14 +309,8 @@ def files_of(table: TableSchema, path: Path) -> list[Path]:
 def check_file(table: TableSchema, path: Path) -> None:
     """Raise `TableError` unless `path` is a complete file of `table` in a version to be read."""
     found, version = read_footer(path, table.name, TableError)
-    if version > table.version:
-        expected = f"up to {table.version}" if table.lenient else f"{table.version}"
-        reason = f"has schema version {version}, expected {expected}"
-        raise TableError(path, f"{reason}: it was written by a newer byway")
+    _check_version(table, path, version)
     is_older = version < table.version
-    if is_older and not table.lenient:
-        reason = f"has schema version {version}, expected {table.version}"
-        raise TableError(path, f"{reason}: it was written by an older byway; make it again")
     _check_columns(table, path, found, is_older=is_older)
 
 
@@ -138,25 +335,6 @@ def _plain(kind: Any) -> Any:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-# --- writing ----------------------------------------------------------------------------------
-
-
-def write_table(frame: DataFrame, table: TableSchema, directory: StrPath) -> None:
-    """Make `directory` the table with the rows of `frame`, in the place of what was there.
-
-    `frame` must have the declared columns, in any order; they are cast to the declared types.
-    """
-    columns = [frame[c.name].cast(str(c.type)).alias(c.name) for c in table.columns]
-    with new_directory(directory) as place:
-        parts = frame.select(columns).mapInArrow(
-            partial(_write_part, table, str(place)),
-            "rows bigint",
-        )
-        parts.write.format("noop").mode("overwrite").save()
-        if not any(place.iterdir()):
-            write_file(table.arrow_schema().empty_table(), place / f"part-00000{SUFFIX}")
-
-
 @contextmanager
 def new_directory(directory: StrPath) -> Iterator[Path]:
     """A hidden place that becomes `directory`, instead of what was there, when the block is done.
@@ -177,30 +355,14 @@ def new_directory(directory: StrPath) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def remove_table(table: TableSchema, directory: StrPath) -> None:
-    """Remove the table in a directory, if that directory holds this table."""
-    try:
-        checked_files(table, directory)
-    except TableError:
-        return
-    shutil.rmtree(directory)
-
-
-def _write_part(table: TableSchema, directory: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """Run in a worker: write the rows of one partition to one file."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None
-    path = Path(directory, f"part-{context.partitionId():05}{SUFFIX}")
-    schema = table.arrow_schema()
-    rows = 0
-    with ParquetFile(path, schema) as file:
-        for batch in batches:
-            if batch.num_rows:
-                file.write(pa.Table.from_batches([batch]).cast(schema))
-                rows += batch.num_rows
-    yield pa.record_batch([pa.array([rows], pa.int64())], ["rows"])
+def _put_in_place(complete: Path, target: Path) -> None:
+    """Replace a directory. One cannot be renamed over another: for a moment there is none."""
+    before = target.with_name(f".{target.name}.before{PARTIAL}")
+    shutil.rmtree(before, ignore_errors=True)
+    if target.exists():
+        target.rename(before)
+    complete.rename(target)
+    shutil.rmtree(before, ignore_errors=True)
 
 
 def write_file(rows: Any, path: Path) -> None:
@@ -248,13 +410,3 @@ class ParquetFile:
                 self._partial.replace(self.path)
         finally:
             self._partial.unlink(missing_ok=True)
-
-
-def _put_in_place(complete: Path, target: Path) -> None:
-    """Replace a directory. One cannot be renamed over another: for a moment there is none."""
-    before = target.with_name(f".{target.name}.before{PARTIAL}")
-    shutil.rmtree(before, ignore_errors=True)
-    if target.exists():
-        target.rename(before)
-    complete.rename(target)
-    shutil.rmtree(before, ignore_errors=True)

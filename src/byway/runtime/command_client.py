@@ -35,6 +35,7 @@ from byway.runtime.commands import (
     Reloaded,
 )
 from byway.runtime.http_answers import COMMAND_HEADER, JSON
+from byway.runtime.successions import REPLACE, Replaced
 from byway.transport.os_words import os_reason
 
 ANSWER_BYTES_MAX: Final = 16_777_216
@@ -45,6 +46,12 @@ Report = TypeVar("Report")
 def send_forget(http: str, neighbour: str, timeout_s: float) -> Forgotten:
     """Have the broker at `http` forget a neighbour. Raises `CommandFailedError`, `ConfigError`."""
     return _send(http, FORGET, {"neighbour": neighbour}, Forgotten, timeout_s)
+
+
+def send_replace(http: str, neighbour: str, by: str, timeout_s: float) -> Replaced:
+    """Have another broker (`id` or `id@host:port`) take the place of a neighbour, or ask how far
+    that is. Raises as `send_forget` does."""
+    return _send(http, REPLACE, {"neighbour": neighbour, "by": by}, Replaced, timeout_s)
 
 
 def send_discard(http: str, which: str, timeout_s: float) -> Discarded:

@@ -1,5 +1,5 @@
 """The operator's commands to a running broker: reload its settings, forget a neighbour, leave for
-good, discard an input that was set aside.
+good, discard an input that was set aside. (`successions`: replace a neighbour.)
 
 This module decides what each command does, when it is refused, and what it reports as dropped. The
 operations port receives commands; the command line sends them, and so imports this module without
@@ -130,9 +130,10 @@ class OperatorCommands:
 
     def table(self) -> Commands:
         """By path, the command that is performed."""
-        from byway.runtime import client_commands
+        from byway.runtime import client_commands, successions
 
         return {
+            successions.REPLACE: self._answering(successions.replace),
             FORGET: self._answering(self.forget),
             DISCARD: self._answering(self.discard),
             LEAVE: self._answering(self.leave),

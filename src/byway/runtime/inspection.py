@@ -32,6 +32,7 @@ from byway.model.status import (
     encode_status,
 )
 from byway.runtime.kind_hints import MISMATCHES_MAX, mismatches
+from byway.runtime.successions import successions
 from byway.runtime.waiting import unsettled_entries
 from byway.storage.set_aside import SetAsideFiles
 from byway.transport.connection import Connection
@@ -131,6 +132,7 @@ def status_of(server: BrokerServer) -> BrokerStatus:
         ],
         set_aside=0 if files is None else len(files.waiting),
         inputs_set_aside=[] if files is None else _set_aside(files),
+        successions=successions(broker),
         kind_mismatches=list(islice(mismatches(broker), MISMATCHES_MAX)),
     )
 

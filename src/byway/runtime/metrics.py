@@ -200,6 +200,16 @@ class BrokerCollector(Collector):
             "time limit."
         )
         yield _gauge("byway_sync_restarting", words, int(broker.is_restarting))
+        labels = ["neighbour", "successor"]
+        words = "1 while a broker that takes a neighbour's place has not told what it wants."
+        awaited = GaugeMetricFamily("byway_succession_waiting", words, labels=labels)
+        words = "Publications that waited for a neighbour which was replaced, and that are lost."
+        lost = GaugeMetricFamily("byway_succession_lost_publications", words, labels=labels)
+        for old, succession in broker.succession_of.items():
+            awaited.add_metric([old, succession.successor], not succession.done)
+            lost.add_metric([old, succession.successor], succession.lost.count)
+        yield awaited
+        yield lost
         words = "Brokers that are known to be out of reach."
         yield _gauge("byway_brokers_away", words, len(broker.unreachable))
         words = "Advertisements and subscriptions of local clients that are not settled."

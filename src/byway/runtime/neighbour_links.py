@@ -151,7 +151,7 @@ class NeighbourLinks:
         broker = self.broker
         if kind is LinkKind.PRIMARY:
             if name in broker.former and not added:
-                return ""
+                return broker.former[name] if name in broker.succession_of else ""
             return self._acceptance.refusal(name, broker.neighbours)
         if broker.has_link(name):
             return ""

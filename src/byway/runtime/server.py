@@ -30,6 +30,7 @@ from byway.runtime.kind_hints import KindHints
 from byway.runtime.load_sampling import LoadSampler
 from byway.runtime.neighbour_links import NeighbourLinks
 from byway.runtime.settings import BrokerSettings
+from byway.runtime.successions import SuccessionLog
 from byway.runtime.waiting import Waiting
 from byway.storage.input_recovery import InputJournal
 from byway.transport.connection import Connection
@@ -85,6 +86,7 @@ class BrokerServer:
         if mesh.delta > 1 and mesh.bypass_after_us:
             bypass_log = BypassLog()
             self.driver.after_turn = lambda: bypass_log.tell(self.broker)
+        self._succession_log = SuccessionLog(broker)
         self.intake = Intake(settings.limits.partial_bytes)
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -273,6 +275,7 @@ class BrokerServer:
         self.neighbour_links.forget_again()
         self.waiting.look()
         self._kind_hints.tell(self.broker)
+        self._succession_log.look(self.broker)
 
     def _check_connections(self, now: float, every_s: float, late_s: float) -> None:
         """Send keep-alives, and give up silent peers; `late_s`, in which this process did not read,

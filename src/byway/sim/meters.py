@@ -82,6 +82,8 @@ class IntervalMeasures(msgspec.Struct, frozen=True, kw_only=True, rename={"yield
 
     publications: int
     """Publications accepted by home brokers."""
+    due: int
+    """Deliveries owed for the publications that home brokers read."""
     deliveries: int
     matched_brokers: int
     pure_forwarders: int
@@ -129,17 +131,20 @@ class Meter:
         nodes: Mapping[str, Node],
         groups: Mapping[str, Iterable[str]],
         now_us: Callable[[], int],
+        due: Callable[[], int],
         *,
         from_us: int,
         to_us: int,
         is_probe: Callable[[str], bool],
         requested_us: Callable[[Publish], int],
     ) -> None:
-        """`is_probe` says of a publisher whether its publications are measured separately;
-        `requested_us` when a publication was to be published."""
+        """`due` says how many deliveries have been owed so far, `is_probe` of a publisher whether
+        its publications are measured separately, and `requested_us` when a publication was to be
+        published."""
         self._nodes = nodes
         self._groups = {name: list(brokers) for name, brokers in groups.items()}
         self._now_us = now_us
+        self._due = due
         self._from_us = from_us
         self._to_us = to_us
         self._is_probe = is_probe
@@ -157,6 +162,8 @@ class Meter:
         self._messages: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._is_within = False
+        self._due_before = 0
+        self._due_after: int | None = None
         self._totals_before: Totals | None = None
         self._totals_after: Totals | None = None
 
@@ -167,6 +174,7 @@ class Meter:
             self._before[name] = self._counted(name)
             self._entries_before[name] = _entries(node)
             node.watch_sent = self._sent
+        self._due_before = self._due()
         self._totals_before = self._totals()
         self._is_within = True
 
@@ -174,6 +182,7 @@ class Meter:
         """The measured interval is over; what is measured to the very end goes on."""
         for node in self._nodes.values():
             node.watch_sent = None
+        self._due_after = self._due()
         self._totals_after = self._totals()
         self._is_within = False
 
@@ -235,8 +244,10 @@ class Meter:
         counted = {name: number - before[name] for name, number in after.items()}
         matched, forwarders = counted[MATCHED_BROKERS.name], counted[PURE_FORWARDERS.name]
         hops = self._hops.hops
+        due_after = self._due() if self._due_after is None else self._due_after
         return IntervalMeasures(
             publications=counted[PUBLICATIONS.name],
+            due=due_after - self._due_before,
             deliveries=counted[DELIVERIES.name],
             matched_brokers=matched,
             pure_forwarders=forwarders,

@@ -142,7 +142,12 @@ class World:
             self._account,
             profile,
             None if self._trace is None else TraceBuffer(name),
-            Transmitter(self._clock, uplink.bytes_per_s, uplink.messages_per_s)
+            Transmitter(
+                self._clock,
+                uplink.bytes_per_s,
+                uplink.messages_per_s,
+                self._network.uplink_from_us,
+            )
             if is_limited
             else None,
         )
@@ -525,6 +530,11 @@ class World:
                 for sentence in table_faults(tree, self.nodes, self.sessions):
                     violations.add("tables", sentence)
         return violations.report(tables_compared=is_whole and tables)
+
+    @property
+    def due(self) -> int:
+        """The deliveries owed so far, met or not."""
+        return self._account.due
 
     def metrics(self) -> RunMetrics:
         """The metrics of the run so far."""

@@ -32,12 +32,12 @@ def kernels_awaited() -> Iterator[None]:
 
 
 def answers(index, query, publication):
-    mask, matched, local = index.match_routes(publication, 1)
+    mask, matched, local, several = index.match_routes(publication, 1)
     found = (
         index.match(publication), index.covering(query), index.covered_by(query),
         index.intersecting(query), index.intersecting_advertisements(query),
     )  # fmt: skip
-    return mask, matched, sorted(local), [sorted(keys.tolist()) for keys in found]
+    return mask, matched, sorted(local), several, [sorted(keys.tolist()) for keys in found]
 
 
 @given(STEPS, st.integers(0, 40), filters(), publications())

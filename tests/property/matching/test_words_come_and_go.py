@@ -96,7 +96,7 @@ def test_an_index_that_moves(steps, query, event):
     present: list[int] = []
     for number, (what, which, subject) in enumerate(steps):
         if what == "add":
-            link = number % 70 if which else None
+            link = (0, 1, 69)[number % 3] if which else None
             table.add(number, subject, link)
             naive.add(number, subject, link)
             present.append(number)
@@ -105,12 +105,12 @@ def test_an_index_that_moves(steps, query, event):
             table.remove(key)
             naive.remove(key)
         elif what == "match":
-            mask, matched, local = table.match_routes(subject, 1)
-            assert (mask, matched, sorted(local)) == naive.match_routes(subject, 1)
+            mask, matched, local, several = table.match_routes(subject, 1)
+            found = mask, matched, sorted(local), several
+            assert found == naive.match_routes(subject, 1)
             by_body = table.match_body(body_of(subject), 1)
-            assert by_body is None or (*by_body[:2], sorted(by_body[2])) == (
-                mask, matched, sorted(local),
-            )  # fmt: skip
+            if by_body is not None:
+                assert (*by_body[:2], sorted(by_body[2]), by_body[3]) == found
         elif what == "relate":
             same_answers(table, naive, subject, event)
         elif which:

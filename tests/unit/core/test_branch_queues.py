@@ -36,12 +36,18 @@ TO_C = publication(5, C=1)
 END = Unadvertise(entry("a"), ANY)
 
 
-def with_soft_link(restored: bool = False) -> Lone:
-    """B, with a soft link to D; the publisher, far, is behind A."""
+def with_soft_link(restored: bool = False, more: int = 0) -> Lone:
+    """B, with a soft link to D; the publisher, far, is behind A. So many more neighbours have
+    lower numbers than C."""
     links = LinkSpec("A", "B", 0), LinkSpec("B", "C", 0), LinkSpec("C", "D", 0)
-    SoftRoutes.tree = Topology(("A", "B", "C", "D"), links)
+    others = [f"A{number}" for number in range(more)]
+    links += tuple(LinkSpec(other, "B", 0) for other in others)
+    SoftRoutes.tree = Topology(("A", "B", "C", "D", *others), links)
     config = BrokerConfig(behaviours=(SoftRoutes.name,))
-    lone = Lone("A", "C", config=config, restored=restored)
+    lone = Lone("A", *others, "C", config=config)
+    for other in others:
+        lone.receive(other, subscribe(f"of {other}", "nothing > 0"))
+    lone.restored = restored
     lone.receive("A", advertise("a"))
     lone.receive("C", subscribe("c", "C > 0"), subscribe("d", "D > 0"))
     lone.acknowledge("C", 0)
@@ -80,6 +86,17 @@ def test_a_publication_is_held_while_it_could_overtake(lone):
     ]
     assert lone.broker.held == 0
     assert lone.acknowledge("C", 1) == [acknowledged("A", 5, data=2, confirmed=2)]
+
+
+def test_a_snapshot_has_what_is_held_for_one_of_many_targets():
+    lone = with_soft_link(restored=True, more=70)
+    assert lone.broker.context.numbers.number("C") > 64
+    lone.receive("A", TO_D)
+    assert on_data(lone.receive("A", TO_C)) == []
+    assert lone.broker.held == 1
+    lone._restore()
+    (sent,) = on_data(confirm(lone, "D", 1))
+    assert sent.link == "C"
 
 
 def test_what_stands_behind_a_held_one_waits_too(lone):

@@ -137,13 +137,16 @@ def test_links():
     index.add(3, parse("p > 3"))
     assert index.match_links({"p": 2}) == (1, False)
     assert index.match_links({"p": 9}) == (1 | 1 << 100, True)
-    mask, matched, local = index.match_routes({"p": 9})
-    assert (mask, matched, list(local)) == (1 | 1 << 100, 3, [3])
-    mask, matched, local = index.match_routes({"p": 2.5}, exclude=0)
-    assert (mask, matched, list(local)) == (1 << 100, 1, [])
+    mask, matched, local, several = index.match_routes({"p": 9})
+    assert (mask, matched, list(local), several) == (1 | 1 << 100, 3, [3], 0)
+    mask, matched, local, several = index.match_routes({"p": 2.5}, exclude=0)
+    assert (mask, matched, list(local), several) == (1 << 100, 1, [], 0)
+    index.add(5, parse("p > 5"), link=0, target=100)
+    assert index.match_routes({"p": 9})[3] == 1 << 100
+    assert index.match_routes({"p": 9}, exclude=0)[3] == index.match_routes({"p": 4})[3] == 0
     with pytest.raises(ValueError, match="link 4096 is out of range"):
         index.add(4, TRUE, link=4096)
-    assert len(index) == 3
+    assert len(index) == 4
 
 
 def test_batches():

@@ -102,6 +102,11 @@ class Active(Covering):
                 self.ops.withdraw([entry], link, quencher, {})
         self._add_on.on_moved(entry, before)
 
+    def on_link_replaced(self, entries: Sequence[Entry], link: str) -> None:
+        """Tell the add-on what is forwarded there. It does not find it by the link's old name."""
+        for entry in entries:
+            self._add_on.on_forwarded(entry, link)
+
     def on_advertised(self, entries: Sequence[Entry], link: str) -> None:
         """Send the maximal ones of those that nothing covers yet."""
         waiting = [entry for entry in entries if link not in entry.forwarded]

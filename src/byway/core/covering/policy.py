@@ -154,6 +154,11 @@ class Covering(ABC):
         """A subscription came another way than `before`, and concerns these links, as it did; the
         path that neighbours are told for it has changed."""
 
+    def on_link_replaced(self, entries: Sequence[Entry], link: str) -> None:
+        """A link has the name `link` now, and these subscriptions and placeholders are forwarded
+        there. Nothing is forwarded to it by its old name any more."""
+        del entries, link
+
     def on_left_out(self, filter: Filter, origin: Origin, link: str) -> None:
         """A subscription with this filter and origin was forwarded to `link`, and is not in this
         routing, which was copied from another one: see to what it quenched there."""

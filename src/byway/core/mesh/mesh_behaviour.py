@@ -212,6 +212,11 @@ class Mesh(Behaviour):
             if self.view.kind(link) is LinkKind.SOFT:
                 self.view.close_link(link, "the connection is gone")
 
+    def on_neighbour_replaced(self, link: str) -> None:
+        """Copies no longer go round a neighbour whose place another broker takes: what is parked
+        for it goes to that one."""
+        self._end_bypasses(link)
+
     def on_message(self, link: str, message: Any) -> None:
         """Take a record update, a span or the answer to one."""
         self._due = True
@@ -279,9 +284,11 @@ class Mesh(Behaviour):
             view.is_open(link) or not view.is_known(link) for link in since
         )
 
-    def _end_bypasses(self) -> None:
+    def _end_bypasses(self, replaced: str = "") -> None:
+        """End those of neighbours that are back, or about to be replaced."""
         view = self.view
-        ended = self.bypass.end(view.tree, view.is_open, view.is_known)
+        tree = [link for link in view.tree if link != replaced]
+        ended = self.bypass.end(tree, view.is_open, view.is_known)
         for link in ended:
             self._stale = True
             view.trace(Reconfiguration.BYPASS, f"{view.broker}-{link}", "ended", link=link)

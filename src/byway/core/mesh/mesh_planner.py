@@ -33,6 +33,8 @@ from byway.model.messages import Publish
 
 PLANS_MAX = 65_536
 """Plans that are kept; beyond, all are made anew."""
+VARIANTS_MAX = 256
+"""Variants of one plan that are kept; beyond, they are made anew."""
 
 
 class Leg(NamedTuple):
@@ -43,6 +45,31 @@ class Leg(NamedTuple):
     """The `distance` that it arrives with; 0: it grows by `span`."""
     span: int
     """Hops of the tree to the receiver."""
+    alone: int
+    """The target at the receiver or beyond it, as a bit, if there is one only. If it has several
+    entries that match, `distance` is 1."""
+
+
+class Variants(dict[int, tuple[Group, ...]]):
+    """By targets with several entries that match, the groups of links that get equal copies; each
+    is made when it is first asked for."""
+
+    __slots__ = ("_legs",)
+
+    def __init__(self, legs: Sequence[Leg]) -> None:
+        super().__init__()
+        self._legs = legs
+
+    def __missing__(self, several: int) -> tuple[Group, ...]:
+        if len(self) >= VARIANTS_MAX:
+            self.clear()
+        groups: dict[tuple[int, int], list[str]] = {}
+        for leg in self._legs:
+            groups.setdefault(_header(leg, several), []).append(leg.link)
+        made = self[several] = tuple(
+            Group(tuple(links), *header) for header, links in sorted(groups.items())
+        )
+        return made
 
 
 class Plan(msgspec.Struct):
@@ -187,7 +214,7 @@ class MeshPlanner:
         return len(self._ways.get(link, (link,)))
 
     def _whole(self, matched: int) -> WholePlan | None:
-        groups: dict[tuple[int, int], list[str]] = {}
+        legs: list[Leg] = []
         conflicts: frozenset[str] = frozenset()
         profile: list[str] = []
         if len(self._counted) >= PLANS_MAX:
@@ -199,15 +226,12 @@ class MeshPlanner:
                 return None
             conflicts |= plan.conflicts
             profile += plan.profile
-            for leg in plan.legs:
-                more = 0 if leg.distance else leg.span - 1
-                groups.setdefault((leg.distance if leg.span > 1 else 0, more), []).append(leg.link)
-        made = WholePlan(
-            tuple(Group(tuple(links), *header) for header, links in sorted(groups.items())),
-            conflicts,
-            len(branches),
-            tuple(profile),
-        )
+            legs += plan.legs
+        variants = Variants(legs)
+        deciding = 0
+        for leg in legs:
+            deciding |= leg.alone
+        made = WholePlan(variants[0], conflicts, len(branches), tuple(profile), deciding, variants)
         self._counted.append(made)
         return made
 
@@ -234,6 +258,7 @@ class MeshPlanner:
         targets: int,
         publication: Publish,
         unconfirmed: Mapping[str, int],
+        several: int,
         reached: frozenset[str] = frozenset(),
     ) -> Sequence[PlannedCopy] | None:
         """The copies for targets in a branch; None: it is held."""
@@ -245,7 +270,7 @@ class MeshPlanner:
                 return None
             legs = (self._leg(way_round, self._anchors(branch, targets)),)
         plan.hits += 1
-        return [PlannedCopy(leg.link, _along(publication, leg), targets) for leg in legs]
+        return [PlannedCopy(leg.link, _along(publication, leg, several), targets) for leg in legs]
 
     def unreached(self, branch: str, targets: int) -> int:
         """Those of these targets that no link leads to."""
@@ -255,7 +280,7 @@ class MeshPlanner:
         """The targets that a copy sent over a link was for, matched again: those behind it and on
         the way there, or, if it is on no map any more, all of its branch."""
         index = self._view.subscriptions.index
-        mask, _, _ = routes_of(publication.body, index, None)
+        mask, _, _, _ = routes_of(publication.body, index, None)
         targets = dict(self._by_branch(mask)).get(self.branch_of(link), 0)
         if not self._ways.get(link):
             return targets
@@ -288,11 +313,13 @@ class MeshPlanner:
 
     def _plan(self, branch: str, targets: int, reached: frozenset[str]) -> Plan:
         working = self._maps.working
-        anchors = self._anchors(branch, targets)
+        anchored = self._anchors(branch, targets)
+        anchors = [name for _, name in anchored]
         wanted, unreached = working.targets(anchors), 0
         if branch in self.bypassed:
             unreached = self._unreached(branch, targets)
-            wanted = self._round(self._anchors(branch, unreached), wanted, reached)
+            behind = [name for _, name in self._anchors(branch, unreached)]
+            wanted = self._round(behind, wanted, reached)
         chosen = working.names(working.forward(wanted, self._strategy))
         links: list[str] = []
         if self._keeps_order:
@@ -300,16 +327,15 @@ class MeshPlanner:
         conflicts = frozenset(
             other for link in chosen for other in links if self._are_comparable(link, other)
         )
-        legs = tuple(self._leg(link, anchors) for link in chosen)
+        legs = tuple(self._leg(link, anchored) for link in chosen)
         profile = self._maps.profile(anchors, self._strategy) if self._profiles else ()
         return Plan(legs, conflicts, tuple(profile), unreached)
 
     def _unreached(self, branch: str, targets: int) -> int:
         target_of, found = self._maps.working.target_of, 0
-        for number in _numbers(targets):
-            anchors = self._anchors(branch, 1 << number)
-            if not all(map(target_of.get, anchors)):
-                self._sought.update(dict.fromkeys(anchors))
+        for number, anchor in self._anchors(branch, targets):
+            if not target_of.get(anchor):
+                self._sought[anchor] = None
                 found |= 1 << number
         return found
 
@@ -327,33 +353,34 @@ class MeshPlanner:
                 wanted &= ~working.beyond[had.bit_length() - 1]
         return wanted
 
-    def _anchors(self, branch: str, targets: int) -> list[str]:
-        """The anchors of these targets. One that the map does not have in this branch, because
-        subscriptions and records travel apart, counts as the neighbour before it."""
+    def _anchors(self, branch: str, targets: int) -> list[tuple[int, str]]:
+        """The numbers of these targets, and their anchors. One that the map does not have in this
+        branch, because subscriptions and records travel apart, counts as the neighbour before
+        it."""
         numbers = self._view.numbers
         found = []
         for number in _numbers(targets):
             name = numbers.names[number]
             if name and numbers.links_of[number] == branch:
-                found.append(name if self._is_in(name, branch) else branch)
+                found.append((number, name if self._is_in(name, branch) else branch))
         return found
 
-    def _leg(self, link: str, anchors: Iterable[str]) -> Leg:
+    def _leg(self, link: str, anchors: Iterable[tuple[int, str]]) -> Leg:
         """Where others leave the way to a link: at the last such broker the distance begins anew,
-        and at once if several are wanted at the receiver or beyond it."""
+        and right before the receiver if several are wanted there or beyond it."""
         way = self._ways[link]
-        beyond, left = 0, 0
-        for anchor in anchors:
+        beyond, left, last = 0, 0, 0
+        for number, anchor in anchors:
             other = self._way(anchor, way[0])
             shared = sum(1 for one, two in zip(way, other, strict=False) if one == two)
             if shared == len(way):
-                beyond += 1
+                beyond, last = beyond + 1, number
             else:
                 left = max(left, shared)
         span = len(way)
-        if beyond > 1:
-            return Leg(link, 1, span)
-        return Leg(link, span - left if left else 0, span)
+        if beyond > 1 or span == 1:
+            return Leg(link, 1 if span > 1 else 0, span, 0)
+        return Leg(link, span - left if left else 0, span, 1 << last if beyond else 0)
 
     def _way(self, broker: str, branch: str) -> tuple[str, ...]:
         return self._maps.master.path(broker) if self._is_in(broker, branch) else (branch,)
@@ -393,9 +420,15 @@ def _numbers(mask: int) -> Iterable[int]:
         mask ^= last
 
 
-def _along(publication: Publish, leg: Leg) -> Publish:
+def _header(leg: Leg, several: int) -> tuple[int, int]:
+    """The distance that a copy says, or 0, and then how much is added to it."""
+    distance = 1 if leg.alone & several else leg.distance
+    return distance, 0 if distance else leg.span - 1
+
+
+def _along(publication: Publish, leg: Leg, several: int) -> Publish:
     """A publication with the header for a link."""
-    if leg.span == 1:
+    distance, more = _header(leg, several)
+    if not distance and not more:
         return publication
-    distance = leg.distance or publication.distance + leg.span - 1
-    return msgspec.structs.replace(publication, distance=distance)
+    return msgspec.structs.replace(publication, distance=distance or publication.distance + more)

@@ -7,6 +7,6 @@ ways, `older_layouts` converts what earlier versions wrote.
 
 from byway.core.snapshot.restoring import restore
 from byway.core.snapshot.state import VERSION, BrokerState, EntryState, read
-from byway.core.snapshot.taking import take
+from byway.core.snapshot.taking import all_in_flight, take
 
-__all__ = ["VERSION", "BrokerState", "EntryState", "read", "restore", "take"]
+__all__ = ["VERSION", "BrokerState", "EntryState", "all_in_flight", "read", "restore", "take"]

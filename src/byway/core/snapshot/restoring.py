@@ -88,6 +88,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
     context.load = state.load
     context.listing = state.listing
     context.told_delta = state.told_delta
+    broker.successions.known = state.successions
+    broker.recovery.successors = state.successors
     context.hooks.watch(routing)
     for name, behaviour in broker.behaviours.items():
         if name in state.behaviours:
@@ -230,8 +232,8 @@ def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
         source.bytes = COPY_BYTES + len(message.body)
     if context.held is not None:
         key = state.publisher, state.incarnation, state.branch
-        reached = frozenset(state.reached)
-        held = Held(message, state.targets, source, state.sequence, reached)
+        targets, reached = int.from_bytes(state.targets, "big"), frozenset(state.reached)
+        held = Held(message, targets, source, state.sequence, reached)
         context.held.restore(key, held, parked=state.parked)
     else:
         source.left -= 1  # its place is taken by the copy
@@ -242,6 +244,7 @@ def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
 def _restore_in_flight(state: BrokerState) -> list[InFlight]:
     pendings = [InFlight(Window(), p.number, p.link, p.client, p.left) for p in state.in_flight]
     for pending, stored in zip(pendings, state.in_flight, strict=True):
+        pending.several = int.from_bytes(stored.several, "big")
         if stored.duplicates:
             pending.duplicates = [pendings[number] for number in stored.duplicates]
     return pendings

@@ -13,6 +13,7 @@ import msgspec
 from byway.core.inputs import LoadSampled
 from byway.core.origin import Origin
 from byway.core.snapshot import older_layouts
+from byway.core.successions import Succession
 from byway.core.sync_state import Missing, SyncState
 from byway.model import Filter
 from byway.model.addresses import Listing
@@ -67,6 +68,8 @@ class InFlightState(msgspec.Struct, array_like=True):
     current: bool
     duplicates: list[int]
     """Numbers of these in the list of all."""
+    several: bytes = b""
+    """Targets, as bits."""
 
 
 class HeldState(msgspec.Struct, array_like=True):
@@ -76,7 +79,8 @@ class HeldState(msgspec.Struct, array_like=True):
     incarnation: int
     branch: str
     message: Message
-    targets: int
+    targets: bytes
+    """As bits: there may be more than an integer of the encoding has."""
     source: int
     """The number of what it will be a copy of."""
     sequence: int
@@ -206,6 +210,10 @@ class BrokerState(msgspec.Struct, array_like=True):
     masks: list[tuple[str, int, bytes]] = msgspec.field(default_factory=list)
     """By publisher and incarnation of `seen`, which sequences up to the last one were seen (bit i:
     the one i before it), where publications may arrive out of order."""
+    successions: dict[str, Succession] = msgspec.field(default_factory=dict)
+    """By former neighbour, who has taken its place."""
+    successors: dict[str, str] = msgspec.field(default_factory=dict)
+    """By neighbour that has taken another's place and has not sent its tables: that other one."""
     ended: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
     """By publisher and incarnation of `seen`, the sequence before the last end of an advertisement,
     where there was one."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def take(broker: Broker) -> bytes:
     """The state of a broker between two inputs."""
     context, routing = broker.context, broker.context.routing
-    pendings = _all_in_flight(broker)
+    pendings = all_in_flight(broker)
     numbers = {id(pending): number for number, pending in enumerate(pendings)}
     seen = broker.publications.streams
     state = BrokerState(
@@ -76,6 +76,8 @@ def take(broker: Broker) -> bytes:
         links_of=context.numbers.links_of,
         told_delta=context.told_delta,
         masks=[*_masks(seen.young), *_masks(seen.old)],
+        successions=broker.successions.known,
+        successors=broker.recovery.successors,
         ended=[(*key, s.ended) for key, s in (*seen.young.items(), *seen.old.items()) if s.ended],
     )
     return encode(state)
@@ -93,7 +95,8 @@ def _sync(recovery: Recovery, sync: TableSync) -> TableSyncState:
     )
 
 
-def _all_in_flight(broker: Broker) -> list[InFlight]:
+def all_in_flight(broker: Broker) -> list[InFlight]:
+    """Everything that waits for a confirmation."""
     found: dict[int, InFlight] = {}
     queues = broker.context.copies.links.values()
     stack = [source for queue in queues for _, source in reversed(list(queue))]
@@ -119,8 +122,9 @@ def _in_flight(pending: InFlight, numbers: dict[int, int], broker: Broker) -> In
         current = client is not None and client.window is pending.window
     duplicates = [numbers[id(other)] for other in pending.duplicates or ()]
     return InFlightState(
-        pending.link, pending.client, pending.number, pending.left, current, duplicates
-    )
+        pending.link, pending.client, pending.number, pending.left, current, duplicates,
+        _bytes(pending.several),
+    )  # fmt: skip
 
 
 def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
@@ -162,7 +166,7 @@ def _held_states(
         for held in queue:
             source, reached = numbers[id(held.source)], tuple(sorted(held.reached))
             yield HeldState(
-                *key, held.message, held.targets, source, held.sequence, parked, reached
+                *key, held.message, _bytes(held.targets), source, held.sequence, parked, reached
             )
 
 
@@ -245,5 +249,8 @@ def _sequences(streams: dict[tuple[str, int], Stream]) -> list[tuple[str, int, i
 def _masks(streams: dict[tuple[str, int], Stream]) -> Iterator[tuple[str, int, bytes]]:
     for (publisher, incarnation), stream in streams.items():
         if stream.seen is not None:
-            mask = stream.seen.mask
-            yield publisher, incarnation, mask.to_bytes((mask.bit_length() + 7) // 8, "big")
+            yield publisher, incarnation, _bytes(stream.seen.mask)
+
+
+def _bytes(mask: int) -> bytes:
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "big")

@@ -157,15 +157,15 @@ def match_link_mask(directory, parcel, answer, exclude):
     """Links and local keys of one publication; see `match.match_link_mask`.
 
     `parcel`: a publication as `encoding.Parcel` holds it. `answer`: addresses and lengths of the
-    mask and of the room for keys. Also returns whether the index wants to adapt, and the first word
-    of the mask.
+    masks and of the room for keys. Also returns whether the index wants to adapt, and the first
+    word of each mask.
     """
     st = store_at(directory)
     codes, nums, texts, marks = unpacked(parcel)
     mask = listed(answer, 0, np.uint64)
     out = listed(answer, 1, np.int64)
     local, matched = match.match_link_mask(st, codes, nums, texts, marks, exclude, mask, out)
-    return local, matched, st.control[HOT], mask[0]
+    return local, matched, st.control[HOT], mask[0], mask[len(mask) >> 1]
 
 
 @entry_kernel
@@ -183,11 +183,12 @@ def match_body(directory, body, body_size, answer, exclude):
         st, array_at(body, body_size, np.uint8), codes, nums, texts, marks
     )
     if count < 0:
-        return count, np.int64(0), np.int64(0), np.uint64(0), np.int64(0)
+        return count, np.int64(0), np.int64(0), np.uint64(0), np.uint64(0), np.int64(0)
     local, matched = match.match_link_mask(
         st, codes[:count], nums[:count], texts, marks, exclude, mask, out
     )
-    return np.int64(local), np.int64(matched), st.control[HOT], mask[0], out[0]
+    several = mask[len(mask) >> 1]
+    return np.int64(local), np.int64(matched), st.control[HOT], mask[0], several, out[0]
 
 
 @entry_kernel

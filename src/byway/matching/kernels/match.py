@@ -404,10 +404,12 @@ def match_keys_batch(st, first, starts, codes, nums, texts, marks, out, offsets)
 
 @kernel
 def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
-    """Targets of matching entries as bits of `mask`, keys of local ones into `out`.
+    """Targets of matching entries as bits of the first half of `mask`, those with two or more as
+    bits of the second half, keys of local ones into `out`.
 
     Entries from link `exclude` do not count. Returns (local keys, entries that match).
     """
+    words = len(mask) >> 1
     found = match_one(st, codes, nums, texts, marks)
     for w in range(len(mask)):
         mask[w] = 0
@@ -423,6 +425,8 @@ def match_link_mask(st, codes, nums, texts, marks, exclude, mask, out):
             continue
         else:
             target = link & 0xFFFF
-            mask[target >> 6] |= np.uint64(1) << np.uint64(target & 63)
+            word, bit = target >> 6, np.uint64(1) << np.uint64(target & 63)
+            mask[words + word] |= mask[word] & bit
+            mask[word] |= bit
         entries += 1
     return local, entries

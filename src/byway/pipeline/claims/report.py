@@ -51,6 +51,7 @@ def facts(found: Reproduction) -> dict[str, Any]:
     """The results of all claims as plain data, as `results.json` has them."""
     return {
         "size": "full" if found.is_full else "quick",
+        "changed": found.changed,
         "byway": __version__,
         "reproduced": sum(result.verdict.reproduced for result in found.results),
         "claims": [result.facts() for result in found.results],
@@ -76,6 +77,7 @@ def _page(found: Reproduction, command: str) -> str:
         "claims",
         command=command,
         size="full" if found.is_full else "quick",
+        changed=found.changed,
         version=__version__,
         summary=summary(found.results),
         likeness=likeness(found.results),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from byway.pipeline.claims.claim import Claim, PaperValue
+from byway.pipeline.claims.claim import Claim, PaperValue, Settings
 from byway.pipeline.claims.estimates import differences, estimates, values
 from byway.pipeline.claims.judging import Estimate, Key, Verdict, judge
 from byway.pipeline.pipeline_errors import SweepError
@@ -102,18 +102,27 @@ class Reproduction(NamedTuple):
     is_full: bool
     seeds: dict[str, int]
     """Number of seeds, by claim."""
+    changed: Settings
+    """Settings that replaced those of the claims in all runs."""
 
 
 # --- planning -------------------------------------------------------------------------------------
 
 
-def plan_runs(claims: Iterable[Claim], *, full: bool, seeds: int | None = None) -> Planned:
-    """All runs of the claims, each once. Raises `SweepError` if a setting does not fit."""
+def plan_runs(
+    claims: Iterable[Claim],
+    *,
+    full: bool,
+    seeds: int | None = None,
+    changed: Settings | None = None,
+) -> Planned:
+    """All runs of the claims, each once, with settings `changed` in all of them. Raises
+    `SweepError` if a setting does not fit."""
     claims = tuple(claims)
     runs: dict[str, Run] = {}
     uses = []
     for claim in claims:
-        for point, contender, run in _runs(claim, full=full, seeds=seeds):
+        for point, contender, run in _runs(claim, changed or {}, full=full, seeds=seeds):
             runs.setdefault(run.id, run)
             uses.append((claim.id, point, contender, run.id))
     name = "reproduce, full" if full else "reproduce, quick"
@@ -127,11 +136,13 @@ def plan_runs(claims: Iterable[Claim], *, full: bool, seeds: int | None = None) 
     return Planned(sweep, tuple(uses))
 
 
-def _runs(claim: Claim, *, full: bool, seeds: int | None) -> Iterator[tuple[str, str, Run]]:
+def _runs(
+    claim: Claim, changed: Settings, *, full: bool, seeds: int | None
+) -> Iterator[tuple[str, str, Run]]:
     size = claim.full if full else claim.quick
     for point in claim.points:
         for contender in claim.contenders:
-            settings = claim.settings(contender, point, full=full)
+            settings = {**claim.settings(contender, point, full=full), **changed}
             scenario = _scenario(claim, settings)
             for run in runs_of(scenario, settings, list(range(1, (seeds or size.seeds) + 1)), True):
                 yield point.name, contender, run
@@ -158,10 +169,12 @@ def reproduce(
     *,
     full: bool,
     seeds: int | None = None,
+    changed: Settings | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
-    """Run what is missing in `directory`, write the estimates there, and judge the claims."""
-    planned = plan_runs(claims, full=full, seeds=seeds)
+    """Run what is missing in `directory`, write the estimates there, and judge the claims. The
+    settings `changed` replace those of the claims in all runs."""
+    planned = plan_runs(claims, full=full, seeds=seeds, changed=changed)
     sizes = {c.id: seeds or (c.full if full else c.quick).seeds for c in claims}
     outcome = run_sweep(spark, planned.sweep, directory, progress)
     found: dict[str, dict[Key, Estimate]] = {claim.id: {} for claim in claims}
@@ -192,7 +205,7 @@ def reproduce(
         )
         for claim in claims
     )
-    return Reproduction(results, outcome, full, sizes)
+    return Reproduction(results, outcome, full, sizes, changed or {})
 
 
 def measure_traces(spark: SparkSession, sweep: Sweep, directory: Path) -> DataFrame:

@@ -6,7 +6,7 @@ It decides how columns are used unless the user says so, and how rows are number
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +25,7 @@ from byway.pipeline.importing.formats import (
 )
 from byway.pipeline.importing.types import Type, declared, inferred
 from byway.pipeline.importing.user_tables import TABLES, Kind, Layout, Reader, check_attribute_name
-from byway.pipeline.jobs import Progress, run_job
+from byway.pipeline.jobs import run_job
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.table_files import SUFFIX, ParquetFile, new_directory
 from byway.pipeline.workload_schemas import DESCRIPTION, REJECTS
@@ -209,7 +209,10 @@ def _declared(file: Path, options: ImportOptions) -> dict[str, Type]:
 
 
 def load(
-    spark: SparkSession, plan: ImportPlan, directory: Path, progress: Progress | None = None
+    spark: SparkSession,
+    plan: ImportPlan,
+    directory: Path,
+    progress: Callable[[int], None] | None = None,
 ) -> ImportOutcome:
     """Read all files, and write a table of the rows and one of the rejects into `directory`."""
     if (directory / DESCRIPTION).exists():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -19,7 +18,7 @@ from byway.pipeline.schemas import (
     TREES,
     TableSchema,
 )
-from byway.pipeline.table_files import remove_table, write_table
+from byway.pipeline.table_files import StrPath, below, clear_table, write_table
 from byway.pipeline.traces import broker_load as load
 from byway.pipeline.traces import delivery_paths as deliveries
 from byway.pipeline.traces import sizes, trees
@@ -42,12 +41,13 @@ class Analysis(NamedTuple):
         """The summary, one row for each run."""
         return self.tables[SUMMARY]
 
-    def write(self, directory: Path) -> None:
-        """Write all tables below a directory, and remove `edges` of an earlier analysis."""
+    def write(self, directory: StrPath) -> None:
+        """Write all tables below a directory or database, and remove the rows of an earlier
+        analysis from `edges`."""
         for table, frame in self.tables.items():
-            write_table(frame, table, directory / table.name)
+            write_table(frame, table, below(directory, table.name))
         if EDGES not in self.tables:
-            remove_table(EDGES, directory / EDGES.name)
+            clear_table(self.summary.sparkSession, EDGES, below(directory, EDGES.name))
 
     def release(self) -> None:
         """Free the cached frames."""

@@ -7,7 +7,7 @@ however many cores there are and in whatever order files are made.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from byway._version import __version__
-from byway.pipeline.jobs import Progress, run_job
+from byway.pipeline.jobs import run_job
 from byway.pipeline.schemas import TableSchema
-from byway.pipeline.table_files import SUFFIX, ParquetFile, new_directory, remove_table, write_text
+from byway.pipeline.table_files import SUFFIX, ParquetFile, clear_table, new_directory, write_text
 from byway.pipeline.workload_schemas import (
     DESCRIPTION,
     PUBLICATIONS,
@@ -75,7 +75,10 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def generate(
-    spark: SparkSession, request: WorkloadRequest, directory: Path, progress: Progress | None = None
+    spark: SparkSession,
+    request: WorkloadRequest,
+    directory: Path,
+    progress: Callable[[int], None] | None = None,
 ) -> Description:
     """Write the tables of a workload into `directory`, and a description beside them."""
     tables = tables_of(request)
@@ -94,7 +97,9 @@ def generate(
     if SCHEDULE not in tables and (directory / DESCRIPTION).exists():
         shutil.rmtree(directory / SCHEDULE.name, ignore_errors=True)  # of another workload
     for table in (SUBSCRIPTIONS, PUBLICATIONS):
-        remove_table(REJECTS, directory / f"{table.name}_rejects")  # of tables that were imported
+        clear_table(
+            spark, REJECTS, directory / f"{table.name}_rejects"
+        )  # of tables that were imported
     description = _described(request, tables, written)
     text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode() + "\n"
     write_text(text, directory / DESCRIPTION)

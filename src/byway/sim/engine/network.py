@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from heapq import heappush
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -49,6 +48,8 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     uplink_bytes_per_s: float | None = None
     uplink_messages_per_s: float | None = None
     """Of each broker, over all its links together; None: without limit."""
+    uplink_from_us: int = 0
+    """The time from which uplinks are limited."""
     channels: Mapping[tuple[str, str], ChannelOptions] = msgspec.field(default_factory=dict)
     """By (sender, receiver), the directions that differ."""
     uplinks: Mapping[str, UplinkOptions] = msgspec.field(default_factory=dict)
@@ -150,12 +151,26 @@ class Transmitter:
     place among control frames.
     """
 
-    __slots__ = ("_bytes_per_s", "_clock", "_lanes", "_messages_per_s", "_sending", "busy_us")
+    __slots__ = (
+        "_bytes_per_s",
+        "_clock",
+        "_from_us",
+        "_lanes",
+        "_messages_per_s",
+        "_sending",
+        "busy_us",
+    )
 
     def __init__(
-        self, clock: Clock, bytes_per_s: float | None, messages_per_s: float | None = None
+        self,
+        clock: Clock,
+        bytes_per_s: float | None,
+        messages_per_s: float | None = None,
+        from_us: int = 0,
     ) -> None:
+        """Before `from_us` the rate is not limited."""
         self._clock = clock
+        self._from_us = from_us
         self._bytes_per_s = bytes_per_s
         self._messages_per_s = messages_per_s
         self._lanes: tuple[deque[_Item], deque[_Item]] = (deque(), deque())
@@ -194,6 +209,8 @@ class Transmitter:
 
     def _duration_us(self, queued: QueuedFrame) -> int:
         """The time to send a frame, rounded up: the longer one where both rates are limited."""
+        if self._clock.now_us < self._from_us:
+            return 0
         needed_us = 0.0
         if self._bytes_per_s is not None:
             needed_us = queued.size_bytes * 1e6 / self._bytes_per_s
@@ -211,8 +228,8 @@ class Channel:
     __slots__ = (
         "_area",
         "_clock",
-        "_foreground",
         "_last_us",
+        "_later",
         "_order",
         "_receive",
         "_sampled_bytes",
@@ -241,7 +258,7 @@ class Channel:
         uplink: Transmitter | None = None,
     ) -> None:
         self._clock = clock
-        self._foreground = clock.foreground
+        self._later = clock.later
         self._order = clock.order
         self._receive = receive
         self._uplink = uplink
@@ -306,7 +323,11 @@ class Channel:
         if t_us < self._last_us:
             t_us = self._last_us
         self._last_us = t_us
-        heappush(self._foreground, (t_us, self._order(), self._arrive, frame))
+        line = self._later.get(t_us)
+        if line is not None:  # what `at` does, which costs a call
+            line.append((t_us, self._order(), self._arrive, frame))
+        else:
+            self._clock.at(t_us, self._arrive, frame)
 
     def end_with(self, then: Callable[[], None]) -> None:
         """Call this when all that was sent so far has arrived, if the channel is still open."""

@@ -1,9 +1,9 @@
 """The clock: simulated time, and the events that are scheduled, in order of time and scheduling.
 
-There are two heaps of events. The *foreground* holds what is under way: when it is empty, the world
-is at rest. The *background* holds what nobody waits for: samples, timers, sessions that may end.
-What is scheduled in the foreground for the present time, as every turn of a broker is, needs no
-heap: it stands in line.
+The *foreground* holds what is under way: when it is empty, the world is at rest. The *background*
+holds what nobody waits for: samples, timers, sessions that may end.
+Events of the foreground stand in line by their time, so that only times are in a heap: when a time
+comes, its line is the *present* one, and what is scheduled for now joins it.
 The clock knows nothing of the functions that it calls.
 """
 
@@ -22,36 +22,54 @@ Event = tuple[int, int, Callable[[Any], None], Any]
 class Clock:
     """The time in integer microseconds, and the events to come."""
 
-    __slots__ = ("background", "foreground", "now_us", "order", "present")
+    __slots__ = ("background", "later", "now_us", "order", "present", "times")
 
     def __init__(self) -> None:
         self.now_us = 0
-        self.foreground: list[Event] = []
-        self.background: list[Event] = []
         self.present: deque[Event] = deque()
-        """Events of the foreground that were scheduled for the present time, in order."""
+        """Events of the foreground for the present time, in order."""
+        self.later: dict[int, list[Event]] = {}
+        """By later time, events of the foreground, in order."""
+        self.times: list[int] = []
+        """The times in `later`, a heap."""
+        self.background: list[Event] = []
         self.order = itertools.count().__next__
 
     def __repr__(self) -> str:
         return (
-            f"<Clock at {self.now_us / 1e6:.6f} s: "
-            f"{len(self.foreground) + len(self.present)} under way, "
+            f"<Clock at {self.now_us / 1e6:.6f} s: {self.under_way} under way, "
             f"{len(self.background)} in the background>"
         )
+
+    @property
+    def under_way(self) -> int:
+        """The number of events in the foreground."""
+        return len(self.present) + sum(map(len, self.later.values()))
 
     def at(self, t_us: int, function: Callable[[Any], None], argument: Any = None) -> None:
         """Schedule a call in the foreground, at a time that has not passed."""
         now_us = self.now_us
         assert t_us >= now_us, f"{t_us} us has passed: it is {now_us} us"
+        event = t_us, self.order(), function, argument
         if t_us == now_us:
-            self.present.append((t_us, self.order(), function, argument))
+            self.present.append(event)
+        elif t_us in self.later:
+            self.later[t_us].append(event)
         else:
-            heappush(self.foreground, (t_us, self.order(), function, argument))
+            self.later[t_us] = [event]
+            heappush(self.times, t_us)
 
     def first_at(self, t_us: int, function: Callable[[Any], None], argument: Any = None) -> None:
         """Schedule a call in the foreground, before all others of that time."""
         assert t_us >= self.now_us, f"{t_us} us has passed: it is {self.now_us} us"
-        heappush(self.foreground, (t_us, -1 - self.order(), function, argument))
+        event = t_us, -1 - self.order(), function, argument
+        if t_us == self.now_us:
+            self.present.appendleft(event)
+        elif t_us in self.later:
+            self.later[t_us].insert(0, event)
+        else:
+            self.later[t_us] = [event]
+            heappush(self.times, t_us)
 
     def background_at(
         self, t_us: int, function: Callable[[Any], None], argument: Any = None
@@ -63,25 +81,24 @@ class Clock:
     @property
     def is_at_rest(self) -> bool:
         """Whether the foreground is empty."""
-        return not self.foreground and not self.present
+        return not self.present and not self.times
 
     @property
     def next_us(self) -> int | None:
         """The time of the next event; None: there is none."""
-        queues = (self.present, self.foreground, self.background)
-        heads = [queue[0][0] for queue in queues if queue]
+        heads = self.times[:1]
+        heads += [queue[0][0] for queue in (self.present, self.background) if queue]
         return min(heads, default=None)
 
     def step(self) -> None:
         """Run the next event, of which there must be one."""
-        queues = (self.present, self.foreground, self.background)
-        first = min(queue[0] for queue in queues if queue)
-        if self.present and first is self.present[0]:
-            self.present.popleft()
+        if self.next_us in self.later:
+            self._begin_time()
+        if self.present and not (self.background and self.background[0] < self.present[0]):
+            event = self.present.popleft()
         else:
-            is_next = self.foreground and first is self.foreground[0]
-            heappop(self.foreground if is_next else self.background)
-        self.now_us, _, function, argument = first
+            event = heappop(self.background)
+        self.now_us, _, function, argument = event
         function(argument)
 
     def run(self, until_us: int) -> None:
@@ -95,25 +112,28 @@ class Clock:
         return self.is_at_rest
 
     def _go(self, until_us: int, *, at_rest: bool) -> None:
-        foreground, background, present = self.foreground, self.background, self.present
-        pop, pop_present = heappop, present.popleft
-        while True:
-            if present and not (foreground and foreground[0] < present[0]):
-                event, heap = present[0], None
-            elif foreground:
-                event, heap = foreground[0], foreground
-            elif background and not at_rest:
-                event, heap = background[0], background
+        background, times, present = self.background, self.times, self.present
+        take, is_over = present.popleft, self.now_us > until_us
+        while not is_over:
+            while present:
+                if background and background[0] < present[0]:
+                    _, _, function, argument = heappop(background)
+                else:
+                    _, _, function, argument = take()
+                function(argument)
+            if times and not (background and background[0][0] < times[0]):
+                is_over = times[0] > until_us
+                if not is_over:
+                    self._begin_time()
+            elif background and (times or not at_rest):
+                is_over = background[0][0] > until_us
+                if not is_over:
+                    self.now_us, _, function, argument = heappop(background)
+                    function(argument)
             else:
                 return
-            if background and background[0] < event:
-                event, heap = background[0], background
-            t_us, _, function, argument = event
-            if t_us > until_us:
-                return
-            if heap is None:
-                pop_present()
-            else:
-                pop(heap)
-            self.now_us = t_us
-            function(argument)
+
+    def _begin_time(self) -> None:
+        """The next time of the foreground is now: nothing comes before."""
+        self.now_us = t_us = heappop(self.times)
+        self.present.extend(self.later.pop(t_us))

@@ -45,6 +45,8 @@ class Account:
         """Deliveries that clients dropped, because a broker that lost its state sent them again."""
         self.lost_in_sessions = 0
         self.published = 0
+        self.due = 0
+        """Pairs of a publication that a home broker has read and a client that must get it."""
         self._clock = clock
         self._state_lost_us = -1
         self._read = 0
@@ -154,6 +156,7 @@ class Account:
                     waiting[owners[key]] = MUST
                 else:
                     waiting.setdefault(owners[key], MAY)
+        self.due += sum(record.waiting.values())
         stream = self.streams.get((publisher, incarnation))
         if stream is None:
             stream = self.streams[publisher, incarnation] = PublisherStream(account)
@@ -162,8 +165,10 @@ class Account:
     def refuse(self, publisher: str, incarnation: int, sequence: int) -> None:
         """The home broker did not take a publication after all: nobody is owed it."""
         stream = self.streams.get((publisher, incarnation))
-        if stream is not None and stream.records.pop(sequence, None) is not None:
+        record = None if stream is None else stream.records.pop(sequence, None)
+        if record is not None:
             self.published -= 1
+            self.due -= sum(record.waiting.values())
 
     def confirm(self, publisher: str, incarnation: int, sequence: int) -> None:
         """Publications up to this one are confirmed: judge them when `replies_done`."""

@@ -139,6 +139,7 @@ def network_of(network: Network) -> NetworkOptions:
         bandwidth_bytes_per_s=network.bandwidth_bytes_per_s,
         uplink_bytes_per_s=network.uplink_bytes_per_s,
         uplink_messages_per_s=network.uplink_messages_per_s,
+        uplink_from_us=microseconds(network.uplink_from_s),
         reconnect_us=_from_ms(network.reconnect_ms),
         client_latency_us=_from_ms(network.client_latency_ms),
         reattach_us=_from_ms(network.reattach_ms),

@@ -71,6 +71,7 @@ def start_meter(plan: RunPlan, world: World) -> Meter | None:
         world.nodes,
         part.groups,
         lambda: world.now_us,
+        lambda: world.due,
         from_us=part.from_us,
         to_us=part.to_us,
         is_probe=is_probe,

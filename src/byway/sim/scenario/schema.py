@@ -95,6 +95,9 @@ class Network(ScenarioTable, frozen=True, kw_only=True):
         MessageRate | None,
         option("The messages that each broker can send, over all its links.", otherwise="no limit"),
     ] = None
+    uplink_from_s: Annotated[
+        Seconds, option("When the two limits of brokers begin; before that, there are none.")
+    ] = 0.0
     reconnect_ms: Annotated[
         Milliseconds,
         option("The time until the ends of a broken link are connected again, once both are up."),

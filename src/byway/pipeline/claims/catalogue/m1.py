@@ -1,6 +1,7 @@
 """M1: brokers that only forward, on sparse data."""
 
 from byway.pipeline.claims.catalogue._mesh import (
+    ALL,
     ASSUMED,
     DELIVERIES,
     FORWARDERS,
@@ -8,9 +9,11 @@ from byway.pipeline.claims.catalogue._mesh import (
     SEEDS,
     SMALL,
     YIELD,
+    gains,
+    less_and_less,
     strategies,
 )
-from byway.pipeline.claims.claim import Claim, Gain, Order, PaperStatement, PaperValue, Size
+from byway.pipeline.claims.claim import Claim, PaperValue, Size
 from byway.pipeline.papers import Paper
 
 _FORWARDERS = FORWARDERS.name
@@ -23,7 +26,7 @@ CLAIM = Claim(
     section="section 7, table 2",
     setup="120 brokers, 120 feeds, about 6,500 subscriptions at 60 brokers, 3,600 publications a "
     "minute for 10 minutes; Δ = 4, fanout 35.",
-    contenders=strategies("S0", "S1", "S2", "SH"),
+    contenders=strategies(*ALL),
     measures=(FORWARDERS, YIELD, DELIVERIES),
     paper_values=(
         PaperValue(_FORWARDERS, "S0", 559_000),
@@ -40,9 +43,8 @@ CLAIM = Claim(
         PaperValue(DELIVERIES.name, "SH", 348_000),
     ),
     statements=(
-        PaperStatement(statement=Order(_FORWARDERS, (("S2", "SH"), ("S1",), ("S0",)))),
-        PaperStatement(statement=Gain(_FORWARDERS, "S1", "S0", 1 - 348_000 / 559_000)),
-        PaperStatement(statement=Gain(_FORWARDERS, "S2", "S0", 1 - 216_000 / 559_000)),
+        *less_and_less(_FORWARDERS),
+        *gains(_FORWARDERS, s0=559_000, s1=348_000, s2=216_000),
     ),
     assumed=ASSUMED,
     full=Size(seeds=SEEDS),

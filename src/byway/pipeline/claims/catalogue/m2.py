@@ -1,6 +1,7 @@
 """M2: brokers that only forward, on dense data."""
 
 from byway.pipeline.claims.catalogue._mesh import (
+    ALL,
     ASSUMED,
     DELIVERIES,
     DENSE,
@@ -9,9 +10,11 @@ from byway.pipeline.claims.catalogue._mesh import (
     SEEDS,
     SMALL_DENSE,
     YIELD,
+    gains,
+    less_and_less,
     strategies,
 )
-from byway.pipeline.claims.claim import Claim, Gain, Order, PaperStatement, PaperValue, Size
+from byway.pipeline.claims.claim import Claim, PaperValue, Size
 from byway.pipeline.papers import Paper
 
 _FORWARDERS = FORWARDERS.name
@@ -24,7 +27,7 @@ CLAIM = Claim(
     section="section 7, table 2",
     setup="120 brokers, 60 feeds, about 19,500 subscriptions at 60 brokers, 3,600 publications a "
     "minute for 10 minutes; Δ = 4, fanout 35.",
-    contenders=strategies("S0", "S1", "S2", "SH"),
+    contenders=strategies(*ALL),
     measures=(FORWARDERS, YIELD, DELIVERIES),
     paper_values=(
         PaperValue(_FORWARDERS, "S0", 1_010_000),
@@ -41,9 +44,8 @@ CLAIM = Claim(
         PaperValue(DELIVERIES.name, "SH", 1_034_000),
     ),
     statements=(
-        PaperStatement(statement=Order(_FORWARDERS, (("S2", "SH"), ("S1",), ("S0",)))),
-        PaperStatement(statement=Gain(_FORWARDERS, "S1", "S0", 1 - 687_000 / 1_010_000)),
-        PaperStatement(statement=Gain(_FORWARDERS, "S2", "S0", 1 - 325_000 / 1_010_000)),
+        *less_and_less(_FORWARDERS),
+        *gains(_FORWARDERS, s0=1_010_000, s1=687_000, s2=325_000),
     ),
     assumed=ASSUMED,
     full=Size(settings=DENSE, seeds=SEEDS),

@@ -1,15 +1,18 @@
 """M4: how late publications are."""
 
 from byway.pipeline.claims.catalogue._mesh import (
+    ALL,
     ASSUMED,
     DENSE,
     MEAN_DELAY,
     SCENARIO,
     SEEDS,
     SMALL_DENSE,
+    gains,
+    less_and_less,
     strategies,
 )
-from byway.pipeline.claims.claim import Claim, Gain, Order, PaperStatement, PaperValue, Size
+from byway.pipeline.claims.claim import Claim, PaperValue, Size
 from byway.pipeline.papers import Paper
 
 _DELAY = MEAN_DELAY.name
@@ -21,7 +24,7 @@ CLAIM = Claim(
     title="Publications arrive earlier over soft links",
     section="section 7, figure 10",
     setup="As M2; each hop takes 1 ms.",
-    contenders=strategies("S0", "S1", "S2", "SH"),
+    contenders=strategies(*ALL),
     measures=(MEAN_DELAY,),
     paper_values=(
         PaperValue(_DELAY, "S0", 14.0),
@@ -30,9 +33,8 @@ CLAIM = Claim(
         PaperValue(_DELAY, "SH", 9.3),
     ),
     statements=(
-        PaperStatement(statement=Order(_DELAY, (("S2", "SH"), ("S1",), ("S0",)))),
-        PaperStatement(statement=Gain(_DELAY, "S1", "S0", 1 - 12.5 / 14.0)),
-        PaperStatement(statement=Gain(_DELAY, "S2", "S0", 1 - 9.3 / 14.0)),
+        *less_and_less(_DELAY),
+        *gains(_DELAY, s0=14.0, s1=12.5, s2=9.3),
     ),
     assumed=(
         *ASSUMED,

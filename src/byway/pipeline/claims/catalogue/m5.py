@@ -1,6 +1,7 @@
 """M5: publications between brokers, and what exchanging loads costs."""
 
 from byway.pipeline.claims.catalogue._mesh import (
+    ALL,
     ASSUMED,
     DENSE,
     LOAD_SHARE,
@@ -8,9 +9,11 @@ from byway.pipeline.claims.catalogue._mesh import (
     SEEDS,
     SMALL_DENSE,
     TRAFFIC,
+    gains,
+    less_and_less,
     strategies,
 )
-from byway.pipeline.claims.claim import Bound, Claim, Gain, Order, PaperStatement, PaperValue, Size
+from byway.pipeline.claims.claim import Bound, Claim, PaperStatement, PaperValue, Size
 from byway.pipeline.papers import Paper
 
 _TRAFFIC = TRAFFIC.name
@@ -22,7 +25,7 @@ CLAIM = Claim(
     title="Brokers send one another fewer publications over soft links",
     section="section 7, figure 11",
     setup="As M2.",
-    contenders=strategies("S0", "S1", "S2", "SH"),
+    contenders=strategies(*ALL),
     measures=(TRAFFIC, LOAD_SHARE),
     paper_values=(
         PaperValue(_TRAFFIC, "S0", 3_400),
@@ -34,12 +37,11 @@ CLAIM = Claim(
         PaperValue(LOAD_SHARE.name, "SH", 2, text="< 2"),
     ),
     statements=(
-        PaperStatement(statement=Order(_TRAFFIC, (("S2", "SH"), ("S1",), ("S0",)))),
-        PaperStatement(statement=Gain(_TRAFFIC, "S1", "S0", 1 - 2_850 / 3_400)),
-        PaperStatement(statement=Gain(_TRAFFIC, "S2", "S0", 1 - 2_200 / 3_400)),
+        *less_and_less(_TRAFFIC),
+        *gains(_TRAFFIC, s0=3_400, s1=2_850, s2=2_200),
         *(
             PaperStatement(statement=Bound(LOAD_SHARE.name, strategy, at_most=2))
-            for strategy in ("S1", "S2", "SH")
+            for strategy in ALL[1:]
         ),
     ),
     assumed=(

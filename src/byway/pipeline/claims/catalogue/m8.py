@@ -3,6 +3,7 @@
 from byway.pipeline.claims.catalogue._mesh import (
     ASSUMED,
     DELIVERIES,
+    IN_ORDER,
     MEAN_HOPS,
     SCENARIO,
     SEEDS,
@@ -22,7 +23,7 @@ CLAIM = Claim(
     title="Where uplinks are short, SH delivers more than S2",
     section="section 7, figure 14",
     setup="As M1 at 7,200 publications a minute, with uplinks of 150 messages a second.",
-    contenders=strategies("S1", "S2", "SH"),
+    contenders=strategies("S1", "S2", "SH", f"S1{IN_ORDER}", f"S2{IN_ORDER}", f"SH{IN_ORDER}"),
     measures=(DELIVERIES, MEAN_HOPS),
     paper_values=(
         PaperValue(_DELIVERIES, "S1", 234_000),
@@ -32,10 +33,14 @@ CLAIM = Claim(
         PaperValue(_HOPS, "S2", 3.38),
         PaperValue(_HOPS, "SH", 5.80),
     ),
-    statements=(
-        PaperStatement(statement=Order(_DELIVERIES, (("S2",), ("S1", "SH")))),
-        PaperStatement(statement=Gain(_DELIVERIES, "S2", "SH", 1 - 209 / 238)),
-        PaperStatement(statement=Order(_HOPS, (("S2",), ("S1", "SH")))),
+    statements=tuple(
+        PaperStatement(statement=statement)
+        for order in ("", IN_ORDER)
+        for statement in (
+            Order(_DELIVERIES, ((f"S2{order}",), (f"S1{order}", f"SH{order}"))),
+            Gain(_DELIVERIES, f"S2{order}", f"SH{order}", 1 - 209 / 238),
+            Order(_HOPS, ((f"S2{order}",), (f"S1{order}", f"SH{order}"))),
+        )
     ),
     assumed=(*ASSUMED, "acknowledgements of links cost no uplink"),
     full=Size(settings=_CAPPED, seeds=SEEDS),

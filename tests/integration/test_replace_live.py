@@ -1,0 +1,154 @@
+"""An inner broker dies for good, and another process takes its place: publications that waited
+arrive, what nobody wants is reported, and the dead broker is refused when it comes back."""
+
+import asyncio
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import byway
+from tests.integration.loops import until
+from tests.integration.network import ANYWHERE
+from tests.integration.processes import WAIT_S, BrokerProcess, Brokers, brokers
+from tests.integration.test_operator_commands import connect, linked, start, take, topology
+
+pytestmark = pytest.mark.integration
+
+STOP = ("--set", "limits.keepalive_ms=300")
+
+
+def replace(
+    old: str, by: str, *at: BrokerProcess, more: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    ports = [word for one in at for word in ("--http", one.http.removeprefix("http://"))]
+    return topology("replace", old, "--by", by, *ports, *more)
+
+
+async def replaced(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(replace, *arguments, **options)  # type: ignore[arg-type]
+
+
+def chain(started: Brokers, data: Path) -> tuple[BrokerProcess, BrokerProcess, BrokerProcess]:
+    """west – mid – east; the ends keep their state, so does the middle."""
+    west = start(started, "west", more=("--data", str(data / "west"), *STOP))
+    east = start(started, "east", more=("--data", str(data / "east"), *STOP))
+    mid = start(started, "mid", west, east, more=("--data", str(data / "mid"), *STOP))
+    linked((west, "mid"), (east, "mid"), (mid, "west"), (mid, "east"))
+    return west, mid, east
+
+
+def test_what_waited_for_a_dead_broker_arrives_through_its_successor(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, mid, east = chain(started, tmp_path)
+        asyncio.run(asyncio.wait_for(outlive(started, west, mid, east), 120))
+
+
+async def outlive(
+    started: Brokers, west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess
+) -> None:
+    spare = await asyncio.to_thread(start, started, "spare", more=STOP)
+    got: list[int] = []
+    moved: list[int] = []
+    both = [f"byway://{mid.address}", f"byway://{spare.address}"]
+    async with (
+        connect(east, name="s", session_ttl=60) as subscriber,
+        connect(west, name="p", session_ttl=60) as publisher,
+        byway.connect(*both, name="m", retry=0.02, retry_max=0.2) as mover,
+        connect(mid, name="gone") as gone,
+        subscriber.subscribe("n >= 0") as subscription,
+        mover.subscribe("n >= 0 AND for = 'm'") as events,
+    ):
+        await gone.subscribe("n < 0")
+        await publisher.advertise("ANY")
+        takers = [
+            asyncio.create_task(take(subscription, got)),
+            asyncio.create_task(take(events, moved)),
+        ]
+        await publisher.publish_all({"n": n, "for": "m"} for n in range(50))
+        await publisher.confirmed()
+        await until(lambda: len(got) == len(moved) == 50)
+
+        await asyncio.to_thread(mid.kill)
+        await until(lambda: west.metric("byway_link_up", link="mid") == 0)
+        await until(lambda: mover.is_attached and mover.broker == spare.address, WAIT_S)
+        await publisher.publish_all({"n": n, "for": "m"} for n in range(50, 100))
+        await publisher.publish_all({"n": n, "for": "m"} for n in (-1, -2))
+        await publisher.publish_all({"n": n, "for": "m"} for n in (100, 101))
+        with pytest.raises(byway.NotConfirmedError):
+            await publisher.confirmed(timeout=0.5)
+
+        by = f"spare@{spare.address}"
+        done = await replaced("mid", by, west)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == [
+            "west: spare takes the place of mid: what waited for mid waits for spare to start",
+            "  54 messages wait",
+            "east: if not done yet, run there",
+            f"  byway topology replace mid --by {by}",
+        ]
+        assert west.metric("byway_succession_waiting", neighbour="mid", successor="spare") == 1
+        await until(lambda: west.metric("byway_link_up", link="spare") == 1)
+        await until(lambda: spare.metric("byway_sync_missing", link="east") == 1)
+        assert (len(got), len(moved)) == (50, 50)
+
+        west.signal(signal.SIGKILL)  # it has its state when it is back
+        await asyncio.to_thread(west.kill)
+        west = await asyncio.to_thread(started.again(west).ready)
+        done = await replaced("mid", by, west, east, more=("--wait", "15s"))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == [
+            "west: spare has taken the place of mid: lost 2 publications (p 101 to 102)",
+            "east: spare has taken the place of mid: nothing was lost",
+        ]
+        await publisher.confirmed()
+        await until(lambda: len(got) == len(moved) == 102)
+        assert got == moved == [*range(102)]
+        await until(lambda: "lost 2 publications (p 101 to 102)" in west.log)
+        labels = {"neighbour": "mid", "successor": "spare"}
+        assert west.metric("byway_succession_lost_publications", **labels) == 2
+        assert west.metric("byway_succession_waiting", **labels) == 0
+        shown = await asyncio.to_thread(topology, "show", "--broker", f"byway://{west.address}")
+        assert "spare has taken the place of mid: lost 2 publications" in shown.stdout
+        status = await publisher.broker_status()
+        (succession,) = status.successions
+        assert (succession.successor, succession.lost) == ("spare", 2)
+
+        mid = await asyncio.to_thread(started.again(mid).ready)  # with all its state
+        await until(lambda: "spare has taken the place of mid for good" in mid.log, WAIT_S)
+        assert west.metric("byway_link_up", link="spare") == 1
+        other = await replaced("mid", "another", west)
+        assert (other.returncode, other.stdout) == (1, "")
+        assert "spare has taken the place of mid at west already" in other.stderr
+        await publisher.publish_all({"n": n, "for": "m"} for n in range(102, 120))
+        await publisher.confirmed()
+        await until(lambda: got == moved == [*range(120)])
+        for taker in takers:
+            taker.cancel()
+
+
+def test_who_cannot_be_replaced_and_by_whom(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, mid, east = chain(started, tmp_path)
+        for old, by, words in (
+            ("mid", "x", "mid is connected to west: stop it first, and for good"),
+            ("none", "x", "none is not a neighbour of west"),
+            ("mid", "@h:1", "expected the id of a broker, or id@host:port, found '@h:1'"),
+            ("mid", "x@nowhere:99999", "is no address"),
+        ):
+            refused = replace(old, by, west)
+            assert (refused.returncode, refused.stdout) == (1, ""), refused
+            assert words in refused.stderr
+        mid.kill()
+        taken = started.start("--id", "taken", *ANYWHERE, *STOP).ready()
+        leaf = start(started, "leaf", taken)
+        linked((taken, "leaf"), (leaf, "taken"))
+        done = replace("mid", f"taken@{taken.address}", west, east, more=("--wait", "0.5s"))
+        assert done.returncode == 1
+        assert re.search("west, east: taken has not told what it wants", done.stderr)
+        west.logged("taken cannot take the place of mid, for it has other neighbours (leaf)")
+        nobody = topology("replace", "mid", "--by", "x", "--http", "127.0.0.1:1")
+        assert nobody.returncode == 1
+        assert "the operations port 127.0.0.1:1 cannot be reached" in nobody.stderr
