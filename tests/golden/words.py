@@ -19,6 +19,7 @@ from byway.core.inputs import (
     LoadSampled,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighbourReplaced,
     Started,
     TimerFired,
 )
@@ -120,6 +121,8 @@ def _of_driver(event: object) -> str:
             return f"neighbour {event.neighbour} added"
         case NeighbourRemoved():
             return f"neighbour {event.neighbour} removed"
+        case NeighbourReplaced():
+            return f"{event.successor} takes the place of neighbour {event.neighbour}"
     raise AssertionError(f"no words for {event}")
 
 

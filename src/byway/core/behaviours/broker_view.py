@@ -106,9 +106,10 @@ class BrokerView:
         return end is not None and end.up
 
     def takes_data(self, link: str) -> bool:
-        """Whether there is a link to a broker, it is up, and the broker takes data."""
+        """Whether there is a link to a broker, it is up, and the broker takes data, at the end of
+        this call at the latest."""
         end = self._context.ends.get(link)
-        return end is not None and end.up and end.open
+        return end is not None and end.up and self.is_open(link)
 
     def is_open(self, link: str) -> bool:
         """Whether a link that there is, be it up or not, has come so far that the broker takes data
