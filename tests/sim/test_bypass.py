@@ -150,8 +150,13 @@ class BypassRun:
 
     def is_parked(self, publisher: str) -> bool:
         brokers = [node.broker for node in self.world.nodes.values() if node.broker is not None]
-        parked = (key for broker in brokers for key in broker.context.held.parked.queues)
-        return any(key[0] == publisher for key in parked)
+        parked = (
+            publication
+            for broker in brokers
+            for link in broker.neighbours
+            for publication in broker.parked_publications(link)
+        )
+        return any(publication.publisher == publisher for publication in parked)
 
     def longest_run(self, home: str) -> int:
         """The most dead brokers in a row on the way from a broker to another one."""
