@@ -1,7 +1,14 @@
 """The pipeline bench: `python -m benches.pipeline`."""
 
 from benches.entry import Bench
-from benches.sections import analysing, generating, matching_scale, sweeping
+from benches.sections import (
+    analysing,
+    engines,
+    generating,
+    importing,
+    matching_scale,
+    sweeping,
+)
 
 BENCH = Bench(
     name="pipeline",
@@ -12,8 +19,10 @@ BENCH = Bench(
     ],
     sections={
         "analysing": analysing.measure,
+        "engines": engines.measure,
         "sweeping": sweeping.measure,
         "generating": generating.measure,
+        "importing": importing.measure,
         "matching_scale": matching_scale.measure,
     },
 )

@@ -7,6 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+TASKS_MAX = 100_000
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,53 @@ def of_all_processes(action: Callable[[], object]) -> Spent:
     start, before = perf_counter(), _processor_s()
     action()
     return Spent(perf_counter() - start, _processor_s() - before)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What Spark counts of stages that are complete."""
+
+    last: int
+    stages: int
+    tasks: int
+    shuffled_records: int
+    shuffled_bytes: int
+    processor_s: float
+    """Of their tasks."""
+    on_two_s: float
+    """Of their tasks, at best on two cores: a stage ends with its longest task."""
+
+
+def stages_since(spark: SparkSession, last: int) -> Stages:
+    """The stages after the one with this number, from the store that Spark's own pages show."""
+    gateway = spark.sparkContext._gateway
+    store = spark.sparkContext._jsc.sc().statusStore()
+    nothing = gateway.jvm.java.util.ArrayList()
+    stages = store.stageList(None, False, False, gateway.new_array(gateway.jvm.double, 0), nothing)
+    found = [s for s in _all(stages) if s.stageId() > last and str(s.status()) == "COMPLETE"]
+    on_two_s = 0.0
+    for stage in found:
+        tasks = _all(store.taskList(stage.stageId(), stage.attemptId(), TASKS_MAX))
+        metrics = [t.taskMetrics().get() for t in tasks if t.taskMetrics().isDefined()]
+        longest = max((m.executorCpuTime() for m in metrics), default=0)
+        on_two_s += max(longest, stage.executorCpuTime() / 2) / 1e9
+    return Stages(
+        last=max((stage.stageId() for stage in found), default=last),
+        stages=len(found),
+        tasks=sum(stage.numTasks() for stage in found),
+        shuffled_records=sum(stage.shuffleWriteRecords() for stage in found),
+        shuffled_bytes=sum(stage.shuffleWriteBytes() for stage in found),
+        processor_s=sum(stage.executorCpuTime() for stage in found) / 1e9,
+        on_two_s=on_two_s,
+    )
+
+
+def _all(found: Any) -> list[Any]:
+    """The members of a collection of the JVM."""
+    members, iterator = [], found.iterator()
+    while iterator.hasNext():
+        members.append(iterator.next())
+    return members
 
 
 def _processor_s() -> float:

@@ -29,7 +29,7 @@ def measure(run: Run) -> Section:
         _made(spark, "siena", 10_000, 10_000, out)
         run.step("siena")
         siena = _made(spark, "siena", rows, 0, out)
-        size = sum(file.stat().st_size for file in (out / "subscriptions").iterdir())
+        size = sum(file.stat().st_size for file in (out / "subscriptions").glob("*.parquet"))
         run.step("publications")
         published = _made(spark, "siena", 0, publications, out)
         others = {}

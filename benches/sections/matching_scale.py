@@ -13,6 +13,8 @@ from benches.run import Run
 from benches.spark import Spent, of_all_processes
 from byway.pipeline.bulk_matching import MatchOutcome, match_tables
 from byway.pipeline.spark_session import open_session
+from byway.pipeline.table_files import read_table
+from byway.pipeline.workload_schemas import PUBLICATIONS, SUBSCRIPTIONS
 from byway.pipeline.workloads import generate, request_of
 
 TITLE = "publications and subscriptions matched on Spark, on this machine"
@@ -33,8 +35,11 @@ class _Tables:
 
     def match(self, spark: SparkSession, pairs: bool = False) -> MatchOutcome:
         """Match them."""
-        files = (sorted((self.place / t).iterdir()) for t in ("publications", "subscriptions"))
-        return match_tables(spark, *files, self.place / "matched", pairs=pairs)
+        tables = (
+            read_table(spark, table, self.place / table.name)
+            for table in (PUBLICATIONS, SUBSCRIPTIONS)
+        )
+        return match_tables(spark, *tables, self.place / "matched", pairs=pairs)
 
 
 def measure(run: Run) -> Section:
@@ -58,12 +63,27 @@ def measure(run: Run) -> Section:
         run.step("uniform")
         uniform = _Tables(spark, place, "uniform", rows, rows)
         written, of_uniform = _spent(spark, uniform, pairs=True)
-    rate = "pairs decided/s"
+    rate, per_s = "pairs decided/s", "/s"
     figures = [
         Figure("SIENA, counts", counted.clock_s, "s"),
         Figure("SIENA, counts, processor time", counted.processor_s, "s"),
         Figure("SIENA, counts, rate", siena.decided / counted.clock_s, rate, more_is_better=True),
+        Figure("SIENA, counts, publications", rows / counted.clock_s, per_s, more_is_better=True),
+        Figure(
+            "SIENA, counts, pairs found",
+            of_siena.pairs / counted.clock_s,
+            per_s,
+            more_is_better=True,
+        ),
         Figure("uniform, pairs written", written.clock_s, "s"),
+        Figure("uniform, pairs written, processor time", written.processor_s, "s"),
+        Figure("uniform, pairs, publications", rows / written.clock_s, per_s, more_is_better=True),
+        Figure(
+            "small SIENA tables, pairs emitted",
+            of_small.pairs / matched.clock_s,
+            per_s,
+            more_is_better=True,
+        ),
         Figure(
             "uniform, pairs, rate", uniform.decided / written.clock_s, rate, more_is_better=True
         ),

@@ -12,6 +12,7 @@ from byway.core.inputs import (
     LinkDown,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighbourReplaced,
     Started,
     TimerFired,
 )
@@ -167,6 +168,14 @@ class Scene(Net):
         self.neighbours[broker].remove(neighbour)
         self.neighbours[neighbour].remove(broker)
         self.do(broker, NeighbourRemoved(neighbour))
+
+    def replaces(self, broker: str, old: str, new: str) -> None:
+        """An operator has another broker take the place of a neighbour that has died."""
+        names = self.neighbours[broker]
+        names[names.index(old)] = new
+        self.closed_at.add((old, broker))
+        self.flying[broker, new], self.flying[new, broker] = [], []
+        self.do(broker, NeighbourReplaced(old, new))
 
     def closed(self, broker: str, action: CloseLink) -> None:
         """What was sent before still arrives, then the other end sees that the connection is gone,

@@ -122,7 +122,7 @@ def _of_driver(event: object) -> str:
         case NeighbourRemoved():
             return f"neighbour {event.neighbour} removed"
         case NeighbourReplaced():
-            return f"{event.successor} takes the place of neighbour {event.neighbour}"
+            return f"neighbour {event.neighbour} replaced by {event.successor}"
     raise AssertionError(f"no words for {event}")
 
 

@@ -56,7 +56,7 @@ async def outlive(
     async with (
         connect(east, name="s", session_ttl=60) as subscriber,
         connect(west, name="p", session_ttl=60) as publisher,
-        byway.connect(*both, name="m", retry=0.02, retry_max=0.2) as mover,
+        byway.connect(both, name="m", retry=0.02, retry_max=0.2) as mover,
         connect(mid, name="gone") as gone,
         subscriber.subscribe("n >= 0") as subscription,
         mover.subscribe("n >= 0 AND for = 'm'") as events,
@@ -73,7 +73,7 @@ async def outlive(
 
         await asyncio.to_thread(mid.kill)
         await until(lambda: west.metric("byway_link_up", link="mid") == 0)
-        await until(lambda: mover.is_attached and mover.broker == spare.address, WAIT_S)
+        await until(lambda: spare.metric("byway_connections", role="client") == 1)
         await publisher.publish_all({"n": n, "for": "m"} for n in range(50, 100))
         await publisher.publish_all({"n": n, "for": "m"} for n in (-1, -2))
         await publisher.publish_all({"n": n, "for": "m"} for n in (100, 101))
@@ -84,7 +84,7 @@ async def outlive(
         done = await replaced("mid", by, west)
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines() == [
-            "west: spare takes the place of mid: what waited for mid waits for spare to start",
+            "west: spare takes the place of mid, once it is linked with all neighbours of mid",
             "  54 messages wait",
             "east: if not done yet, run there",
             f"  byway topology replace mid --by {by}",
@@ -147,8 +147,61 @@ def test_who_cannot_be_replaced_and_by_whom(tmp_path: Path) -> None:
         linked((taken, "leaf"), (leaf, "taken"))
         done = replace("mid", f"taken@{taken.address}", west, east, more=("--wait", "0.5s"))
         assert done.returncode == 1
-        assert re.search("west, east: taken has not told what it wants", done.stderr)
+        assert re.search("taken has not told west, east what it wants", done.stderr)
         west.logged("taken cannot take the place of mid, for it has other neighbours (leaf)")
         nobody = topology("replace", "mid", "--by", "x", "--http", "127.0.0.1:1")
         assert nobody.returncode == 1
         assert "the operations port 127.0.0.1:1 cannot be reached" in nobody.stderr
+
+
+def test_a_broker_between_two_neighbours_leaves_under_traffic(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, mid, east = chain(started, tmp_path)
+        third = start(started, "third", mid)
+        linked((mid, "third"), (third, "mid"))
+        refused = topology("leave", "--http", mid.http.removeprefix("http://"))
+        assert (refused.returncode, refused.stdout) == (1, "")
+        words = "mid has 3 neighbours (east, third, west), which would lose each other: to link"
+        assert words in refused.stderr
+        left = topology("leave", "--http", third.http.removeprefix("http://"))
+        assert left.returncode == 0, left.stderr
+        asyncio.run(asyncio.wait_for(leaves(west, mid, east), 120))
+
+
+async def leaves(west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess) -> None:
+    got: list[int] = []
+    async with (
+        connect(east, name="s", session_ttl=60) as subscriber,
+        connect(west, name="p", session_ttl=60) as publisher,
+        connect(mid, name="m") as here,
+        subscriber.subscribe("n >= 0") as subscription,
+    ):
+        await publisher.advertise("ANY")
+        await here.advertise("ANY")
+        taker = asyncio.create_task(take(subscription, got))
+        published = 0
+
+        async def publish() -> None:
+            nonlocal published
+            while True:
+                await publisher.publish({"n": published})
+                published += 1
+                await asyncio.sleep(0)
+
+        traffic = asyncio.create_task(publish())
+        await until(lambda: len(got) > 200)
+        port = mid.http.removeprefix("http://")
+        left = await asyncio.to_thread(topology, "leave", "--http", port)
+        assert left.returncode == 0, left.stderr
+        assert left.stdout.splitlines()[0] == "mid has left for good"
+        last = "west and east hold from each other what they held from mid, and link; if one lists"
+        assert last.replace("west and east", "east and west") in left.stdout
+        assert await asyncio.to_thread(mid.wait) == 0
+        before = published
+        await until(lambda: published > before + 200)
+        traffic.cancel()
+        await publisher.confirmed()
+        await until(lambda: len(got) >= published)
+        assert got == [*range(len(got))]
+        assert east.metric("byway_link_up", link="west") == 1
+        taker.cancel()

@@ -27,6 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`viewfs://tests/tables` is a filesystem of Hadoop that is not local, though it ends up in a
     directory here."""
-    mount = {f"{MOUNT}.link./tables": tmp_path_factory.mktemp("viewfs").as_uri()}
-    with open_session("local[2]", settings=SETTINGS | mount) as session:
+    places = {
+        f"{MOUNT}.link./tables": tmp_path_factory.mktemp("viewfs").as_uri(),
+        "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
+    }
+    with open_session("local[2]", settings=SETTINGS | places) as session:
         yield session

@@ -4,19 +4,15 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import typer
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
-from byway.cli.pipeline import side_by_side
 from byway.cli.spark import spark_session
 from byway.trace import TraceBuffer, TraceWriter
 
@@ -42,30 +38,19 @@ def test_lost_rows_are_told(tmp_path: Path) -> None:
     assert "2 rows were lost: the traces are not complete." in done.stderr
 
 
-def test_headers_of_an_analysis_do_not_wrap(tmp_path: Path) -> None:
-    """Runs that do not fit beside one another come in a further table."""
+def test_runs_that_do_not_fit_beside_one_another_are_lines(tmp_path: Path) -> None:
     names = ["live active", "simulated selective, seed 1", "simulated selective, seed 2", "x" * 90]
-    for name in names:
+    for number, name in enumerate(names):
         buffer = TraceBuffer(broker="A")
-        buffer.published(1_000, "ticker", 1, 1, 1_000, matches=0, copies=0, size_bytes=64)
+        for sequence in range(number):
+            buffer.published(1_000, "p", 1, sequence, 1_000, matches=0, copies=0, size_bytes=64)
         with TraceWriter(tmp_path / name, run=name) as writer:
             writer.write(buffer.drain())
     done = pipeline("analyse", tmp_path)
     assert done.exit_code == 0
-    headers = [line for line in done.stdout.splitlines() if line.startswith("run ")]
-    assert [re.split("  +", line.strip())[1:] for line in headers] == [
-        names[:2], names[2:3], names[3:]
-    ]  # fmt: skip
-    assert done.stdout.count("brokers per publication") == len(headers)
-
-
-@given(st.lists(st.integers(1, 30)), st.integers(0, 100))
-def test_columns_that_fit_are_side_by_side(widths: list[int], width: int) -> None:
-    parts = [widths[chosen] for chosen in side_by_side(widths, width)]
-    assert [own for part in parts for own in part] == widths
-    assert all(part for part in parts)
-    assert all(len(part) == 1 or sum(part) <= width for part in parts)
-    assert all(sum(part) + after[0] > width for part, after in pairwise(parts))
+    lines = done.stdout.splitlines()
+    assert lines[0] == "3 runs"  # the first one has no row
+    assert [re.split("  +", line)[0] for line in lines[-3:]] == names[1:]
 
 
 def test_an_analysis_leaves_nothing_of_another_one(tmp_path: Path) -> None:

@@ -16,13 +16,12 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 
 from byway.model import parse
 from byway.pipeline.java import java_home
-from byway.pipeline.workloads import request_of
-from byway.pipeline.workloads.generate import WorkloadPiece, write_piece
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario
 from byway.workload import Feeds
@@ -179,16 +178,13 @@ def test_sweeps_and_traces_are_the_same(elsewhere: list[str], tmp_path: Path) ->
 def test_workloads_own_tables_and_matching_are_the_same(
     elsewhere: list[str], tmp_path: Path
 ) -> None:
-    made, here = tmp_path / "made", tmp_path / "here"
+    made = tmp_path / "made"
     told = byway(
         tmp_path, "pipeline", "workload", "dt1", "--publications", 500, "--out", made, *elsewhere
     )
-    request = request_of("dt1", publications=500)
-    for table in ("subscriptions", "publications"):
-        (here / table).mkdir(parents=True)
-        path = here / table / "part-00000.parquet"
-        write_piece(request, WorkloadPiece(table, 0, str(path)))
-        assert (made / table / path.name).read_bytes() == path.read_bytes()
+    rows = Feeds().take_publications(500)
+    found = pq.read_table(made / "publications").sort_by("id").to_pylist()
+    assert [dict(row["integers"] + row["strings"]) for row in found] == rows
     assert told["kind"] == "dt1"
     (tmp_path / "filters.csv").write_text("filter\nitem < 5\nfeed = 'B001'\n")
     own = tmp_path / "own"
@@ -207,7 +203,6 @@ def test_workloads_own_tables_and_matching_are_the_same(
     told = byway(
         tmp_path, "pipeline", "match", *tables, "--out", tmp_path / "out", "--pairs", *elsewhere
     )
-    rows = Feeds().take_publications(500)
     wanted = [parse("item < 5"), parse("feed = 'B001'")]
     assert told["pairs"] == sum(filter.matches(row) for filter in wanted for row in rows)
 
@@ -220,3 +215,92 @@ def test_claims_are_the_same(elsewhere: list[str], tmp_path: Path) -> None:
     assert [(claim["id"], claim["reproduced"]) for claim in claims] == [("U9", True)]
     assert len(list((out / "runs").glob("*.parquet"))) == 6
     assert "<svg" in (out / "report.html").read_text()
+
+
+ON_FRAMES = """
+import sys
+from pyspark.sql import SparkSession
+from byway.model import parse
+from byway.pipeline import (
+    match, match_counts, open_session, publications_from, read_table, subscriptions_from, workload,
+    write_table,
+)
+from byway.pipeline.workload_schemas import PAIRS
+
+where = dict([sys.argv[1:3]])
+builder = SparkSession.builder
+if "--remote" in where:
+    builder = builder.remote(where["--remote"])
+else:
+    builder = builder.master(where["--master"])
+theirs = builder.getOrCreate()
+with open_session() as spark:
+    assert spark is theirs
+    tables = workload(spark, "dt1", size=300, publications=200)
+    found = match(tables.publications, tables.subscriptions)
+    write_table(found, PAIRS, sys.argv[3], lambda done, total, what: None)
+    pairs = sorted(map(tuple, read_table(spark, PAIRS, sys.argv[3]).collect()))
+    wanted = {row["id"]: parse(row["filter"]) for row in tables.subscriptions.collect()}
+    rows = {row["id"]: row for row in tables.publications.collect()}
+    expected = sorted(
+        (number, other)
+        for number, row in rows.items()
+        for other, filter in wanted.items()
+        if filter.matches({**row["integers"], **row["strings"]})
+    )
+    assert pairs == expected and expected, (len(pairs), len(expected))
+    counts = match_counts(tables.publications, tables.subscriptions)
+    assert sum(row["matches"] for row in counts.collect()) == 2 * len(expected)
+    own = spark.createDataFrame([(1, "item = 3"), (2, "item =")], "n int, asks string")
+    good, bad = subscriptions_from(own, "asks", id="n")
+    assert [row["filter"] for row in good.collect()] == ["item = 3"]
+    assert [row["n"] for row in bad.collect()] == [2]
+    good, bad = publications_from(own.select("n", "asks"), {"n": "integer", "asks": "number"})
+    assert good.count() == 0 and bad.count() == 2
+assert theirs.range(3).count() == 3  # it still runs
+theirs.stop()
+print("done")
+"""
+
+
+def run(directory: Path, *arguments: object, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", *map(str, arguments)],
+        env=os.environ
+        | {"SPARK_CONF_DIR": str(configuration(directory)), "SPARK_LOCAL_IP": "127.0.0.1"}
+        | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_frames_of_a_session_that_is_there_are_the_same(
+    elsewhere: list[str], tmp_path: Path
+) -> None:
+    with java_home():
+        told = run(
+            tmp_path, ON_FRAMES, *elsewhere, tmp_path / "pairs", PYSPARK_PYTHON=sys.executable
+        )
+    assert told == "done\n"
+
+
+def test_workers_have_the_environment_that_is_shipped(cluster: list[str], tmp_path: Path) -> None:
+    """The archive has no more than a program that starts this Python, and tells that it did."""
+    (tmp_path / "env/bin").mkdir(parents=True)
+    program = tmp_path / "env/bin/python"
+    program.write_text(f'#!/bin/sh\ntouch {tmp_path}/started\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    archive = tmp_path / "env.tar.gz"
+    subprocess.run(["tar", "-czf", archive, "-C", tmp_path / "env", "bin"], check=True)
+    shipped = {
+        "PYSPARK_PYTHON": "./environment/bin/python",
+        "PYSPARK_SUBMIT_ARGS": f"--conf spark.archives={archive}#environment pyspark-shell",
+    }
+    arguments = ["pipeline", "workload", "dt1", "--publications", "5", "--out", tmp_path / "w"]
+    command = "import sys; from byway.cli.main import app; app(sys.argv[1:])"
+    told = run(tmp_path, command, *arguments, *cluster, **shipped)
+    assert "publications: 5 rows" in told
+    assert (tmp_path / "started").exists()

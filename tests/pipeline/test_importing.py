@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -10,16 +11,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
-from byway.pipeline.importing import ImportOptions, Type, plan_load
-from byway.pipeline.importing.loading import ImportPiece, LoadResult, load_file
-from byway.pipeline.importing.types import CellError, inferred, value_of
+from byway.pipeline.importing import (
+    ImportOptions,
+    ImportPlan,
+    Type,
+    load,
+    plan_load,
+    publications_from,
+    subscriptions_from,
+)
+from byway.pipeline.importing.types import inferred
+from byway.pipeline.importing.user_frames import why_no_filter
 from byway.pipeline.pipeline_errors import TableError
-from byway.pipeline.table_files import check_file
+from byway.pipeline.table_files import read_table
 from byway.pipeline.workload_schemas import PUBLICATIONS, REJECTS, SUBSCRIPTIONS
 
 QUOTES = """\
@@ -29,10 +38,11 @@ IBM,20,100,false
 
 MSFT,,,
 ORCL,20
-"say ""ah"",
-please",1e3,7,FALSE
+"say ""ah"", please",1e3,7,FALSE
 HP,4,9.5,true
+SUN,"4,7,true
 """
+MAPS = ("integers", "numbers", "strings", "booleans")
 
 
 def write(path: Path, text: str) -> Path:
@@ -41,31 +51,34 @@ def write(path: Path, text: str) -> Path:
 
 
 class Read:
-    """What became of one file, without Spark."""
+    """What became of some files."""
 
-    def __init__(self, kind: Any, file: Path, **options: Any) -> None:
-        plan = plan_load(kind, [file], ImportOptions(**options))
-        rows, rejects = file.with_suffix(".rows"), file.with_suffix(".rejects")
-        self.plan = plan
-        self.told: LoadResult = load_file(
-            plan, ImportPiece(plan.files[0], 1, str(rows), str(rejects))
-        )
-        check_file(PUBLICATIONS if kind == "publications" else SUBSCRIPTIONS, rows)
-        check_file(REJECTS, rejects)
-        self.rows = pq.read_table(rows).to_pylist()
-        self.rejects = pq.read_table(rejects).to_pylist()
+    def __init__(
+        self, spark: SparkSession, kind: Any, files: Sequence[Path], **options: Any
+    ) -> None:
+        self.plan: ImportPlan = plan_load(spark, kind, files, ImportOptions(**options))
+        out = files[0].parent / "out"
+        self.told = load(spark, self.plan, out)
+        table = PUBLICATIONS if kind == "publications" else SUBSCRIPTIONS
+        self.rows = ordered(read_table(spark, table, out / kind), "id")
+        self.rejects = ordered(read_table(spark, REJECTS, out / f"{kind}_rejects"), "row")
         assert (self.told.rows, self.told.rejected) == (len(self.rows), len(self.rejects))
 
-    def attributes(self) -> list[dict[str, Any]]:
-        names = ("integers", "numbers", "strings", "booleans")
-        return [{k: v for name in names for k, v in row[name]} for row in self.rows]
-
-    def reasons(self) -> list[tuple[int, int | None, str]]:
-        return [(reject["row"], reject["line"], reject["reason"]) for reject in self.rejects]
+    def reasons(self) -> list[tuple[int, str]]:
+        return [(reject["row"], reject["reason"]) for reject in self.rejects]
 
 
-def test_a_table_of_quotes(tmp_path: Path) -> None:
-    read = Read("publications", write(tmp_path / "q.csv", QUOTES), types={"volume": Type.INTEGER})
+def ordered(frame: DataFrame, *columns: str) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.orderBy(*columns).collect()]
+
+
+def attributes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for name in MAPS for k, v in row[name].items()} for row in rows]
+
+
+def test_a_table_of_quotes(spark: SparkSession, tmp_path: Path) -> None:
+    file = write(tmp_path / "q u+o%20te.csv", QUOTES)
+    read = Read(spark, "publications", [file], types={"volume": Type.INTEGER})
     assert read.plan.layout.attributes == {
         "symbol": Type.STRING,
         "open": Type.NUMBER,
@@ -73,38 +86,62 @@ def test_a_table_of_quotes(tmp_path: Path) -> None:
         "late": Type.BOOLEAN,
     }
     assert [row["id"] for row in read.rows] == [1, 2, 3, 5]
-    assert read.attributes() == [
+    assert attributes(read.rows) == [
         {"volume": 6200, "open": 18.37, "symbol": "YHOO", "late": True},
         {"volume": 100, "open": 20.0, "symbol": "IBM", "late": False},
         {"symbol": "MSFT"},
-        {"volume": 7, "open": 1000.0, "symbol": 'say "ah",\nplease', "late": False},
+        {"volume": 7, "open": 1000.0, "symbol": 'say "ah", please', "late": False},
     ]
     assert read.reasons() == [
-        (4, 6, "2 cells, expected 4"),
-        (6, 9, "volume: '9.5' is no integer"),
+        (4, "not CSV, or not 4 cells"),
+        (6, "volume: '9.5' is no integer"),
+        (7, "not CSV, or not 4 cells"),
     ]
     assert read.rejects[0]["content"] == "ORCL,20"
-    assert read.told.shown[0] == f"{tmp_path}/q.csv:6: 2 cells, expected 4"
+    assert read.rejects[0]["file"] == str(file)
+    assert read.told.reasons[0] == f"{file}:4: not CSV, or not 4 cells"
 
 
-def test_a_quote_that_is_never_closed_is_told(tmp_path: Path) -> None:
-    read = Read("publications", write(tmp_path / "q.csv", 'a\n1\n"2\n3\n4\n'))
-    assert read.attributes() == [{"a": 1}]
-    assert read.reasons() == [(2, 5, "lines 3 to 5: not CSV (unexpected end of data)")]
-
-
-def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
+def test_cells_may_have_line_breaks(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "q.csv"
-    file.write_bytes(b"\xef\xbb\xbfa,b\nx,1\n\xff,2\n")
-    read = Read("publications", file, delimiter=",")
-    assert read.attributes() == [{"a": "x", "b": 1}]
-    ((row, line, reason),) = read.reasons()
-    assert (row, line) == (2, 3)
-    assert reason.startswith("a: '\\udcff' is not valid Unicode text")
-    assert read.rejects[0]["content"] == "?,2"
+    file.write_bytes(b'\xef\xbb\xbfa;b\n"x\ny";1\n\nz;2\n')
+    read = Read(spark, "publications", [file], delimiter=";", multiline=True)
+    assert attributes(read.rows) == [{"a": "x\ny", "b": 1}, {"a": "z", "b": 2}]
+    assert [row["id"] for row in read.rows] == [1, 2]
 
 
-def test_parquet_says_what_its_columns_hold(tmp_path: Path) -> None:
+def test_large_files_are_split(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows are numbered through all splits of all files, in the order of these."""
+    rows = 3_000
+    for name in ("a", "b"):
+        lines = [f"{name}{number},{'x' * 40}" for number in range(rows)]
+        lines[1_000] = "short"
+        write(tmp_path / f"{name}.csv", "\n".join(["n,pad", *lines, ""]))
+    before = spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "20000")
+    try:
+        files = [tmp_path / "b.csv", tmp_path / "a.csv"]
+        plan = plan_load(spark, "publications", files, ImportOptions())
+        assert plan.sources[0].frame.rdd.getNumPartitions() > 10
+        load(spark, plan, tmp_path / "out")
+    finally:
+        assert before is not None
+        spark.conf.set("spark.sql.files.maxPartitionBytes", before)
+    found = ordered(read_table(spark, PUBLICATIONS, tmp_path / "out/publications"), "id")
+    expected = [
+        (first + number + 1, f"{name}{number}")
+        for name, first in (("b", 0), ("a", rows))
+        for number in range(rows)
+        if number != 1_000
+    ]
+    assert [(row["id"], row["strings"]["n"]) for row in found] == expected
+    rejects = ordered(read_table(spark, REJECTS, tmp_path / "out/publications_rejects"), "file")
+    assert [(row["file"], row["row"]) for row in rejects] == [
+        (f"{tmp_path}/a.csv", 1_001), (f"{tmp_path}/b.csv", 1_001),
+    ]  # fmt: skip
+
+
+def test_parquet_says_what_its_columns_hold(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "q.parquet"
     columns = {
         "small": pa.array([1, 2, None], pa.int8()),
@@ -118,16 +155,16 @@ def test_parquet_says_what_its_columns_hold(tmp_path: Path) -> None:
     }
     pq.write_table(pa.table(columns), file)
     types = {"day": Type.STRING, "price": Type.NUMBER, "extra": Type.SKIP}
-    read = Read("publications", file, types=types)
-    assert read.reasons() == [(1, None, "large: '9223372036854775808' does not fit into 64 bits")]
-    first, second = read.attributes()
+    read = Read(spark, "publications", [file], types=types)
+    assert read.reasons() == [(1, "large: '9223372036854775808' does not fit into 64 bits")]
+    first, second = attributes(read.rows)
     assert first.pop("real") != 0  # it is not a number
     assert first == {"small": 2, "large": 5, "word": "b", "day": "2024-01-02", "price": 2.0}
     assert second == {"large": 6, "word": "a", "flag": False, "day": "2024-01-02"}
-    assert read.plan.unread == ("extra",)
+    assert read.plan.unread == ["extra"]
 
 
-def test_filters_are_parsed(tmp_path: Path) -> None:
+def test_filters_are_parsed(spark: SparkSession, tmp_path: Path) -> None:
     rows = [
         ("7", "price > 18", "B1"),
         ("8", "price >", ""),
@@ -139,36 +176,85 @@ def test_filters_are_parsed(tmp_path: Path) -> None:
     file = tmp_path / "f.csv"
     with file.open("w", newline="") as out:
         csv.writer(out).writerows([("number", "filter", "where"), *rows])
-    read = Read("subscriptions", file, id="number")
+    read = Read(spark, "subscriptions", [file], id="number")
     assert read.rows == [
         {"id": 7, "broker": None, "filter": "price > 18"},
         {"id": 9, "broker": None, "filter": "[class,=,'STOCK'],[price,>,18]"},
     ]
-    assert read.plan.unread == ("where",)
-    assert [reason for _, _, reason in read.reasons()] == [
+    assert read.plan.unread == ["where"]
+    assert [reason for _, reason in read.reasons()] == [
         "filter: at character 8: expected a number, a quoted string, TRUE or FALSE, found the end",
         "number: 'x' is no integer",
         "number: it has no number",
         "filter: there is no filter",
     ]
-    placed = Read("subscriptions", file, broker="where", filter="filter")
+    placed = Read(spark, "subscriptions", [file], broker="where", filter="filter")
     assert [row["broker"] for row in placed.rows] == ["B1", None, "B2", None]
     assert [row["id"] for row in placed.rows] == [1, 3, 4, 5]
 
 
-def test_a_table_of_one_column_needs_no_name(tmp_path: Path) -> None:
-    read = Read("subscriptions", write(tmp_path / "f.csv", "asks for\na = 1\nb = 2\n"))
-    assert [row["filter"] for row in read.rows] == ["a = 1", "b = 2"]
+# --- frames
 
 
-@given(st.lists(st.lists(st.text(max_size=8), min_size=2, max_size=2), max_size=20))
-def test_no_row_is_lost(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
-    file = tmp_path_factory.mktemp("rows") / "t.csv"
-    with file.open("w", newline="", encoding="utf-8", errors="surrogatepass") as out:
-        csv.writer(out).writerows([["a", "b"], *rows])
-    read = Read("publications", file, types={"a": Type.STRING, "b": Type.INTEGER})
-    numbers = [row["id"] for row in read.rows] + [reject["row"] for reject in read.rejects]
-    assert sorted(numbers) == list(range(1, len(rows) + 1))
+def test_frames_become_publications(spark: SparkSession) -> None:
+    """Frames of the caller's own; columns of any name."""
+    frame = spark.sql(
+        "SELECT * FROM VALUES (7, 'IBM', 1.5D, true, 'x'), (8, '', NULL, NULL, NULL), "
+        "(NULL, 'HP', 2D, false, 'y') AS t(`my id`, `a.b`, price, late, id)"
+    )
+    good, bad = publications_from(frame, ["a.b", "price", "late"], id="my id", broker="id")
+    assert good.dtypes == [(column.name, column.type) for column in PUBLICATIONS.columns]
+    assert ordered(good, "id") == [
+        {
+            "id": 7, "broker": "x", "integers": {}, "numbers": {"price": 1.5},
+            "strings": {"a.b": "IBM"}, "booleans": {"late": True},
+        },
+        {"id": 8, "broker": None, "integers": {}, "numbers": {}, "strings": {}, "booleans": {}},
+    ]  # fmt: skip
+    assert bad.columns == [*frame.columns, "reason"]
+    assert [(row["a.b"], row["reason"]) for row in bad.collect()] == [
+        ("HP", "my id: it has no number")
+    ]
+    every = publications_from(frame.drop("my id"), {"price": "string", "late": Type.SKIP})
+    rows = ordered(every.rows, "id")
+    assert len({row["id"] for row in rows}) == 3
+    assert attributes(rows) == [{"price": "1.5"}, {}, {"price": "2.0"}]
+    assert every.rejects.collect() == []
+    (first, *_) = attributes(ordered(publications_from(frame).rows, "id"))
+    assert first == {"my id": 7, "a.b": "IBM", "price": 1.5, "late": True, "id": "x"}
+
+
+def test_frames_become_subscriptions(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, "a = 1"), (2, "a ="), (3, None)], "n int, wanted string")
+    good, bad = subscriptions_from(frame, "wanted", id="n")
+    assert good.dtypes == [(column.name, column.type) for column in SUBSCRIPTIONS.columns]
+    assert list(map(tuple, good.collect())) == [(1, None, "a = 1")]
+    rejected = [(row["n"], row["reason"]) for row in bad.orderBy("n").collect()]
+    assert rejected[0][1].startswith("wanted: at character 4: expected")
+    assert rejected[1] == (3, "wanted: there is no filter")
+    for column, told in (("x", "there is no column 'x'; it has n, wanted"),):
+        with pytest.raises(TableError, match=told):
+            subscriptions_from(frame, column)
+    with pytest.raises(TableError, match=r"column 'a' is array<int>, which no attribute can hold"):
+        publications_from(frame.select(F.array("n").alias("a")))
+    with pytest.raises(TableError, match="expected 1 to 255 characters"):
+        publications_from(frame.select(F.lit(1).alias("a" * 300)))
+
+
+def test_publications_have_so_many_attributes(spark: SparkSession) -> None:
+    frame = spark.range(2).select(
+        *(F.when(F.col("id") < F.lit(1 if n else 2), n).alias(f"a{n}") for n in range(257))
+    )
+    good, bad = publications_from(frame)
+    assert attributes(ordered(good, "id")) == [{"a0": 0}]
+    (reject,) = bad.collect()
+    assert reject["reason"] == "257 attributes, but a publication has at most 256"
+
+
+def test_reasons_of_filters() -> None:
+    assert why_no_filter("a = 1") is None
+    assert why_no_filter(" ") == "there is no filter"
+    assert (why_no_filter("a = ") or "").startswith("at character")
 
 
 # --- types
@@ -193,33 +279,67 @@ def test_a_column_is_what_most_of_its_cells_are(cells: list[str], type_: Type) -
     assert inferred({"a": cells}) == {"a": type_}
 
 
-@pytest.mark.parametrize(
-    ("cell", "type_", "told"),
-    [
-        ("1_0", Type.INTEGER, "'1_0' is no integer"),
-        (True, Type.INTEGER, "'True' is no integer"),
-        (1.5, Type.INTEGER, "'1.5' is no integer"),
-        (float("nan"), Type.INTEGER, "'nan' is no integer"),
-        ("9" * 5_000, Type.INTEGER, "does not fit into 64 bits"),
-        ("1,5", Type.NUMBER, "'1,5' is no number"),
-        (True, Type.NUMBER, "'True' is no number"),
-        (" 1e999", Type.NUMBER, "' 1e999' is too large for a floating-point number"),
-        ("-1e400", Type.NUMBER, "'-1e400' is too large for a floating-point number"),
-        ("yes", Type.BOOLEAN, "'yes' is neither true nor false"),
-        (1, Type.BOOLEAN, "'1' is neither true nor false"),
-        ("x" * 70_000, Type.STRING, "a string may have at most 65536 characters"),
-    ],
-)
-def test_a_cell_that_is_none_is_told(cell: object, type_: Type, told: str) -> None:
-    with pytest.raises(CellError) as caught:
-        value_of(cell, type_)
-    assert told in str(caught.value)
-    assert len(str(caught.value)) < 200
+CELLS = [
+    ("1", Type.INTEGER, 1),
+    (" -7 ", Type.INTEGER, -7),
+    ("+3", Type.INTEGER, 3),
+    ("1_0", Type.INTEGER, "'1_0' is no integer"),
+    ("1.0", Type.INTEGER, "'1.0' is no integer"),
+    ("9" * 50, Type.INTEGER, f"'{'9' * 39}…' does not fit into 64 bits"),
+    ("1.5", Type.NUMBER, 1.5),
+    (" .5e1 ", Type.NUMBER, 5.0),
+    ("-Infinity", Type.NUMBER, float("-inf")),
+    (" inf ", Type.NUMBER, float("inf")),
+    ("1,5", Type.NUMBER, "'1,5' is no number"),
+    ("1d", Type.NUMBER, "'1d' is no number"),
+    (" 1e999", Type.NUMBER, "' 1e999' is too large for a floating-point number"),
+    ("-1e400", Type.NUMBER, "'-1e400' is too large for a floating-point number"),
+    (" True", Type.BOOLEAN, True),
+    ("FALSE", Type.BOOLEAN, False),
+    ("yes", Type.BOOLEAN, "'yes' is neither true nor false"),
+    ("1", Type.BOOLEAN, "'1' is neither true nor false"),
+    (" x ", Type.STRING, " x "),
+    ("x" * 65_537, Type.STRING, "a string may have at most 65536 characters, this one has 65537"),
+]
 
 
-@pytest.mark.parametrize("cell", ["inf", "-Infinity", " inf "])
-def test_infinity_is_a_number_if_it_is_said(cell: str) -> None:
-    assert abs(value_of(cell, Type.NUMBER)) == float("inf")  # type: ignore[arg-type]
+def test_cells_are_converted_or_told(spark: SparkSession) -> None:
+    """Each cell is in a row and a column of its own."""
+    names = [f"c{number:02}" for number in range(len(CELLS))]
+    rows = [
+        tuple(cell if place == number else None for place in range(len(CELLS)))
+        for number, (cell, _, _) in enumerate(CELLS)
+    ]
+    frame = spark.createDataFrame(rows, ", ".join(f"{name} string" for name in names))
+    types = {name: type_ for name, (_, type_, _) in zip(names, CELLS, strict=True)}
+    good, bad = publications_from(frame, types)
+    found = {name: value for row in attributes(ordered(good, "id")) for name, value in row.items()}
+    told = dict(row["reason"].split(": ", 1) for row in bad.collect())
+    assert not found.keys() & told.keys()
+    expected = {name: outcome for name, (_, _, outcome) in zip(names, CELLS, strict=True)}
+    assert found | told == expected
+
+
+def test_values_of_other_types_are_converted_or_told(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT * FROM VALUES (1, 2D, 1.50BD, true), (2, 2.5D, 2.00BD, false), "
+        "(3, double('nan'), 1.00BD, true), (4, 1e300D, 4.00BD, true) AS t(n, d, p, b)"
+    )
+    integers = {"d": Type.INTEGER, "p": Type.INTEGER}
+    good, bad = publications_from(frame, integers, id="n")
+    assert good.count() == 0
+    assert [(row["n"], row["reason"]) for row in bad.orderBy("n").collect()] == [
+        (1, "p: '1.50' is no integer"),
+        (2, "d: '2.5' is no integer"),
+        (3, "d: 'NaN' is no integer"),
+        (4, "d: '1.0E300' does not fit into 64 bits"),
+    ]
+    good, bad = publications_from(frame, {"b": Type.INTEGER}, id="n")
+    assert {row["reason"] for row in bad.collect()} == {
+        "b: 'true' is no integer", "b: 'false' is no integer",
+    }  # fmt: skip
+    rows = attributes(ordered(publications_from(frame, {"p": "number", "b": "string"}).rows, "id"))
+    assert rows[:2] == [{"p": 1.5, "b": "true"}, {"p": 2.0, "b": "false"}]
 
 
 # --- files that cannot be used at all
@@ -234,108 +354,62 @@ def test_infinity_is_a_number_if_it_is_said(cell: str) -> None:
         ("q.csv", '"a', "the header cannot be read"),
         ("q.csv", f"{'a' * 300}\n1\n", "expected 1 to 255 characters"),
         ("q.txt", "a\n", "expected a name that ends in .csv or .parquet"),
-        ("q.parquet", "a", "this is no Parquet file, or a damaged one"),
+        ("q.parquet", "a", "Spark cannot read the file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told(
-    tmp_path: Path, name: str, text: str, told: str
+    spark: SparkSession, tmp_path: Path, name: str, text: str, told: str
 ) -> None:
     file = write(tmp_path / name, text)
     with pytest.raises(TableError) as caught:
-        plan_load("publications", [file], ImportOptions())
+        plan_load(spark, "publications", [file], ImportOptions())
     assert str(caught.value).startswith(f"{file}: ")
     assert told in str(caught.value)
 
 
-def test_columns_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+def test_columns_that_cannot_be_used_are_told(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [[1]]}), tmp_path / "q.parquet")
-    with pytest.raises(TableError, match=r"column 'a' is list<.*; declare its type, string or"):
-        plan_load("publications", [tmp_path / "q.parquet"], ImportOptions())
+
+    def refused(kind: Any, files: list[Path], told: str, **options: Any) -> None:
+        with pytest.raises(TableError, match=told):
+            plan_load(spark, kind, files, ImportOptions(**options))
+
+    told = r"column 'a' is array<bigint>, .*; declare its type, string or"
+    refused("publications", [tmp_path / "q.parquet"], told)
     file = write(tmp_path / "f.csv", "a,b\n")
-    with pytest.raises(TableError, match=r"there is no column 'filter'; .* of a, b"):
-        plan_load("subscriptions", [file], ImportOptions())
-    with pytest.raises(TableError, match="there is no column 'x'; it has a, b"):
-        plan_load("publications", [file], ImportOptions(types={"x": Type.SKIP}))
+    refused("subscriptions", [file], r"there is no column 'filter'; .* of a, b")
+    refused("publications", [file], "no column 'x'; it has a, b", types={"x": Type.SKIP})
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TableError, match=r"holds no \.csv or \.parquet file"):
-        plan_load("publications", [tmp_path / "empty"], ImportOptions())
-
-
-def test_numbers_of_ones_own_are_in_every_file(tmp_path: Path) -> None:
+    refused("publications", [tmp_path / "empty"], r"holds no \.csv or \.parquet file")
+    file = write(tmp_path / "g.csv", "filter,a\n")
+    typed = {"a": Type.STRING}
+    refused("subscriptions", [file], "column 'a' has a type, but only public", types=typed)
+    refused("publications", [file], "column 'filter' has filters, but only", filter="filter")
     files = [
         write(tmp_path / "a.csv", "n,filter\n1,a = 1\n"),
         write(tmp_path / "b.csv", "filter\n"),
     ]
-    with pytest.raises(TableError) as caught:
-        plan_load("subscriptions", files, ImportOptions(id="n"))
-    told = "there is no column 'n' with numbers; every file needs it, and this one has filter"
-    assert str(caught.value) == f"{files[1]}: {told}"
-
-
-def test_what_says_nothing_of_such_rows_is_refused(tmp_path: Path) -> None:
-    file = write(tmp_path / "f.csv", "filter,a\n")
-    with pytest.raises(TableError, match="column 'a' has a type, but only publications have attri"):
-        plan_load("subscriptions", [file], ImportOptions(types={"a": Type.STRING}))
-    with pytest.raises(TableError, match="column 'filter' has filters, but only subscriptions"):
-        plan_load("publications", [file], ImportOptions(filter="filter"))
+    told = f"{files[1]}: there is no column 'n' with numbers; every file needs it, and this one has"
+    refused("subscriptions", files, told, id="n")
 
 
 def test_files_that_are_not_read_are_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = ("a.csv", "b.CSV", "sub/c.Parquet", "d.csv.gz", "_e.csv", ".f.csv", "sub/g.txt")
     (tmp_path / "sub").mkdir()
     for name in names:
         write(tmp_path / name, "a\n1\n")
     pq.write_table(pa.table({"a": [7]}), tmp_path / "sub/c.Parquet")
-    plan = plan_load("publications", [tmp_path], ImportOptions())
-    read, skipped = (tuple(str(tmp_path / name) for name in n) for n in (
-        ("a.csv", "b.CSV", "sub/c.Parquet"), (".f.csv", "_e.csv", "d.csv.gz", "sub/g.txt"),
+    plan = plan_load(spark, "publications", [tmp_path, tmp_path / "a.csv"], ImportOptions())
+    read, skipped = ([str(tmp_path / name) for name in n] for n in (
+        ("a.csv", "b.CSV", "sub/c.Parquet"), ("d.csv.gz", "sub/g.txt"),
     ))  # fmt: skip
     assert (plan.files, plan.skipped) == (read, skipped)
     assert caplog.messages == [f"files that are not read: {', '.join(skipped)}"]
-    named = plan_load("publications", [tmp_path, tmp_path / "_e.csv"], ImportOptions())
-    assert named.files == (*read, skipped[1])
-    assert named.skipped == (skipped[0], *skipped[2:])
 
 
-def test_many_files_that_are_not_read_are_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    write(tmp_path / "a.csv", "a\n")
-    for number in range(8):
-        write(tmp_path / f"{number}.txt", "")
-    assert len(plan_load("publications", [tmp_path], ImportOptions()).skipped) == 8
-    (told,) = caplog.messages
-    assert told.endswith(f"{tmp_path}/4.txt and 3 more")
-
-
-def test_a_file_that_is_named_twice_is_read_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = write(tmp_path / "a.csv", "a\n1\n")
-    (tmp_path / "b.csv").symlink_to(file)
-    monkeypatch.chdir(tmp_path)
-    plan = plan_load("publications", [tmp_path, file, Path("a.csv")], ImportOptions())
-    assert plan.files == (str(file),)
-
-
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "q.parquet"
-    pq.write_table(pa.table({"a": list(range(100_000))}), file, compression="zstd")
-    content = bytearray(file.read_bytes())
-    half = len(content) // 2
-    content[4:half] = b"\xff" * (half - 4)
-    file.write_bytes(content)
-    plan = plan_load("publications", [file], ImportOptions())
-    told = load_file(
-        plan, ImportPiece(str(file), 1, str(tmp_path / "rows"), str(tmp_path / "rejects"))
-    )
-    assert told.fault is not None
-    assert told.fault.startswith("cannot be read to its end")
-
-
-# --- on Spark
+# --- by the command
 
 
 def pipeline(*arguments: object) -> Result:
@@ -356,60 +430,44 @@ def test_rows_are_counted_through_all_files(tmp_path: Path) -> None:
         f"publications: 4 rows in {out}/publications",
         "types: symbol string, price number, size integer",
         f"rejected: 1 rows in {out}/publications_rejects",
-        f"  {tmp_path}/in/c.csv:3: price: 'x' is no number",
+        f"  {tmp_path}/in/c.csv:2: price: 'x' is no number",
     ]
     rows = pq.read_table(out / "publications").to_pylist()
-    assert [row["id"] for row in rows] == [1, 2, 3, 4]
+    assert sorted((row["id"], dict(row["strings"]).get("symbol")) for row in rows) == [
+        (1, "IBM"), (2, "HP"), (3, "SUN"), (4, None),
+    ]  # fmt: skip
     (reject,) = pq.read_table(out / "publications_rejects").to_pylist()
-    assert (reject["file"], reject["row"], reject["line"]) == (f"{tmp_path}/in/c.csv", 2, 3)
+    assert (reject["file"], reject["row"]) == (f"{tmp_path}/in/c.csv", 2)
     done = pipeline("import", "publications", tmp_path / "in/a.csv", "--out", out, "--json")
     assert (done.exit_code, json.loads(done.stdout)["rejected"]) == (0, 0)
     assert pq.read_table(out / "publications_rejects").num_rows == 0
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_workload_is_left_alone(tmp_path: Path) -> None:
-    made = pipeline("workload", "dt1", "--size", 5, "--publications", 5, "--out", tmp_path / "w")
+def test_a_workload_takes_the_place_of_imported_tables_and_is_left_alone(tmp_path: Path) -> None:
+    place = tmp_path / "w"
+    file = write(tmp_path / "f.csv", "filter\na = 1\na =\n")
+    assert pipeline("import", "subscriptions", file, "--out", place).exit_code == 1
+    made = pipeline("workload", "dt1", "--size", 5, "--publications", 5, "--out", place)
     assert made.exit_code == 0
-    file = write(tmp_path / "f.csv", "filter\na = 1\n")
-    done = pipeline("import", "subscriptions", file, "--out", tmp_path / "w")
+    assert pq.read_table(place / "subscriptions_rejects").num_rows == 0
+    done = pipeline("import", "subscriptions", file, "--out", place)
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"{tmp_path}/w: holds a workload, which workload.json describes")
-    assert pq.read_table(tmp_path / "w/subscriptions").num_rows == 5
-    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == [
-        "publications", "subscriptions", "workload.json",
-    ]  # fmt: skip
+    assert done.stderr.startswith(f"{place}: holds a workload, which the table `workload` desc")
+    assert pq.read_table(place / "subscriptions").num_rows == 5
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_workload_takes_the_place_of_imported_tables(tmp_path: Path) -> None:
-    write(tmp_path / "f.csv", "filter\na = 1\na =\n")
-    pipeline("import", "subscriptions", tmp_path / "f.csv", "--out", tmp_path / "w")
-    pipeline("workload", "dt1", "--size", 5, "--publications", 5, "--out", tmp_path / "w")
-    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == [
-        "publications", "subscriptions", "workload.json",
-    ]  # fmt: skip
-
-
-@pytest.mark.usefixtures("spark")
-def test_files_that_are_not_read_are_in_the_answer(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for name in ("a.csv", "b.csv.gz"):
-        write(tmp_path / "in" / name, "a\n1\n")
-    out = ("--out", tmp_path / "out", "--json")
-    told = json.loads(pipeline("import", "publications", tmp_path / "in", *out).stdout)
-    assert (told["rows"], told["skipped"]) == (1, [f"{tmp_path}/in/b.csv.gz"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("--type", "a=text"), "--type a=text: expected COLUMN=TYPE, the type one of integer,"),
         (("--delimiter", ";;"), "--delimiter ';;': expected one character"),
-        ((), "nowhere.csv: there is no such file or directory"),
+        ((), "{}/nowhere.csv: there is no such file or directory"),
     ],
 )
 def test_the_command_refuses(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
-    done = pipeline("import", "publications", "nowhere.csv", "--out", tmp_path, *arguments)
+    file = tmp_path / "nowhere.csv"
+    done = pipeline("import", "publications", file, "--out", tmp_path, *arguments)
     assert done.exit_code == 2
-    assert done.stderr.startswith(told)
+    assert done.stderr.startswith(told.format(tmp_path))

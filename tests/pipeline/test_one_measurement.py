@@ -41,7 +41,7 @@ from byway.pipeline.schemas import (
     TableSchema,
 )
 from byway.pipeline.table_files import read_table
-from byway.pipeline.traces import analyse
+from byway.pipeline.traces import computed_once
 from byway.pipeline.traces.part_measures import PARTS, part_measures
 from byway.sim.engine.network import HEADER_BYTES
 from byway.sim.scenario.measure import part_of
@@ -141,14 +141,13 @@ def simulated(directory: Path, seeds: list[int], every: bool) -> dict[str, Measu
 
 def analysed(spark: SparkSession, runs: dict[str, MeasuredRun], directory: Path) -> Traced:
     trace = read_table(spark, TRACE, directory).persist()
-    analysis = analyse(trace)
     tables: dict[TableSchema, dict[str, list[Row]]] = {}
-    for table in TABLES:
-        of_runs: dict[str, list[Row]] = defaultdict(list)
-        for row in collected(analysis.tables[table], "run"):
-            of_runs[row["run"]].append(row)
-        tables[table] = of_runs
-    analysis.release()
+    with computed_once(trace) as computed:
+        for table in TABLES:
+            of_runs: dict[str, list[Row]] = defaultdict(list)
+            for row in collected(computed.by_schema()[table], "run"):
+                of_runs[row["run"]].append(row)
+            tables[table] = of_runs
     parts: list[tuple[Any, ...]] = []
     requests: list[tuple[Any, ...]] = []
     for name, run in runs.items():

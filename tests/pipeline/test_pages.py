@@ -77,6 +77,9 @@ def test_the_guide_to_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     page = Path("reproduction/report.html").read_text()
     assert page.count("<svg") == 2
     assert "Reproduced" in page
+    links = set(re.findall(r'href="(?!#)([^"]+)"', page))
+    assert {"results.csv", "results.json", "estimates", "metrics", "measured"} <= links
+    assert all((Path("reproduction") / link).exists() for link in links)
 
 
 def test_the_sweep_of_the_guide_is_the_example() -> None:

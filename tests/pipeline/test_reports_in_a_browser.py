@@ -19,7 +19,7 @@ from byway.pipeline.storm.script import POLICIES
 from byway.pipeline.storm.storm_plots import Line, draw
 from byway.pipeline.storm.storm_report import REPORTED, demo_page
 from byway.pipeline.sweeps import SweepOutcome
-from tests.pipeline.test_storm import SHOWCASE
+from tests.pipeline.test_storm import MESH, SHOWCASE
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium")
@@ -64,7 +64,8 @@ def page_of_the_demo() -> str:
     lines = [Line(run, [0.0, 1.0], [1.0, 1_000.0]) for run in runs]
     found = "When 40 broad subscriptions ended, something was found."
     rows = [{"run": run, **numbers} for run in runs]
-    return demo_page(found, "A setup.", rows, [draw(lines, "control messages a second")], SHOWCASE)
+    plots = [draw(lines, "control messages a second")]
+    return demo_page(found, "A setup.", rows, plots, SHOWCASE, MESH)
 
 
 def page_of_the_claims(directory: Path) -> str:

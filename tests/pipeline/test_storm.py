@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from byway.local.mesh_showcase import MeshOutcome, MeshPhase, MeshStep
 from byway.local.showcase import ShowcaseAccount, ShowcaseOutcome
 from byway.model.trace_schema import TraceEvent
 from byway.pipeline.storm.finding import comparison, finding
@@ -40,6 +41,17 @@ SHOWCASE = ShowcaseOutcome(
     ],
 )  # fmt: skip
 
+STEPS = [MeshStep(0.5, 0.7, 2.7), MeshStep(1.0, 0.7, 2.7)]
+MESH = MeshOutcome(
+    without=MeshPhase(
+        mesh=False, published=800, is_exact=True, settled=STEPS[0], soft_links=0, steps=STEPS
+    ),
+    with_mesh=MeshPhase(
+        mesh=True, published=2_001, is_exact=True, settled=MeshStep(5.0, 0.0, 0.8), soft_links=13,
+        steps=STEPS,
+    ),
+)  # fmt: skip
+
 
 def test_the_script_is_the_same_every_time() -> None:
     one, two = Script(**SMALL), Script(**SMALL)
@@ -60,7 +72,7 @@ def test_what_ends_is_broad_and_far_away() -> None:
 @pytest.mark.timeout(300)
 def test_the_whole_storm(tmp_path: Path) -> None:
     lines: list[str] = []
-    report = report_storm(tmp_path, lines.append, SHOWCASE, Script(**SMALL))
+    report = report_storm(tmp_path, lines.append, SHOWCASE, MESH, Script(**SMALL))
     assert report.is_exact
     runs = {run["run"]: run for run in report.runs}
     assert set(runs) == {f"{how} {policy}" for how in ("live", "simulated") for policy in POLICIES}
@@ -70,17 +82,26 @@ def test_the_whole_storm(tmp_path: Path) -> None:
         assert selective < 0.5 * active
     assert lines[0].startswith("164 subscriptions at 15 brokers. 4 of them are broad")
     page = report.page.read_text()
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 5
     assert report.finding.endswith("and every subscriber received exactly what it should.")
     text = re.sub(r"<[^>]*>", " ", page.partition("<body>")[2])
     assert re.sub(r"\s+", " ", text).strip().startswith(f"What the demo found {report.finding}")
-    for words in ("penny", "close &lt; 10", "1,234", "1–3 (2.0)", "B1 Cairo", "Oslo 1,500"):
+    for words in (
+        "penny",
+        "close &lt; 10",
+        "1,234",
+        "1–3 (2.0)",
+        "B1 Cairo",
+        "Oslo 1,500",
+        MESH.finding,
+    ):
         assert words in page, words
     for policy in POLICIES:
         assert f"<dt>{policy}</dt><dd>A" in page
     for paper, _ in PAPERS:
         assert f"{paper.authors}: <em>{paper}</em>" in page
-    assert not re.search(r'(?:href|src)="(?!#)', page), "it opens without a network connection"
+    assert not re.search(r'src=|href="(?!#|traces")', page), "it opens without a network connection"
+    assert '<a href="traces">' in page
 
 
 # --- what was found -------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from byway.pipeline.jobs import run_job
 from byway.pipeline.schemas import FAILURES, METRICS, SUMMARY, TRACE
-from byway.pipeline.sweeps import Sweep, read_sweep, run_sweep
-from byway.pipeline.sweeps.run_task import Done, _in_a_process
+from byway.pipeline.sweeps import Sweep, read_sweep, run_sweep, sweep
+from byway.pipeline.sweeps.run_sweep import CHECKED_AT_ONCE, done_runs
+from byway.pipeline.sweeps.run_task import Done, RunPlaces, in_a_process
 from byway.pipeline.table_files import check_file, files_of, read_file, read_table, run_of
 from byway.pipeline.traces import analyse
 from byway.sim.run import run_scenario
@@ -66,6 +67,60 @@ def test_metrics_are_those_of_the_simulator(spark: SparkSession, tmp_path: Path)
         assert {name: row[name] for name in told if name != "wall_s"} == {
             name: facts[name] for name in told if name != "wall_s"
         }
+
+
+def test_a_frame_of_a_sweep_has_the_same_metrics(spark: SparkSession, tmp_path: Path) -> None:
+    """Lazily, without a file, and with the reasons of runs that fail."""
+    plan = sweep_of(
+        tmp_path, 'grid.client.0.broker = ["B1", "B9"]\nset.expect = {}\nseeds = [1, 2]'
+    )
+    frame = sweep(spark, plan)
+    assert frame.columns == [*METRICS.names, "error"]
+    assert [(f.name, f.dataType) for f in frame.schema][:-1] == [
+        (f.name, f.dataType) for f in METRICS.spark_schema()
+    ]
+    found = {row["id"]: row.asDict() for row in frame.collect()}
+    assert set(found) == {run.id for run in plan.runs}
+    for run in plan.runs:
+        row = found[run.id]
+        assert (row["seed"], row["settings"]) == (run.seed, run.settings)
+        if run.settings["client.0.broker"] == '"B9"':
+            assert row["error"].startswith("ScenarioError: client.0.broker: ")
+            assert row["deliveries"] is None
+        else:
+            facts = run_scenario(run.scenario, run.seed).facts()
+            told = METRICS.names[METRICS.names.index("seed") : -1]
+            assert row["error"] is None
+            assert {n: row[n] for n in told if n != "wall_s"} == {
+                n: facts[n] for n in told if n != "wall_s"
+            }
+    assert files_in(tmp_path) == {"try.toml"}
+
+
+def test_what_is_there_is_found_by_listings(spark: SparkSession, tmp_path: Path) -> None:
+    """A million runs of which none is there cost no look at a file; those that are there are looked
+    at by tasks, if they are many."""
+    plan, out = sweep_of(tmp_path, "traces = true\nseeds = 2"), tmp_path / "out"
+    run_sweep(spark, plan, out)
+    places = RunPlaces(str(out))
+    ids = [run.id for run in plan.runs]
+    assert done_runs(spark, plan, places) == set(ids)
+    many = msgspec.structs.replace(plan, runs=tuple(
+        msgspec.structs.replace(plan.runs[0], id=f"{number:016x}") for number in range(1_000_000)
+    ) + plan.runs)  # fmt: skip
+    looked = []
+    stat = Path.exists
+    try:
+        Path.exists = lambda self: looked.append(self) or stat(self)  # type: ignore[method-assign, func-returns-value, assignment]
+        assert done_runs(spark, many, places) == set(ids)
+    finally:
+        Path.exists = stat  # type: ignore[method-assign]
+    assert len(looked) <= 4 * len(ids)
+    for number in range(CHECKED_AT_ONCE + 1):  # enough for two tasks
+        shutil.copy(places.metrics(ids[0]), places.metrics(f"{number:016x}"))
+    (out / "runs" / f"{7:016x}.parquet").write_text("PAR1")
+    some = msgspec.structs.replace(many, traces=False)
+    assert len(done_runs(spark, some, places)) == 2 + CHECKED_AT_ONCE
 
 
 def test_every_figure_of_the_simulator_is_in_the_metrics() -> None:
@@ -159,7 +214,9 @@ def test_a_run_with_too_many_rows_keeps_no_trace(spark: SparkSession, tmp_path: 
     assert (run_sweep(spark, short, out).found, run_sweep(spark, short, out).made) == (1, 0)
     long = msgspec.structs.replace(sweep, trace_rows_max=row["trace_rows"])
     assert run_sweep(spark, long, out).made == 1
-    assert files_in(out / "traces") == {f"{sweep.runs[0].id}/trace-00000.parquet"}
+    assert files_in(out / "traces") == {
+        f"run={sweep.runs[0].id}/date=1970-01-01/trace-00000.parquet"
+    }
     assert run_sweep(spark, short, out).found == 1
 
 
@@ -167,10 +224,12 @@ def test_a_trace_under_another_name_is_made_again(spark: SparkSession, tmp_path:
     sweep, out = sweep_of(tmp_path, "traces = true"), tmp_path / "out"
     run_sweep(spark, sweep, out)
     (run,) = sweep.runs
-    shutil.rmtree(out / "traces" / run.id)
-    run_scenario(run.scenario, run.seed, out / "traces" / run.id)
+    shutil.rmtree(out / "traces" / f"run={run.id}")
+    run_scenario(run.scenario, run.seed, tmp_path / "other")
+    (other,) = (tmp_path / "other").iterdir()
+    other.rename(out / "traces" / f"run={run.id}")
     assert run_sweep(spark, sweep, out).made == 1
-    assert run_of(next((out / "traces" / run.id).glob("*.parquet"))) == run.id
+    assert run_of(next((out / "traces" / f"run={run.id}").rglob("*.parquet"))) == run.id
     assert run_sweep(spark, sweep, out).found == 1
 
 
@@ -179,7 +238,7 @@ def die() -> None:
 
 
 def test_a_process_that_dies_is_a_failure() -> None:
-    told = _in_a_process(die)
+    told = in_a_process(die)
     assert told == ("the process of the run was killed by signal 9", "")
 
 

@@ -8,11 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from byway.model.trace_schema import TraceEvent
-from byway.pipeline.traces import broker_load as load
+from byway.pipeline.traces import analyse
 from byway.pipeline.traces import delivery_paths as deliveries
-from byway.pipeline.traces import sizes, trees
-from byway.pipeline.traces.tallies import tallies
-from byway.pipeline.traces.trace_summary import summary
 from tests.pipeline.trace_rows import collected, frame, row
 
 # p publishes at A; B passes it on and wants it for nobody, C delivers to two clients, D is reached
@@ -57,7 +54,7 @@ def only(frame: DataFrame) -> dict[str, Any]:
 
 
 def test_summary(trace: DataFrame) -> None:
-    assert only(summary(tallies(trace), deliveries.delays(trace))) == {
+    assert only(analyse(trace).summary) == {
         "run": "r",
         "brokers": 4,
         "span_s": 0.006,
@@ -95,7 +92,7 @@ def test_the_reference_computes_the_same(spark: SparkSession, trace: DataFrame) 
     page = (Path(__file__).parents[2] / "docs/reference/trace.md").read_text()
     (query,) = re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
     told = only(spark.sql(query.replace("FROM trace", "FROM {trace}"), trace=trace))
-    found = only(summary(tallies(trace), deliveries.delays(trace)))
+    found = only(analyse(trace).summary)
     names = ("deliveries", "matched_brokers", "pure_forwarders", "false_positives", "control_bytes")
     assert {name: told[name] for name in names} == {name: found[name] for name in names}
     assert told["hops"] == found["mean_hops"]
@@ -107,12 +104,12 @@ def test_samples_are_no_rows_of_the_summary(spark: SparkSession) -> None:
         row(TraceEvent.TABLE_SAMPLED, kind="forwarded"),
     ]
     both = frame(spark, ROWS + samples)
-    assert only(summary(tallies(both), deliveries.delays(both)))["rows"] == len(ROWS)
+    assert only(analyse(both).summary)["rows"] == len(ROWS)
 
 
 def test_a_run_in_which_nothing_was_published_has_nothing_to_measure(spark: SparkSession) -> None:
     quiet = frame(spark, [row(TraceEvent.LINK_CHANGED, kind="opened")])
-    found = only(summary(tallies(quiet), deliveries.delays(quiet)))
+    found = only(analyse(quiet).summary)
     nothing = ("yield", "mean_hops", "hops_max", "mean_delay_ms", "delay_ms_p95", "control_share")
     assert [found[name] for name in nothing] == [None] * len(nothing)
     assert found["messages_by_kind"] == {}
@@ -121,7 +118,7 @@ def test_a_run_in_which_nothing_was_published_has_nothing_to_measure(spark: Spar
 
 def test_runs_are_told_apart(spark: SparkSession) -> None:
     both = frame(spark, ROWS + [found | {"run": "s"} for found in ROWS[10:12]])
-    found = collected(summary(tallies(both), deliveries.delays(both)), "run")
+    found = collected(analyse(both).summary, "run")
     assert [(f["run"], f["deliveries"], f["delay_ms_max"]) for f in found] == [
         ("r", 3, 4.0),
         ("s", 1, 0.0),
@@ -129,7 +126,7 @@ def test_runs_are_told_apart(spark: SparkSession) -> None:
 
 
 def test_hop_counts(trace: DataFrame) -> None:
-    assert collected(deliveries.hop_counts(tallies(trace)), "hop") == [
+    assert collected(analyse(trace).hops, "hop") == [
         {"run": "r", "hop": 0, "deliveries": 1, "share": pytest.approx(1 / 3)},
         {"run": "r", "hop": 2, "deliveries": 2, "share": 1.0},
     ]
@@ -147,12 +144,12 @@ def test_percentiles_are_delays_that_happened(spark: SparkSession) -> None:
 
 
 def test_delays_are_counted(trace: DataFrame) -> None:
-    found = collected(deliveries.delays(trace), "delay_us")
+    found = collected(analyse(trace).delays, "delay_us")
     assert [(f["delay_us"], f["deliveries"]) for f in found] == [(0, 1), (2_000, 1), (4_000, 1)]
 
 
 def test_link_load_tells_directions_apart(trace: DataFrame) -> None:
-    found = collected(load.link_load(tallies(trace)), "broker", "link")
+    found = collected(analyse(trace).links, "broker", "link")
     names = ("broker", "link", "publications_sent", "control_messages", "control_bytes")
     assert [tuple(f[name] for name in names) for f in found] == [
         ("A", "B", 1, 1, 30),
@@ -165,7 +162,7 @@ def test_link_load_tells_directions_apart(trace: DataFrame) -> None:
 
 
 def test_broker_load_counts_both_ends_of_a_message(trace: DataFrame) -> None:
-    found = {f.pop("broker"): f for f in collected(load.broker_load(tallies(trace)), "broker")}
+    found = {f.pop("broker"): f for f in collected(analyse(trace).brokers, "broker")}
     traffic = ("messages_in", "bytes_in", "messages_out", "bytes_out")
     assert {broker: tuple(f[name] for name in traffic) for broker, f in found.items()} == {
         "A": (1, 20, 2, 40),
@@ -185,21 +182,21 @@ def test_broker_load_counts_both_ends_of_a_message(trace: DataFrame) -> None:
 
 def test_a_broker_that_wrote_nothing_has_a_load_all_the_same(spark: SparkSession) -> None:
     sent = frame(spark, [row(TraceEvent.CONTROL_SENT, link="silent")])
-    found = {f["broker"]: f for f in collected(load.broker_load(tallies(sent)), "broker")}
+    found = {f["broker"]: f for f in collected(analyse(sent).brokers, "broker")}
     assert found["silent"]["messages_in"] == 1
     assert found["silent"]["received"] == 0
     assert found["silent"]["messages_in_per_s"] is None  # the run took no time
 
 
 def test_control_overhead(trace: DataFrame) -> None:
-    assert collected(load.control_overhead(tallies(trace)), "kind") == [
+    assert collected(analyse(trace).control, "kind") == [
         {"run": "r", "kind": "adv", "messages": 1, "entries": 1, "bytes": 20},
         {"run": "r", "kind": "sub", "messages": 1, "entries": 3, "bytes": 30},
     ]
 
 
 def test_trees(trace: DataFrame) -> None:
-    first, second = collected(trees.trees(trace, tallies(trace)), "sequence")
+    first, second = collected(analyse(trace).trees, "sequence")
     assert first == {
         "run": "r", "publisher": "p", "incarnation": 1, "sequence": 1, "home": "A",
         "t_pub_us": 1_000, "brokers": 4, "depth": 2, "matched_brokers": 1, "pure_forwarders": 2,
@@ -211,17 +208,17 @@ def test_trees(trace: DataFrame) -> None:
 
 def test_a_tree_whose_root_is_not_in_the_trace_has_no_home(spark: SparkSession) -> None:
     part = frame(spark, [found for found in ROWS if found["broker"] != "A"])
-    (found,) = collected(trees.trees(part, tallies(part)), "sequence")
+    (found,) = collected(analyse(part).trees, "sequence")
     assert (found["home"], found["brokers"], found["deliveries"]) == (None, 3, 2)
 
 
 def test_a_publication_that_was_refused_has_no_tree(spark: SparkSession) -> None:
     refused = frame(spark, [row(TraceEvent.DROPPED, kind="nonconforming")])
-    assert trees.trees(refused, tallies(refused)).collect() == []
+    assert analyse(refused).trees.collect() == []
 
 
 def test_edges_lead_from_parents_to_children(trace: DataFrame) -> None:
-    found = collected(trees.edges(trace), "hop", "broker")
+    found = collected(analyse(trace).edges, "hop", "broker")
     assert [(f["parent"], f["broker"], f["hop"], f["span"]) for f in found] == [
         ("A", "B", 1, 1),
         ("B", "C", 2, 1),
@@ -239,7 +236,7 @@ def test_sizes_are_those_of_the_last_sample_in_an_interval(spark: SparkSession) 
             row(TraceEvent.QUEUE_SAMPLED, kind="input", t_us=1_000_000, count=4, size_bytes=40),
         ],
     )
-    assert collected(sizes.sizes_over_time(samples), "t_s") == [
+    assert collected(analyse(samples).sizes, "t_s") == [
         {"run": "r", "t_s": 0.0, "what": "queue", "kind": "input", "brokers": 2,
          "count_total": 7, "count_max": 5, "bytes_total": 30},
         {"run": "r", "t_s": 1.0, "what": "queue", "kind": "input", "brokers": 1,
@@ -258,7 +255,7 @@ def test_links_are_added_up_where_there_is_no_sample_of_the_whole(spark: SparkSe
             row(TraceEvent.TABLE_SAMPLED, kind="preserved", link="C", count=1),
         ],
     )
-    found = collected(sizes.sizes_over_time(samples, every_s=0.5), "what")
+    found = collected(analyse(samples, every_s=0.5).sizes, "what")
     assert [(f["what"], f["count_total"], f["bytes_total"]) for f in found] == [
         ("queue", 5, 20),
         ("table", 4, None),

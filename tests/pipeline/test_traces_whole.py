@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from byway.pipeline.schemas import BROKERS, HOPS, LINKS, SIZES, SUMMARY, TRACE, TREES
+from byway.pipeline.schemas import SUMMARY, TRACE
 from byway.pipeline.table_files import read_table
-from byway.pipeline.traces import Analysis, analyse
+from byway.pipeline.traces import TraceTables, analyse
 from byway.sim.run import run_scenario
 from byway.sim.scenario import read_scenario
 from byway.trace import read_trace
@@ -26,7 +26,7 @@ class Whole(NamedTuple):
 
     facts: dict[str, Any]
     rows: list[Row]
-    analysis: Analysis
+    tables: TraceTables
     found: Row
 
 
@@ -39,9 +39,9 @@ def whole(
     directory = tmp_path_factory.mktemp("trace")
     facts = run_scenario(scenario, 3, directory).facts()
     rows = read_trace(directory).to_pylist()
-    analysis = analyse(read_table(spark, TRACE, directory))
-    (found,) = collected(analysis.summary, "run")
-    return Whole(facts, rows, analysis, found)
+    tables = analyse(read_table(spark, TRACE, directory))
+    (found,) = collected(tables.summary, "run")
+    return Whole(facts, rows, tables, found)
 
 
 def test_the_summary_is_that_of_plain_python(whole: Whole) -> None:
@@ -74,20 +74,20 @@ def test_trees_are_those_of_plain_python(whole: Whole) -> None:
             t["depth"],
             t["deliveries"],
         )
-        for t in collected(whole.analysis.tables[TREES], "sequence")
+        for t in collected(whole.tables.trees, "sequence")
     }
     assert found == expected
 
 
 def test_tables_agree_with_the_summary(whole: Whole) -> None:
-    tables, found = whole.analysis.tables, whole.found
-    brokers, links = collected(tables[BROKERS], "broker"), collected(tables[LINKS], "broker")
+    tables, found = whole.tables, whole.found
+    brokers, links = collected(tables.brokers, "broker"), collected(tables.links, "broker")
     assert sum(b["messages_out"] for b in brokers) == found["messages"]
     assert sum(b["messages_in"] for b in brokers) == found["messages"]
     assert sum(b["pure_forwarders"] for b in brokers) == found["pure_forwarders"]
     sent = sum(link["publications_sent"] + link["control_messages"] for link in links)
     assert sent == found["messages"]
-    hops = collected(tables[HOPS], "hop")
+    hops = collected(tables.hops, "hop")
     assert sum(h["hop"] * h["deliveries"] for h in hops) / found["deliveries"] == pytest.approx(
         found["mean_hops"]
     )
@@ -96,7 +96,7 @@ def test_tables_agree_with_the_summary(whole: Whole) -> None:
 def test_the_last_tables_are_those_the_simulator_ends_with(whole: Whole) -> None:
     sizes = [
         size
-        for size in collected(whole.analysis.tables[SIZES], "run")
+        for size in collected(whole.tables.sizes, "run")
         if size["what"] == "table" and size["kind"] == "subscriptions"
     ]
     peak = max(size["count_total"] for size in sizes)

@@ -1,9 +1,10 @@
-"""Workloads as tables: rows are those of the generators, bytes the same whoever makes them."""
+"""Workloads as tables: rows are those of the generators, the same whoever makes them."""
 
 import json
-from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -12,16 +13,11 @@ from typer.testing import CliRunner, Result
 from byway.cli.main import app
 from byway.model import parse
 from byway.pipeline.pipeline_errors import WorkloadRequestError
-from byway.pipeline.table_files import check_file, read_table
-from byway.pipeline.workload_schemas import PUBLICATIONS, SCHEDULE, SUBSCRIPTIONS
-from byway.pipeline.workloads import KINDS, generate, request_of
-from byway.pipeline.workloads.generate import (
-    FILE_ROWS,
-    WorkloadPiece,
-    pieces_of,
-    tables_of,
-    write_piece,
-)
+from byway.pipeline.schemas import TableSchema
+from byway.pipeline.table_files import read_table
+from byway.pipeline.workload_schemas import DESCRIPTION, PUBLICATIONS, SCHEDULE, SUBSCRIPTIONS
+from byway.pipeline.workloads import KINDS, generate, request_of, workload
+from byway.pipeline.workloads.generate import chunk_rows, make_chunks, rows_of, tables_of
 from byway.pipeline.workloads.workload_columns import broker_column, filter_texts, publication_rows
 from byway.workload import (
     Clustered,
@@ -35,7 +31,6 @@ from byway.workload import (
     Zipf,
 )
 
-TABLES = {table.name: table for table in (SUBSCRIPTIONS, PUBLICATIONS, SCHEDULE)}
 GENERATORS = [
     Siena(seed=3),
     Zipf(seed=3, names=50, values=20, between_share=0.5),
@@ -52,22 +47,18 @@ every_generator = pytest.mark.parametrize(
 )
 
 
-def digests(directory: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(directory)): sha256(path.read_bytes()).hexdigest()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
-
-
-def write_here(kind: str, directory: Path, *arguments: object, **more: object) -> None:
-    """The files of a workload, without Spark, the last one first."""
+def made_here(kind: str, *arguments: object, **more: object) -> dict[TableSchema, Any]:
+    """The tables of a workload, without Spark, as Arrow tables."""
     request = request_of(kind, *arguments, **more)  # type: ignore[arg-type]
-    places = {table.name: directory / table.name for table in tables_of(request)}
-    for place in places.values():
-        place.mkdir(parents=True)
-    for piece in reversed(list(pieces_of(request, places))):
-        write_piece(request, piece)
+    found = {}
+    for table in tables_of(request):
+        total = rows_of(request, table)
+        chunks = [
+            chunk_rows(request.generator, table, chunk, total)
+            for chunk in range(-(-total // Generator.ROWS))
+        ]
+        found[table] = pa.concat_tables([table.arrow_schema().empty_table(), *chunks])
+    return found
 
 
 # --- columns
@@ -98,20 +89,15 @@ def test_publications_keep_their_attributes_and_types(generator: Generator) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_can_be_made(kind: str, tmp_path: Path) -> None:
-    write_here(kind, tmp_path, publications=50, seed=5)
+def test_every_kind_can_be_made(kind: str) -> None:
     request = request_of(kind, publications=50, seed=5)
-    rows = {}
-    for name, table in TABLES.items():
-        for path in (tmp_path / name).glob("*"):
-            check_file(table, path)
-            rows[name] = pq.read_table(path)
-    assert rows["subscriptions"].num_rows == request.subscriptions
-    assert rows["publications"].num_rows == 50
-    assert ("schedule" in rows) == (kind in ("mobile", "workflow"))
-    placed = rows["subscriptions"]["broker"].null_count < request.subscriptions
+    rows = made_here(kind, publications=50, seed=5)
+    assert rows[SUBSCRIPTIONS].num_rows == request.subscriptions
+    assert rows[PUBLICATIONS].num_rows == 50
+    assert (SCHEDULE in rows) == (kind in ("mobile", "workflow"))
+    placed = rows[SUBSCRIPTIONS]["broker"].null_count < request.subscriptions
     assert placed == (kind in ("clustered", "dt1", "dt2", "dt3", "mobile", "workflow"))
-    assert (rows["publications"]["broker"].null_count == 0) == kind.startswith("dt")
+    assert (rows[PUBLICATIONS]["broker"].null_count == 0) == kind.startswith("dt")
 
 
 @pytest.mark.parametrize(
@@ -137,11 +123,9 @@ def test_what_cannot_be_made_is_named(arguments: tuple[object, ...], told: str) 
     assert str(caught.value).startswith(told)
 
 
-def test_sizes_cut_schedules(tmp_path: Path) -> None:
-    write_here("mobile", tmp_path / "few", 100, 1)
-    write_here("mobile", tmp_path / "many", 4_000, 1)
-    few = pq.read_table(tmp_path / "few/schedule/part-00000.parquet").to_pylist()
-    many = pq.read_table(tmp_path / "many/schedule/part-00000.parquet").to_pylist()
+def test_sizes_cut_schedules() -> None:
+    few = made_here("mobile", 100, 1)[SCHEDULE].to_pylist()
+    many = made_here("mobile", 4_000, 1)[SCHEDULE].to_pylist()
     assert few == [row for row in many if row["subscription"] < 100]
     assert few
 
@@ -149,40 +133,49 @@ def test_sizes_cut_schedules(tmp_path: Path) -> None:
 # --- on Spark
 
 
-def test_bytes_do_not_depend_on_who_makes_them(spark: SparkSession, tmp_path: Path) -> None:
-    size = FILE_ROWS + 5_000
-    shown: list[int] = []
-    request = request_of("dt3", publications=size, seed=9)
-    description = generate(spark, request, tmp_path / "spark", shown.append)
-    write_here("dt3", tmp_path / "here", publications=size, seed=9)
-    made = digests(tmp_path / "spark")
-    text = (tmp_path / "spark/workload.json").read_bytes()
-    assert made.pop("workload.json") == sha256(text).hexdigest()
-    assert made == digests(tmp_path / "here")
-    assert [*made] == [
-        "publications/part-00000.parquet",
-        "publications/part-00001.parquet",
-        "subscriptions/part-00000.parquet",
+def as_rows(table: Any) -> list[tuple[Any, ...]]:
+    """The rows of an Arrow table as Spark gives them."""
+    names = ("integers", "numbers", "strings", "booleans")
+    return [
+        tuple(dict(row[name]) if name in names else row[name] for name in row)
+        for row in table.to_pylist()
     ]
-    assert shown[-1] == 3
-    # a smaller workload has the same full files
-    piece = WorkloadPiece("publications", 0, str(tmp_path / "full.parquet"))
-    write_piece(request_of("dt3", publications=FILE_ROWS, seed=9), piece)
-    full = sha256((tmp_path / "full.parquet").read_bytes()).hexdigest()
-    assert full == made["publications/part-00000.parquet"]
-    told = json.loads(text)
+
+
+def test_rows_do_not_depend_on_who_makes_them(spark: SparkSession, tmp_path: Path) -> None:
+    size = 2 * Generator.ROWS + 500
+    description = generate(spark, request_of("dt3", publications=size, seed=9), tmp_path / "w")
+    expected = made_here("dt3", publications=size, seed=9)
+    frames = workload(spark, "dt3", publications=size, seed=9)
+    assert frames.schedule is None
+    for table, frame in (
+        (SUBSCRIPTIONS, frames.subscriptions),
+        (PUBLICATIONS, frames.publications),
+    ):
+        assert frame.dtypes == [(column.name, column.type) for column in table.columns]
+        rows = as_rows(expected[table])
+        found = read_table(spark, table, tmp_path / "w" / table.name)
+        assert [tuple(row) for row in found.orderBy("id").collect()] == rows
+        assert [tuple(row) for row in frame.repartition(5).orderBy("id").collect()] == rows
+        assert description.tables[table.name].rows == len(rows)
+    (told,) = read_table(spark, DESCRIPTION, tmp_path / "w/workload").collect()
     assert (told["kind"], told["generator"], told["seed"]) == ("dt3", "Feeds", 9)
-    assert told["parameters"]["subscribers"] == 125
-    assert told["tables"]["publications"] == {"version": 1, "rows": size, "files": 2}
-    assert told["tables"]["subscriptions"]["rows"] == description.tables["subscriptions"].rows
-    # the rows are those of the generator, in Spark's eyes, too
-    found = read_table(spark, PUBLICATIONS, tmp_path / "spark/publications")
-    row = found.where(f"id = {FILE_ROWS + 3}").collect()[0].asDict()
-    expected = Feeds(brokers=250, feeds=250, subscribers=125, seed=9).publications(
-        FILE_ROWS // Generator.ROWS
-    )
-    assert {**row["integers"], **row["strings"]} == expected.publications()[3]
-    assert row["broker"] == row["strings"]["feed"]
+    assert json.loads(told["parameters"])["subscribers"] == 125
+    assert json.loads(told["tables"])["publications"] == {"version": 1, "rows": size}
+
+
+def test_a_task_makes_whole_chunks() -> None:
+    request = request_of("mobile", 5_000, 1)
+    numbers = pa.record_batch([pa.array([1, 0])], ["id"])
+    made = make_chunks(request.generator, "schedule", 5_000, iter([numbers]))
+    rows = [row for batch in made for row in batch.to_pylist()]
+    expected = made_here("mobile", 5_000, 1)[SCHEDULE].to_pylist()
+    assert sorted(map(str, rows)) == sorted(map(str, expected))
+
+
+def test_a_workload_without_rows_has_tables(spark: SparkSession) -> None:
+    frames = workload(spark, "siena", size=0, publications=0)
+    assert frames.subscriptions.collect() == frames.publications.collect() == []
 
 
 def pipeline(*arguments: object) -> Result:
@@ -201,8 +194,9 @@ def test_a_schedule_of_another_workload_does_not_stay(tmp_path: Path) -> None:
     made = pipeline("workload", "siena", "--set", "names=40", *arguments)
     assert json.loads(made.stdout)["parameters"]["names"] == 40
     assert {path.name for path in tmp_path.iterdir()} == {
-        "mine", "publications", "subscriptions", "workload.json",
+        "mine", "publications", "schedule", "subscriptions", "workload",
     }  # fmt: skip
+    assert pq.read_table(tmp_path / "schedule").num_rows == 0
     assert pq.read_table(tmp_path / "publications").num_rows == 0
 
 
@@ -213,4 +207,5 @@ def test_the_command_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = pipeline("workload", "dt1", "--out", tmp_path / "file")
     assert done.exit_code == 2
-    assert done.stderr == f"{tmp_path}/file/subscriptions: cannot be written (Not a directory)\n"
+    reason = f"cannot be written (Parent path is not a directory: file:{tmp_path}/file)"
+    assert done.stderr.splitlines()[-1] == f"{tmp_path}/file/subscriptions: {reason}"

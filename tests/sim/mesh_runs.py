@@ -84,6 +84,8 @@ class MeshRun(RandomRun):
         """Draws when brokers go round dead neighbours, and which brokers die."""
         self.mesh_rng = random.Random(f"mesh {seed}")
         """Draws which soft links open and close, and what is at the brokers in the beginning."""
+        self.without_mesh = random.Random(f"without a mesh {seed}")
+        """Draws which brokers come back without a mesh."""
         self.length_us = 2 * LENGTH_US if outages else LENGTH_US
         super().__init__(seed, faults=faults, outages=outages, **options)
         rng, world = self.mesh_rng, self.world
@@ -331,10 +333,12 @@ class MeshRun(RandomRun):
             world.at(begin_us, lambda: world.delay(a, b, rng.randint(1, 50_000), end_us))
 
     def plan_crash(self, broker, begin_us, end_us, stored):
-        """One in four brokers without a disk comes back with another Δ, but not without a mesh."""
+        """One in four brokers without a disk comes back with another Δ, or without a mesh."""
         super().plan_crash(broker, begin_us, end_us, stored)
         rng, node = self.mesh_rng, self.world.nodes[broker]
         delta = rng.choice((2, 3, 5))
+        if self.without_mesh.random() < 0.3:
+            delta = 1
         if broker not in self.storage and rng.random() < 0.25:
             self.world.first_at(end_us, lambda: self.change_delta(node, delta))
 
@@ -389,19 +393,27 @@ def check_maps(world: World) -> None:
 
 
 def check_soft_links(world: World) -> None:
-    """Both ends of a soft link agree on it, and one that nobody wants is closed."""
+    """Both ends of a soft link agree on it, and one that nobody wants is closed. A broker that came
+    back without a mesh uses none; it keeps the end of one that is down until it needs the room."""
     for at in world.nodes:
         mesh = mesh_of(world, at)
         links = world.nodes[at].broker.links
         soft_links = {link for link, facts in links.items() if facts.kind is LinkKind.SOFT}
         if mesh is None:
-            assert not soft_links, at
+            for link in (link for link in soft_links if links[link].up):
+                other = mesh_of(world, link)
+                assert other is not None, (at, link)
+                assert other.soft[at].wanted, (at, link)
+                assert not other.soft[at].taken, (at, link)
             continue
         assert soft_links == set(mesh.soft), at
         for link, soft in mesh.soft.items():
             other = mesh_of(world, link)
             where = (at, link, soft)
-            assert other is not None, where
+            if other is None:
+                assert links[link].up, where
+                assert not soft.taken, where
+                continue
             assert at in other.soft, where
             assert links[link].up, where
             assert soft.wanted or soft.came, where

@@ -24,8 +24,8 @@ FOUND = {
     "faults": (614, 746),  # routed anew: for an entry that was quenched; taken for a cycle
     # an end of an advertisement was ahead when a broker forgot (54), maps not up to date (181), a
     # soft link on no map (242); then frames that wait were handled before those that the simulated
-    # broker was busy with
-    "outages": (54, 97, 181, 242, 5_000_863, 1_069_435_690),
+    # broker was busy with; a broker without a mesh never answered to a span (220, 416)
+    "outages": (54, 97, 181, 220, 242, 416, 5_000_863, 1_069_435_690),
     # the end of an advertisement withdrew what wanted publications before it (52), a link round a
     # dead broker was dropped or not, depending on when it was looked at (136)
     "bypass": (52, 136),

@@ -40,6 +40,7 @@ class SuccessionNet(outages.OutageNet):
     def __init__(self, *arguments) -> None:
         self.begun: Begun | None = None
         self.replaced: set[str] = set()
+        self.refused: list[tuple[str, str]] = []
         super().__init__(*arguments)
 
     def connect(self, a, b):
@@ -47,9 +48,22 @@ class SuccessionNet(outages.OutageNet):
         if begun is not None and begun.new in (a, b) and {a, b} & begun.untold:
             return
         super().connect(a, b)
+        if {(a, b), (b, a)} & set(self.refused):
+            for here, there in ((a, b), (b, a)):
+                self.flying[here, there].clear()
+                self.do(here, LinkDown(there))
+
+    def retry(self):
+        """Connect those who were refused, for the reason may have gone."""
+        refused, self.refused = self.refused, []
+        for a, b in refused:
+            if a in self.brokers and b in self.brokers and b not in self.brokers[a].links_up:
+                self.connect(a, b)
 
     def closed(self, broker, action):
-        if action.fault or action.link not in self.replaced:
+        if "while it is linked with" in action.reason:  # and there a dead broker was named again
+            self.refused.append((broker, action.link))
+        elif action.fault or not {broker, action.link} & self.replaced:
             super().closed(broker, action)
 
 
@@ -60,13 +74,16 @@ class SuccessionWorld(outages.OutageWorld):
         super().__init__(*arguments)
         net = self.net
         net.__class__ = SuccessionNet
-        net.begun, net.replaced = None, set()
+        net.begun, net.replaced, net.refused = None, set(), []
         self.ghost: str | None = None
         self.dead: dict[str, tuple[bytes | None, int]] = {}
         self.successions = 0
         self.haunted = 0
-        self.work = (*self.work, "succeed", "tell", "haunt", "lay", "forget")
-        self.weights = (*self.weights, 1.5, 4, 1, 2, 1)
+        self.contracted = 0
+        self.told: dict[tuple[str, str], str] = {}
+        """By neighbour and dead broker, the successor that it was told of."""
+        self.work = (*self.work, "succeed", "tell", "haunt", "lay", "forget", "contract")
+        self.weights = (*self.weights, 1.5, 4, 1, 2, 1, 1)
 
     # --- what the operator does ----------------------------------------------------------------
 
@@ -79,6 +96,81 @@ class SuccessionWorld(outages.OutageWorld):
                 self.succeed_successor()
             return
         self.begin_succession(self.rng.choice(sorted(self.net.away)))
+
+    def contract(self, _):
+        """A broker between two others that are there does not come back, or leaves: each of them
+        takes its place for the other."""
+        net = self.net
+        if net.begun is not None or self.successions >= SUCCESSIONS_MAX:
+            return
+        found = [b for b in sorted(net.away) if len(net.neighbours[b]) == 2]
+        if self.rng.random() < 0.3:
+            found = [b for b in sorted(net.brokers) if len(net.neighbours[b]) == 2]
+        found = [b for b in found if all(n in net.brokers for n in net.neighbours[b])]
+        if not found:
+            return
+        old = self.rng.choice(found)
+        ends = self.rng.sample(net.neighbours[old], 2)
+        if old in net.brokers:
+            left = net.brokers[old]
+            unheard = any(link.unacknowledged for link in left.links.values())
+            is_whole = sorted(left.links_up) == sorted(ends) == sorted(left.neighbours)
+            if not is_whole or unheard or left.unconfirmed_of_clients():
+                return
+            self.leave(old, ends)
+        elif any(net.brokers[n].reason_not_to_replace(old, o) for n, o in (ends, ends[::-1])):
+            return  # a neighbour has stale names of the other's neighbours
+        self.bury(old, ends[0])
+        for here, there in (ends, ends[::-1]):
+            if there not in net.brokers[here].neighbours:
+                assert not net.brokers[here].reason_not_to_replace(old, there), here
+                net.do(here, NeighbourReplaced(old, there, f"at {there}"))
+        self.link_ends(old, *ends)
+
+    def leave(self, old, ends):
+        """A broker tells both neighbours that it leaves; sometimes one of them does not hear it."""
+        net = self.net
+        net.replaced.add(old)
+        told = [NeighbourRemoved(*way) for way in (ends, ends[::-1])]
+        for action in net.brokers[old].handle_batch(net.now_us, told):
+            net.perform(old, action)
+        for here in ends:
+            heard = self.rng.random() < 0.8
+            while heard and net.flying[old, here]:
+                net.step((old, here))
+            if not heard:
+                net.do(here, LinkDown(old))
+        del net.brokers[old]
+        net.disks.pop(old, None)
+
+    def bury(self, old, home):
+        """The account of a broker that is gone, whose clients begin anew elsewhere."""
+        net = self.net
+        self.contracted += 1
+        self.successions += 1
+        net.replaced.add(old)
+        confirmed = {client: net.confirmed(client) for client in self.clients_of(old)}
+        net.away.pop(old, None)
+        for client in self.clients_of(old):
+            self.forget(client, confirmed[client])
+            self.begin_session(client)
+            self.homes[client] = home
+
+    def link_ends(self, old, one, other):
+        net = self.net
+        del self.configs[old]
+        del net.neighbours[old]
+        net.cut = {edge for edge in net.cut if old not in edge}
+        self.edges = [edge for edge in self.edges if old not in edge] + [(one, other)]
+        for here, there in ((one, other), (other, one)):
+            self.told[here, old] = there
+            net.neighbours[here] = [there if n == old else n for n in net.neighbours[here]]
+            net.flying.pop((here, old), None)
+            net.flying.pop((old, here), None)
+            net.flying[here, there] = []
+        net.timers = {key: at_us for key, at_us in net.timers.items() if key[0] != old}
+        net.connect(one, other)
+        self.come_home(one)
 
     def begin_succession(self, old):
         net, neighbours = self.net, self.net.neighbours
@@ -157,6 +249,7 @@ class SuccessionWorld(outages.OutageWorld):
 
     def replace_at(self, name, old, new):
         net = self.net
+        self.told[name, old] = new
         if old not in net.brokers[name].neighbours:  # it has lost its state, and listed the other
             assert new in net.brokers[name].neighbours
             return
@@ -183,7 +276,22 @@ class SuccessionWorld(outages.OutageWorld):
             for old in sorted(self.net.replaced.intersection(broker.neighbours)):
                 begun = self.net.begun
                 if old not in broker.links_up and (begun is None or name not in begun.untold):
-                    self.net.do(name, NeighbourRemoved(old))
+                    self.tell_again(name, old)
+        self.net.settle()
+        self.net.retry()
+
+    def tell_again(self, name, old):
+        """A broker has lost its memory of a succession: it is told again, or has to forget the dead
+        broker if it is linked with the successor already."""
+        net, new = self.net, old
+        while (name, new) in self.told:
+            new = self.told[name, new]
+        broker = net.brokers[name]
+        if new == old or new in broker.links_up:
+            net.do(name, NeighbourRemoved(old))
+        elif not broker.reason_not_to_replace(old, new):
+            net.do(name, NeighbourReplaced(old, new, f"at {new}"))
+            net.connect(name, new)
 
     # --- what the dead broker does ---------------------------------------------------------------
 
@@ -320,6 +428,7 @@ def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", le
             check_lost(world, succession)
     happened["successions"] += world.successions
     happened["haunted"] += world.haunted
+    happened["contracted"] += world.contracted
     happened["deliveries"] += sum(len(clients) for clients in world.must.values())
 
 
@@ -350,6 +459,7 @@ def test_fixed_seeds(variant):
     assert happened["deliveries"] > 50
     assert happened["lost"] > 0
     assert happened["haunted"] > 0
+    assert happened["contracted"] > 0
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from byway.cli.main import app
+from byway.local.mesh_showcase import MeshOutcome, MeshPhase, MeshStep
 from byway.local.showcase import (
     WANTED,
     ShowcaseAccount,
@@ -28,7 +29,9 @@ def test_a_person_sees_rates_and_who_got_what() -> None:
         app, ["demo", "--brief", "--seconds", "1.3"]
     )
     assert result.exit_code == 0, result.output
-    for words in ("B1 Cairo", "   1 s  ", "delivered", "Events received", "Every subscriber"):
+    for words in ("B1 Cairo", "   1 s  ", "delivered", "Events received", "Every subscriber",
+        "  2.0 s  without ", "  with the mesh ", "soft links are in use. With the mesh, ",
+    ):  # fmt: skip
         assert words in result.stdout
     for name, broker, filter in WANTED:
         assert f"{name:7}   {broker}   {filter}" in result.stdout
@@ -52,6 +55,13 @@ def test_a_program_gets_one_object() -> None:
     for account in accounts.values():
         assert sum(account["hops"]) == account["received"] == account["expected"]
     assert len(accounts["alarm"]["hops"]) == 5  # from Rome, at the other end of the tree
+    without, with_mesh = shown["mesh"]["without"], shown["mesh"]["with_mesh"]
+    assert without["is_exact"]
+    assert with_mesh["is_exact"]
+    assert without["soft_links"] == 0 < with_mesh["soft_links"]
+    assert with_mesh["settled"][1] < without["settled"][1]
+    assert with_mesh["settled"][2] < without["settled"][2]
+    assert "brokers only forward a quote" in shown["mesh"]["finding"]
 
 
 def event(sequence: int, hops: int, **attributes: int) -> Event:
@@ -98,6 +108,35 @@ def test_an_outcome_is_complete_or_not(
     )  # fmt: skip
     outcome = ShowcaseOutcome(seconds=1, brokers=7, published={}, subscribers=[account])
     assert outcome.is_complete is complete
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_the_finding_of_the_mesh_is_what_was_measured(is_exact: bool) -> None:
+    steps = [MeshStep(1.0, 0.8, 2.84), MeshStep(5.0, 0.04, 0.8)]
+    phases = [
+        MeshPhase(
+            mesh=step.t_s > 1, published=10, is_exact=is_exact or step.t_s > 1, settled=step,
+            soft_links=0, steps=steps,
+        )
+        for step in steps
+    ]  # fmt: skip
+    outcome = MeshOutcome(without=phases[0], with_mesh=phases[1])
+    assert outcome.finding == (
+        "With the mesh, 0.0 brokers only forward a quote instead of 0.8, and a delivery takes 0.8 "
+        "hops instead of 2.8."
+    )
+    assert outcome.is_complete is is_exact
+
+
+def test_an_event_out_of_order_is_unexpected() -> None:
+    who = ShowcaseSubscriber("one", "B1", "price > 3")
+    for sequence in (1, 2):
+        who.expect("Oslo", sequence, {"price": 4})
+        who.expect("Rome", sequence, {"price": 4})
+    who.take("Oslo", 2, 0, 1)
+    who.take("Rome", 1, 0, 1)
+    who.take("Oslo", 1, 0, 1)
+    assert (who.received, who.unexpected) == (2, 1)
 
 
 def test_latencies_of_few_events() -> None:

@@ -1,5 +1,5 @@
-"""`byway demo`: a network of seven brokers at work, then a storm of unsubscriptions, live and
-simulated, which Spark analyses; every number is measured here.
+"""`byway demo`: seven brokers at work, without a mesh and with one, then a storm of
+unsubscriptions, live and simulated, which Spark analyses; every number is measured here.
 
 Exit codes: 0 every subscriber received exactly what it should, once; 1 one did not.
 """
@@ -23,7 +23,12 @@ from byway.cli.app import Seconds, fail, new_app, time_option
 from byway.model.errors import BywayError
 
 if TYPE_CHECKING:  # brokers take long to import, and shells ask for options alone
+    from byway.local.mesh_showcase import MeshOutcome
     from byway.local.showcase import Showcase, ShowcaseOutcome
+
+WATCH_S = 0.25
+"""How often the showcases call who watches them."""
+MESH_LINE_S = 0.5
 
 app = new_app(help="Show byway at work.", no_args_is_help=False)
 
@@ -49,8 +54,9 @@ def demo(
 ) -> None:
     """Run seven brokers on loopback, publish stock quotes at three of them, subscribe at six.
 
-    Then run a storm of unsubscriptions, live and simulated, under two covering policies, analyse
-    it with Spark, and write a report.
+    Then switch on the mesh, and show how brokers without subscribers are passed by. Then run a
+    storm of unsubscriptions, live and simulated, under two covering policies, analyse it with
+    Spark, and write a report.
     """
     from byway.local.showcase import SHAPE, Showcase
     from byway.matching import ensure_kernels
@@ -63,10 +69,12 @@ def demo(
     console.print()
     outcome = _run(showcase, seconds, console)
     _show(outcome, console)
+    mesh = _run_mesh(console)
     facts: dict[str, Any] = msgspec.to_builtins(outcome)
-    is_complete = outcome.is_complete
+    facts["mesh"] = msgspec.to_builtins(mesh) | {"finding": mesh.finding}
+    is_complete = outcome.is_complete and mesh.is_complete
     if not brief:
-        storm = _run_storm(out, outcome, console)
+        storm = _run_storm(out, outcome, mesh, console)
         facts |= {"storm": storm}
         is_complete &= storm["is_exact"]
     if as_json:
@@ -157,7 +165,33 @@ def _show(outcome: ShowcaseOutcome, console: Console) -> None:
         console.print(Text("Every subscriber received exactly what it should, once.", "green"))
 
 
-def _run_storm(out: Path, showcase: ShowcaseOutcome, console: Console) -> dict[str, Any]:
+def _run_mesh(console: Console) -> MeshOutcome:
+    from byway.local.mesh_showcase import MESH_PICTURE, MeshStep, show_mesh
+
+    console.print()
+    console.print(Text("The mesh: quotes pass by brokers that have no use for them", "bold cyan"))
+    console.print(Text(MESH_PICTURE, "cyan"))
+    console.print("subscribers at B4 to B7, nobody at B1, B2 and B3")
+
+    def watch(has_mesh: bool, step: MeshStep) -> None:
+        if int(step.t_s / MESH_LINE_S) > int((step.t_s - WATCH_S) / MESH_LINE_S):
+            which = "with the mesh" if has_mesh else "without"
+            console.print(
+                f"{step.t_s:>5.1f} s  {which:13}  {step.forwarders:.2f} brokers only forward a "
+                f"quote  {step.hops:.2f} hops a delivery"
+            )
+
+    outcome = show_mesh(watch)
+    title = f"{outcome.with_mesh.soft_links} soft links are in use. {outcome.finding}"
+    console.print(Text(title, "green" if outcome.is_complete else "bold red"), soft_wrap=True)
+    if outcome.is_complete:
+        console.print("Every subscriber received exactly what it should, once and in order.")
+    return outcome
+
+
+def _run_storm(
+    out: Path, showcase: ShowcaseOutcome, mesh: MeshOutcome, console: Console
+) -> dict[str, Any]:
     try:
         from byway.pipeline.java import find_java
         from byway.pipeline.spark_session import need_spark
@@ -173,7 +207,7 @@ def _run_storm(out: Path, showcase: ShowcaseOutcome, console: Console) -> dict[s
     console.print()
     console.print(Text("A storm of unsubscriptions", "bold cyan"))
     try:
-        report = report_storm(out, lambda line: console.print(Text(line)), showcase)
+        report = report_storm(out, lambda line: console.print(Text(line)), showcase, mesh)
     except SessionError as error:
         fail(error)
     table = Table(box=SIMPLE)

@@ -6,29 +6,37 @@ valid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from byway.cli import pipeline_tables as tables
+from byway.cli import pipeline_tables
 from byway.cli.app import Seconds, new_app, refuse, time_option
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
+from byway.cli.summaries import shown
 from byway.pipeline.pipeline_errors import SweepError
 
 if TYPE_CHECKING:
     from byway.pipeline.sweeps import Sweep, SweepOutcome
 
-PADDING = 2
-"""Blanks between the columns of a table."""
+SIZE_MAX_MIB = 4_096
 EVERY_S_MIN = 0.000001
 EVERY_S_MAX = 1_000_000_000.0
+
+FORMATS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S")
+Since = Annotated[
+    datetime | None,
+    typer.Option(metavar="TIME", formats=list(FORMATS), help="Rows from this time on, in UTC."),
+]
+Until = Annotated[
+    datetime | None,
+    typer.Option(metavar="TIME", formats=list(FORMATS), help="Rows before this time, in UTC."),
+]
 
 app = new_app(help="Analyse traces, run sweeps and match workloads, on Spark.")
 
@@ -44,6 +52,8 @@ def analyse(
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Write all tables there as Parquet.")
     ] = None,
+    since: Since = None,
+    until: Until = None,
     every_s: Annotated[
         float,
         time_option(
@@ -64,21 +74,28 @@ def analyse(
     remote: Remote = None,
 ) -> None:
     """Analyse the traces of live or simulated brokers."""
-    from byway.pipeline.schemas import SUMMARY, TRACE
-    from byway.pipeline.table_files import read_table
+    from byway.pipeline.schemas import SUMMARY
 
-    with spark_session(master, remote) as spark:
-        from byway.pipeline.traces import analyse as analysed
+    with (
+        spark_session(master, remote) as spark,
+        progress_bar("analysing") as progress,
+    ):
+        from byway.pipeline.jobs import run_action
+        from byway.pipeline.traces import computed_once, read_traces, write_tables
 
-        analysis = analysed(read_table(spark, TRACE, *traces), every_s=every_s, with_edges=edges)
-        summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
-        if out is not None:
-            analysis.write(out)
-        analysis.release()
+        trace = read_traces(spark, *traces, since=since, until=until)
+        with computed_once(trace, every_s) as tables:
+            ordered = tables.summary.orderBy("run")
+            rows = run_action(spark, ordered.collect, progress, SUMMARY.name)
+            if out is not None:
+                write_tables(tables, out, with_edges=edges, progress=progress)
+    summaries = [row.asDict() for row in rows]
     if as_json:
         typer.echo(msgspec.json.encode({"runs": summaries}))
     else:
-        _show_summaries(summaries, [column.name for column in SUMMARY.columns])
+        console = Console(highlight=False)
+        for line in shown(summaries, SUMMARY.names, console.width):
+            console.print(Text(line), soft_wrap=True)
     if out is not None:
         Console(stderr=True, highlight=False).print(f"tables: {out}", soft_wrap=True)
     lost = sum(summary["rows_lost"] for summary in summaries)
@@ -86,54 +103,51 @@ def analyse(
         Console(stderr=True).print(f"{lost:,} rows were lost: the traces are not complete.")
 
 
-def _show_summaries(summaries: list[dict[str, Any]], names: list[str]) -> None:
-    """Print a table with one column for each run; runs that do not fit beside one another come in
-    a further table below."""
+# --- compact ----------------------------------------------------------------------------------
+
+
+@app.command()
+def compact(
+    traces: Annotated[
+        str, typer.Argument(metavar="DIR", help="A directory of traces; all workers must see it.")
+    ],
+    size_mib: Annotated[
+        int,
+        typer.Option(
+            "--size", metavar="MIB", min=1, max=SIZE_MAX_MIB, help="The largest file to make."
+        ),
+    ] = 128,
+    keep_s: Annotated[
+        float,
+        time_option(
+            "--keep",
+            help="How long replaced files stay for readers that have listed them.",
+            most=EVERY_S_MAX,
+        ),
+    ] = Seconds(3_600),
+    as_json: AsJson = False,
+    master: Master = None,
+    remote: Remote = None,
+) -> None:
+    """Merge the small trace files of live brokers, while they write and others read."""
+    with (
+        spark_session(master, remote) as spark,
+        progress_bar("files merged") as progress,
+    ):
+        from byway.pipeline.traces import compact as compacted
+
+        outcome = compacted(
+            spark, traces, target_bytes=size_mib * 2**20, keep_s=keep_s, progress=progress
+        )
+    if as_json:
+        typer.echo(msgspec.json.encode(outcome.facts()))
+        return
     console = Console(highlight=False)
-    labels, cells = ["run"], [[summary["run"]] for summary in summaries]
-    for name in names:
-        if name not in ("run", "messages_by_kind"):
-            labels.append(name.replace("_", " "))
-            for column, summary in zip(cells, summaries, strict=True):
-                column.append(_figure(summary[name]))
-        elif name == "messages_by_kind":
-            for kind in sorted({kind for s in summaries for kind in s[name]}):
-                labels.append(f"  {kind}")
-                for column, summary in zip(cells, summaries, strict=True):
-                    column.append(_figure(summary[name].get(kind, 0)))
-    widths = [max(cell_len(cell) for cell in column) + PADDING for column in cells]
-    first = max(map(len, labels)) + PADDING
-    room = console.width - first
-    for number, chosen in enumerate(side_by_side(widths, room)):
-        console.width = first + max(room, sum(widths[chosen]))  # a long name does not wrap either
-        if number:
-            console.print()
-        table = Table(box=None, padding=(0, PADDING, 0, 0), pad_edge=False)
-        table.add_column(labels[0], no_wrap=True)
-        for column in cells[chosen]:
-            table.add_column(Text(column[0]), justify="right", no_wrap=True)
-        for row in zip(labels[1:], *(column[1:] for column in cells[chosen]), strict=True):
-            table.add_row(*row)
-        console.print(table)
-
-
-def side_by_side(widths: Sequence[int], width: int) -> Iterator[slice]:
-    """Parts of a row of columns, in order: each as many columns as fit into `width`, at least
-    one."""
-    begin, used = 0, 0
-    for number, own in enumerate(widths):
-        if number > begin and used + own > width:
-            yield slice(begin, number)
-            begin, used = number, 0
-        used += own
-    if widths:
-        yield slice(begin, len(widths))
-
-
-def _figure(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
+    console.print(
+        f"{outcome.merged:,} files with {outcome.rows:,} rows became {outcome.into:,}; "
+        f"{outcome.removed:,} replaced files were removed",
+        soft_wrap=True,
+    )
 
 
 # --- sweep ------------------------------------------------------------------------------------
@@ -183,4 +197,4 @@ def _show_outcome(plan: Sweep, outcome: SweepOutcome) -> None:
     console.print(f"metrics: {outcome.metrics}", soft_wrap=True)
 
 
-tables.add_to(app)
+pipeline_tables.add_to(app)

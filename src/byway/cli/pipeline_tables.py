@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -16,7 +15,7 @@ from rich.console import Console
 
 from byway.cli.app import refuse
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
-from byway.pipeline.pipeline_errors import TableError, WorkloadRequestError
+from byway.pipeline.pipeline_errors import WorkloadRequestError
 
 if TYPE_CHECKING:
     from byway.pipeline.bulk_matching import MatchOutcome
@@ -39,7 +38,7 @@ def workload(
             "workflow.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Write the tables there.")],
+    out: Annotated[str, typer.Option(metavar="DIR", help="Write the tables there.")],
     size: Annotated[
         int | None,
         typer.Option(help="Number of subscriptions; by default all there are, or 10,000."),
@@ -58,28 +57,25 @@ def workload(
     master: Master = None,
     remote: Remote = None,
 ) -> None:
-    """Generate subscriptions and publications, and a schedule for mobile kinds, as Parquet.
+    """Generate subscriptions and publications, and a schedule for mobile kinds, as tables.
 
-    The same kind, parameters, sizes and seed give the same bytes, however many cores there are.
+    The same kind, parameters, sizes and seed give the same rows, however many cores there are.
     """
+    from byway.pipeline.table_files import below
     from byway.pipeline.workloads import generate, request_of
-    from byway.pipeline.workloads.generate import files_of
 
     try:
         request = request_of(kind, size, publications, seed, settings or [])
     except WorkloadRequestError as error:
         refuse(error)
-    with (
-        spark_session(master, remote) as spark,
-        progress_bar(kind, files_of(request)) as progress,
-    ):
+    with spark_session(master, remote) as spark, progress_bar(kind) as progress:
         description = generate(spark, request, out, progress)
     if as_json:
         typer.echo(msgspec.json.encode(description))
         return
     console = Console(highlight=False)
     for name, table in description.tables.items():
-        console.print(f"{name}: {table.rows:,} rows in {out / name}", soft_wrap=True)
+        console.print(f"{name}: {table.rows:,} rows in {below(out, name)}", soft_wrap=True)
 
 
 # --- import -----------------------------------------------------------------------------------
@@ -95,11 +91,11 @@ class Kind(StrEnum):
 def import_(
     kind: Annotated[Kind, typer.Argument(help="What the rows are.")],
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(metavar="FILES...", help="CSV or Parquet files, or directories of them."),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Write the table there, and one of rejected rows.")
+        str, typer.Option(metavar="DIR", help="Write the table there, and one of rejected rows.")
     ],
     types: Annotated[
         list[str] | None,
@@ -120,6 +116,12 @@ def import_(
         str | None, typer.Option(metavar="COLUMN", help="The column with brokers.")
     ] = None,
     delimiter: Annotated[str, typer.Option(help="The delimiter of CSV cells.")] = ",",
+    multiline: Annotated[
+        bool,
+        typer.Option(
+            "--multiline", help="Cells of CSV may have line breaks; one core reads a file."
+        ),
+    ] = False,
     as_json: AsJson = False,
     master: Master = None,
     remote: Remote = None,
@@ -132,16 +134,9 @@ def import_(
     """
     from byway.pipeline.importing import load, plan_load
 
-    try:
-        options = _options(types or [], filter, id, broker, delimiter)
-        plan = plan_load(kind.value, files, options)
-    except TableError as error:
-        refuse(error)
-    with (
-        spark_session(master, remote) as spark,
-        progress_bar(kind, len(plan.files)) as progress,
-    ):
-        outcome = load(spark, plan, out, progress)
+    options = _options(types or [], filter, id, broker, delimiter, multiline=multiline)
+    with spark_session(master, remote) as spark, progress_bar(kind) as progress:
+        outcome = load(spark, plan_load(spark, kind.value, files, options), out, progress)
     if as_json:
         typer.echo(msgspec.json.encode(outcome))
     else:
@@ -150,7 +145,13 @@ def import_(
 
 
 def _options(
-    types: list[str], filter: str | None, id: str | None, broker: str | None, delimiter: str
+    types: list[str],
+    filter: str | None,
+    id: str | None,
+    broker: str | None,
+    delimiter: str,
+    *,
+    multiline: bool,
 ) -> ImportOptions:
     from byway.pipeline.importing import ImportOptions, Type
 
@@ -162,7 +163,14 @@ def _options(
         declared[name] = Type(type_)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         refuse(f"--delimiter {delimiter!r}: expected one character")
-    return ImportOptions(id=id, broker=broker, filter=filter, types=declared, delimiter=delimiter)
+    return ImportOptions(
+        id=id,
+        broker=broker,
+        filter=filter,
+        types=declared,
+        delimiter=delimiter,
+        multiline=multiline,
+    )
 
 
 def _show_import(kind: str, outcome: ImportOutcome) -> None:
@@ -184,12 +192,12 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 def match(
     publications: Annotated[
-        list[Path], typer.Option(metavar="PATH", help="Publications; may be repeated.")
+        list[str], typer.Option(metavar="PATH", help="Publications; may be repeated.")
     ],
     subscriptions: Annotated[
-        list[Path], typer.Option(metavar="PATH", help="Subscriptions; may be repeated.")
+        list[str], typer.Option(metavar="PATH", help="Subscriptions; may be repeated.")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Write the results there.")],
+    out: Annotated[str, typer.Option(metavar="DIR", help="Write the results there.")],
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Write the pairs that match, too, not only the counts.")
     ] = False,
@@ -207,20 +215,15 @@ def match(
     publications for every subscription; with --pairs also the pairs.
     """
     from byway.pipeline.bulk_matching import match_tables
-    from byway.pipeline.table_files import checked_files
+    from byway.pipeline.table_files import read_table
     from byway.pipeline.workload_schemas import PUBLICATIONS, SUBSCRIPTIONS
 
     memory_bytes = _bytes(memory)
-    try:
-        published = checked_files(PUBLICATIONS, *publications)
-        subscribed = checked_files(SUBSCRIPTIONS, *subscriptions)
-    except TableError as error:
-        refuse(error)
-    with spark_session(master, remote) as spark, progress_bar("indexes") as bar:
+    with spark_session(master, remote) as spark, progress_bar("match") as bar:
         outcome = match_tables(
             spark,
-            published,
-            subscribed,
+            read_table(spark, PUBLICATIONS, *publications),
+            read_table(spark, SUBSCRIPTIONS, *subscriptions),
             out,
             pairs=pairs,
             memory_bytes=memory_bytes,
@@ -233,7 +236,7 @@ def match(
 
 
 def _bytes(text: str) -> int:
-    from byway.pipeline.bulk_matching.parts import MEMORY_MIN
+    from byway.pipeline.bulk_matching.index_parts import MEMORY_MIN
 
     found = re.fullmatch(r"(\d{1,15})([kmg]?)b?", text.strip().lower())
     if found is None or int(found[1]) * _UNITS[found[2]] < MEMORY_MIN:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from byway.cli.app import fail, refuse
 from byway.pipeline.failures import explained
-from byway.pipeline.pipeline_errors import SessionError, SweepError, TableError
+from byway.pipeline.pipeline_errors import RowError, SessionError, SweepError, TableError
 from byway.pipeline.spark_session import need_spark, open_session
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def spark_session(master: str | None, remote: str | None) -> Iterator[SparkSessi
     try:
         with open_session(master, remote) as session:
             yield session
-    except (SweepError, TableError) as error:
+    except (RowError, SweepError, TableError) as error:
         refuse(error)
     except SessionError as error:
         fail(error)
@@ -45,7 +45,7 @@ def spark_session(master: str | None, remote: str | None) -> Iterator[SparkSessi
         reason = explained(error)
         if reason is None:
             raise
-        refuse(reason) if isinstance(reason, TableError) else fail(reason)
+        refuse(reason) if isinstance(reason, TableError | RowError) else fail(reason)
 
 
 class Bar(Protocol):

@@ -154,7 +154,7 @@ def replace(
     printed by publisher and number. The same command once more changes nothing and tells how far
     that is.
     """
-    from byway.cli.replacing import replace_everywhere
+    from byway.cli.replace_verb import replace_everywhere
 
     replace_everywhere(neighbour, by, http or [HTTP], wait, timeout, as_json=as_json)
 
@@ -221,10 +221,11 @@ def leave(
     timeout: TimeoutOption = Seconds(30),
     as_json: JsonOption = False,
 ) -> None:
-    """Have a broker with at most one neighbour leave the network for good, and end.
+    """Have a broker with at most two neighbours leave the network for good, and end.
 
-    Its neighbour forgets it at once, so that nothing waits for it. Sessions of its clients end. A
-    broker that is only to be stopped for a while gets SIGTERM instead.
+    A single neighbour forgets it at once, so that nothing waits for it. Two are linked with each
+    other, and nothing that passes between them is lost. Sessions of its clients end. A broker that
+    is only to be stopped for a while gets SIGTERM instead.
     """
     from byway.runtime.command_client import send_leave
 
@@ -238,6 +239,22 @@ def leave(
             f"{report.clients:,} clients were connected; {report.sessions:,} sessions have ended, "
             f"with {report.deliveries:,} deliveries that were not acknowledged"
         )
+    here, neighbours = report.broker, report.neighbours or [report.neighbour]
+    if len(neighbours) > 1:
+        one, other = neighbours
+        if report.silent:
+            there = [
+                f"{name} has not confirmed that it has taken note: if it waits for {here}, run "
+                f"there: byway topology replace {here} --by {other if name == one else one}"
+                for name in report.silent
+            ]
+            fail("\n".join(there))
+        if not as_json:
+            typer.echo(
+                f"{one} and {other} hold from each other what they held from {here}, and link; if "
+                f"one lists {here} as a neighbour, take it off the list"
+            )
+        return
     if not report.confirmed:
         fail(
             f"{report.neighbour} has not confirmed that it has forgotten {report.broker}: if it "

@@ -24,7 +24,7 @@ from byway.core.held import Held, Key, publisher_of
 from byway.core.in_flight import InFlight
 from byway.core.links import UNLISTED
 from byway.core.parked import Parked
-from byway.core.planning import PlannedCopy, Planner
+from byway.core.planning import Group, PlannedCopy, Planner
 from byway.core.streams import Publisher, Stream, Streams
 from byway.model.messages import Publish, Unadvertise
 
@@ -100,12 +100,10 @@ class BranchQueues:
         if not missing and not self.queues:
             whole = self.planner.whole(matched)
             if whole is not None and (not unconfirmed or whole.conflicts.isdisjoint(unconfirmed)):
-                context = self._context
                 whole.hits += 1
                 several = source.several & whole.deciding
-                for group in whole.variants[several] if several else whole.groups:
-                    headed = group.along(onward)
-                    context.copies.append_to_all(group.links, headed, source, context.out.touched)
+                groups = whole.variants[several] if several else whole.groups
+                self._send_to_all(groups, onward, source)
                 return whole.branches
         branches = self.planner.branches(matched, source.link)
         if missing:
@@ -129,6 +127,24 @@ class BranchQueues:
             if branch in self.planner.bypassed:
                 self._park_rest(branch, Held(onward, targets, source, onward.sequence), plan)
         return len(branches)
+
+    def _send_to_all(self, groups: Sequence[Group], onward: Publish, source: InFlight) -> None:
+        """Send a publication over the links of a plan, to each group with a header of its own."""
+        append, touched = self._context.copies.append_to_all, self._context.out.touched
+        for links, distance, more in groups:
+            headed = onward
+            if distance or more:  # `replace` would take twice as long
+                headed = Publish(
+                    onward.publisher,
+                    onward.incarnation,
+                    onward.sequence,
+                    onward.published_us,
+                    onward.hop,
+                    distance or onward.distance + more,
+                    onward.count,
+                    onward.body,
+                )
+            append(links, headed, source, touched)
 
     def _tell_planner(self) -> None:
         """Links were added or removed: no copy may be planned for one that has gone."""

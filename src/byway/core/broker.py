@@ -93,6 +93,7 @@ from byway.model.messages import (
     Refused,
     RoutesRequest,
     SelectiveAcknowledge,
+    SoftSpan,
     SubscribeRequest,
     SubscriptionsSettled,
     SubscriptionsSynced,
@@ -126,11 +127,13 @@ class Broker(BrokerQueries):
         expects_unlisted: bool = False,
         learnt: Mapping[str, str] = NOTHING_LEARNT,
         former: Mapping[str, str] = NOTHING_LEARNT,
+        successors: Mapping[str, str] = NOTHING_LEARNT,
     ) -> None:
         """`restarting`: this broker ran before and has lost its state, or a part of it. If that is
         not known, it finds out. `expects_unlisted`: neighbours besides these may connect when they
         see the broker. Known of an earlier life: `learnt`, addresses of neighbours that were
-        decided on while it ran, and `former` neighbours with the reasons."""
+        decided on while it ran, `former` neighbours with the reasons, and the `successors` of those
+        whose place another broker has taken."""
         self.name = name
         self.context = context = Context(name, incarnation, config, trace or NullTrace(name))
         self.behaviours = {}
@@ -171,6 +174,7 @@ class Broker(BrokerQueries):
         self._messages = self._message_handlers()
         self._outside_tree: dict[type, Callable[[str, Any], None]] = {
             **{kind: _ignore for one in registered() for kind in one.messages_outside_tree},
+            SoftSpan: self._neighbours.refuse_span,  # as long as no mesh takes it
             Disconnect: self._neighbours.on_disconnect,
         }
         """By kind, what takes a control message that came over a link outside the tree."""
@@ -181,6 +185,7 @@ class Broker(BrokerQueries):
         if expects_unlisted and config.unlisted_wait_us:
             neighbours = [*neighbours, UNLISTED]
         self._neighbours.begin(sorted(neighbours), learnt, former)
+        successions.remember(successors, former)
         recovery.restarting = restarting
 
     def __repr__(self) -> str:
@@ -393,21 +398,21 @@ class Broker(BrokerQueries):
     # --- frames --------------------------------------------------------------------------------
 
     def _on_frame(self, event: FrameReceived) -> None:
-        link, frame = event.link, event.frame
+        link, frame, context = event.link, event.frame, self.context
         try:
-            end = self.context.ends.get(link)
+            end = context.ends.get(link)
             if end is None or not end.up:
                 self._check_closed(link, end)
                 return  # of a connection that was closed
-            if type(frame) is Acknowledge or type(frame) is SelectiveAcknowledge:
-                self.context.confirmed(link, end.received(frame))
-            elif type(frame) is Batch:
+            if type(frame) is Batch:
                 first, messages = end.take(frame)
-                self.context.out.touched[link] = None
+                context.out.touched[link] = None
                 if frame.lane is DATA:
                     self._take_data(link, end, first, messages)
                 else:
                     self._take_control(link, messages)
+            elif type(frame) is Acknowledge or type(frame) is SelectiveAcknowledge:
+                context.confirmed(link, end.received(frame))
             else:
                 raise RemoteProtocolError(link, "greets twice")
         except RemoteProtocolError as error:
@@ -477,13 +482,8 @@ class Broker(BrokerQueries):
         for hook in self.context.hooks.on_batch_handled:
             hook()
         actions, touched, replies = out.actions, out.touched, out.replies
-        for link, ids in out.answers.items():
-            for part in in_parts(ids):
-                out.send(link, SubscriptionsSettled(part))
-        for link in out.messages:
-            touched[link] = None
-        for link in out.opening:
-            touched[link] = None
+        if out.answers or out.messages or out.opening:
+            self._answer(out)
         for link in sorted(touched) if len(touched) > 1 else touched:
             self._flush_link(link, out, actions)
         for client in out.confirming:
@@ -493,10 +493,19 @@ class Broker(BrokerQueries):
             actions.append(SendReply(client, tuple(replies[client])))
         return actions
 
+    def _answer(self, out: Outgoing) -> None:
+        """Links that get control messages are touched too; what is settled is one message more."""
+        for link, ids in out.answers.items():
+            for part in in_parts(ids):
+                out.send(link, SubscriptionsSettled(part))
+        for links in (out.messages, out.opening):
+            for link in links:
+                out.touched[link] = None
+
     def _flush_link(self, link: str, out: Outgoing, actions: list[Action]) -> None:
         """Control, data, then what the peer should know of its own frames."""
         end = self.context.ends[link]
-        control = out.messages.get(link)
+        control = out.messages.get(link) if out.messages else None
         if control is not None:
             if len(control) > 1 and self.context.routing.policy.packs:
                 control = list(packed(control))
@@ -504,14 +513,14 @@ class Broker(BrokerQueries):
             if batch is not None:
                 self.context.count_sent(link, batch)
                 actions.append(Send(link, batch))
-        batch = end.post_data()
+        batch = end.post_data() if end.copies.fresh else None
         if batch is not None:
             if out.has_other_data or self.context.trace.enabled:
                 self.context.count_sent(link, batch)
             else:
                 self.context.counters.count_publications(link, len(batch.messages))
             actions.append(Send(link, batch))
-        if link in out.opening:
+        if out.opening and link in out.opening:
             batch = end.opened()
             if batch is not None:
                 self.context.count_sent(link, batch)
@@ -520,9 +529,7 @@ class Broker(BrokerQueries):
             acknowledgement = end.acknowledgement()
             while acknowledgement is not None:
                 actions.append(Send(link, acknowledgement))
-                if not end.window.untold:
-                    break
-                acknowledgement = end.acknowledgement()
+                acknowledgement = end.acknowledgement() if end.window.untold else None
 
 
 def _ignore(link: str, message: Message) -> None:

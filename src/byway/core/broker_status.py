@@ -32,7 +32,7 @@ from byway.core.table_sync import TableSync
 from byway.core.tables import Entry, Table
 from byway.model.addresses import Listing
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import CONTROL, DATA, Delivery, EntryId, Hello, LinkKind, Load, Publish
+from byway.model.messages import Delivery, EntryId, Hello, LinkKind, Load, Publish
 
 _NOTHING_TO_SYNC: Final = SyncState(SyncPhase.SYNCED, peer_synced=True)
 """Of a link outside the tree."""
@@ -294,6 +294,11 @@ class BrokerQueries:
         """How many data messages a neighbour has not confirmed; 0 for a broker that is none."""
         return len(self.context.copies.links.get(link, ()))
 
+    def unconfirmed_of_clients(self) -> int:
+        """How many publications of local clients are not confirmed, or data messages that follow
+        from what they asked for. It goes through everything that is in flight."""
+        return self.successions.unconfirmed_of_clients()
+
     def reads_data_from(self, link: str | None) -> bool:
         """Whether publications of a neighbour, or of clients (None), may be handed in: there is
         room for copies into all other branches. Control messages always may, and what comes from a
@@ -372,7 +377,7 @@ class BrokerQueries:
             unconfirmed=len(copies),
             unacknowledged=len(control.kept),
             sent=(control.next - 1, copies.posted),
-            received=(end.arrived[CONTROL], end.arrived[DATA]),
+            received=(end.arrived_control, end.arrived_data),
             finished_early=end.window.early.numbers,
             sync_phase=state.phase,
             peer_synced=state.peer_synced,

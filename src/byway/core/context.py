@@ -143,16 +143,17 @@ class Context:
 
     def confirmed(self, link: str, sources: Sequence[InFlight]) -> None:
         """A neighbour confirms copies of these data messages."""
+        if not sources:
+            return
         self.copies.release(link, sources)
         for source in sources:
-            source.left -= 1
-            if not source.left:
+            left = source.left = source.left - 1
+            if not left:
                 self._finished(source)
         if self.held is not None and self.held.queues:
             self.held.on_confirmed(link, sources)
-        if sources:
-            for hook in self.hooks.on_copies_confirmed:
-                hook(link, len(sources))
+        for hook in self.hooks.on_copies_confirmed:
+            hook(link, len(sources))
 
     def branch_of(self, link: str) -> str:
         """The primary link of the branch that a link leads into."""
@@ -171,8 +172,9 @@ class Context:
 
     def _finished(self, pending: InFlight) -> None:
         pending.window.finish(pending.number)
-        if pending.link in self.ends:
-            self.out.touched[pending.link] = None
+        link = pending.link
+        if link in self.ends:
+            self.out.touched[link] = None
         elif pending.client:
             self.out.confirming[pending.client] = None
             for hook in self.hooks.on_publication_finished:

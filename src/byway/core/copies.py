@@ -39,6 +39,7 @@ class CopyQueue:
         "_sources",
         "_stragglers",
         "bytes",
+        "fresh",
         "generation",
         "posted",
     )
@@ -59,6 +60,8 @@ class CopyQueue:
         self.posted = 0
         """The number up to which copies were put into frames, or would have been, had the link
         been up."""
+        self.fresh = 0
+        """How many copies are not in frames: the last ones."""
         self.generation = 0
         """Counts how often the copies got other numbers."""
         self.bytes = 0
@@ -119,16 +122,17 @@ class CopyQueue:
         """Give a copy the next number, and keep it."""
         self._messages.append(message)
         self._sources.append(source)
+        self.fresh += 1
 
     def post(self) -> tuple[int, tuple[Message, ...]]:
         """The copies since the last call, which go into a frame, and the number of the first."""
-        first, messages = self.posted + 1, self._messages
-        start = first - self._base
-        if start == len(messages):
+        first, fresh, messages = self.posted + 1, self.fresh, self._messages
+        if not fresh:
             return first, ()
-        fresh = tuple(messages[start:] if start else messages)
-        self.posted += len(fresh)
-        return first, fresh  # type: ignore[return-value]  # what was not sent is not confirmed
+        self.posted += fresh
+        self.fresh = 0
+        posted = tuple(messages[-fresh:] if fresh < len(messages) else messages)
+        return first, posted  # type: ignore[return-value]  # what was not sent is not confirmed
 
     def after(self, number: int) -> tuple[Message, ...]:
         """The copies after `number` that were put into frames; none of them may be confirmed."""
@@ -222,14 +226,14 @@ class CopyQueue:
         self._sources = [source for _, source in copies]
         self._base, self._head, self._empty = 1, 0, 0
         self._stragglers, self._first = {}, 1
-        self.posted = len(copies)
+        self.posted, self.fresh = len(copies), 0
         self.generation += 1
 
     def renumber(self) -> None:
         """Count the copies that are kept from 1 again."""
-        fresh = self.next - 1 - self.posted
+        fresh = self.fresh
         self.replace(list(self))
-        self.posted -= fresh
+        self.posted, self.fresh = self.posted - fresh, fresh
 
     def restore(self, copies: Sequence[Copy], following: int, numbers: Sequence[int] = ()) -> None:
         """Keep these copies, all of them in frames; the next one has the number `following`.
@@ -279,16 +283,21 @@ class Copies:
         self, links: Sequence[str], message: Message, source: InFlight, touched: dict[str, None]
     ) -> None:
         """Keep one more copy for each of these links, which are marked as touched."""
-        source.left += len(links)
-        stream, queues = source.stream, self.links
+        count, stream, queues, size = len(links), source.stream, self.links, source.bytes
         assert stream is not None, "it is no publication"
-        unconfirmed, size = stream.unconfirmed(), source.bytes
-        self.bytes += size * len(links)
+        source.left += count
+        self.bytes += size * count
+        if stream.open is ALL_CONFIRMED:
+            stream.open = dict.fromkeys(links, 1)
+        else:
+            unconfirmed = stream.unconfirmed()
+            for link in links:
+                unconfirmed[link] = unconfirmed.get(link, 0) + 1
         for link in links:
-            unconfirmed[link] = unconfirmed.get(link, 0) + 1
             queue = queues[link]
             queue._messages.append(message)
             queue._sources.append(source)
+            queue.fresh += 1
             queue.bytes += size
             touched[link] = None
 

@@ -116,11 +116,16 @@ class NeighbourAdded(msgspec.Struct, frozen=True):
     neighbour: str
 
 
-class NeighbourRemoved(msgspec.Struct, frozen=True):
+class NeighbourRemoved(msgspec.Struct, frozen=True, omit_defaults=True):
     """An operator's command: remove a neighbour, and all that came from it. Or the driver's: forget
     a link outside the tree that is down."""
 
     neighbour: str
+    successor: str = ""
+    """Who takes the place of this broker, which leaves: the neighbour holds from that one what it
+    held from here."""
+    address: str = ""
+    """Where the successor can be dialled."""
 
 
 class NeighbourReplaced(msgspec.Struct, frozen=True):

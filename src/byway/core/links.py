@@ -109,9 +109,10 @@ class LinkEnd:
     """
 
     __slots__ = (
-        "address", "arrived", "broker", "control", "control_max", "copies", "dials", "epoch",
+        "address", "arrived_control", "arrived_data", "broker", "control", "control_max", "copies",
+        "dials", "epoch",
         "incarnation", "open", "ordered", "peer", "peer_incarnation", "publisher_window", "soft",
-        "told", "up", "window",
+        "told_control", "told_data", "up", "window",
     )  # fmt: skip
 
     def __init__(
@@ -143,8 +144,8 @@ class LinkEnd:
         self.epoch = 0
         self.control = Outbox()
         self.copies = CopyQueue()
-        self.arrived = [0, 0]  # numbers received, by lane
-        self.told = [0, 0]  # of these, what the peer knows
+        self.arrived_control = self.arrived_data = 0  # numbers received
+        self.told_control = self.told_data = 0  # of these, what the peer knows
         self.window = LinkWindow()
 
     def __repr__(self) -> str:
@@ -152,7 +153,7 @@ class LinkEnd:
         state = ("up" if self.open else "agreeing") if self.up else "down"
         return (
             f"<LinkEnd {self.broker}-{self.peer} {state}: sent {control.next - 1}+{copies.posted}, "
-            f"unconfirmed {len(copies)}, received {self.arrived[0]}+{self.arrived[1]}, "
+            f"unconfirmed {len(copies)}, received {self.arrived_control}+{self.arrived_data}, "
             f"confirmed {self.window.finished_up_to}>"
         )
 
@@ -160,7 +161,7 @@ class LinkEnd:
 
     def hello(self, kind: LinkKind | None = None) -> Hello:
         """What this end says when a connection to the peer is made."""
-        control, data = self.arrived
+        control, data = self.arrived_control, self.arrived_data
         confirmed = self.window.finished_up_to
         return (Hello if self.ordered else UnorderedHello)(
             self.broker,
@@ -208,7 +209,7 @@ class LinkEnd:
         confirmed stays and is sent again once tables are synced."""
         self.control.clear()
         self.copies.renumber()
-        self.arrived, self.told = [0, 0], [0, 0]
+        self.arrived_control = self.arrived_data = self.told_control = self.told_data = 0
         self.window = LinkWindow()  # what finishes late finishes in the old one
         self.open = False
 
@@ -350,27 +351,33 @@ class LinkEnd:
         What was received before a reconnection and is sent again is left out. A gap is an error of
         the peer: lanes are FIFO.
         """
-        expected = self.arrived[batch.lane] + 1
-        if batch.first > expected:
+        is_data, first, messages = batch.lane is DATA, batch.first, batch.messages
+        expected = (self.arrived_data if is_data else self.arrived_control) + 1
+        if first > expected:
             raise RemoteProtocolError(
                 self.peer,
-                f"lane {batch.lane.name} goes on with number {batch.first}, expected {expected}",
+                f"lane {batch.lane.name} goes on with number {first}, expected {expected}",
             )
-        messages = batch.messages[expected - batch.first :]
-        self.arrived[batch.lane] += len(messages)
+        if first < expected:
+            messages = messages[expected - first :]
+        if is_data:
+            self.arrived_data += len(messages)
+        else:
+            self.arrived_control += len(messages)
         return expected, messages
 
     def acknowledgement(self) -> Acknowledge | None:
         """What the peer should know now of what arrived and is confirmed, if that is news. If that
         does not fit into one frame, further calls give more of them."""
-        window, arrived = self.window, self.arrived
+        window, control = self.window, self.arrived_control
         confirmed, untold = window.finished_up_to, window.untold
-        if confirmed == window.told and self.told[0] == arrived[0] and not untold:
+        if confirmed == window.told and self.told_control == control and not untold:
             return None  # that data has arrived lets nobody forget anything: it is told in passing
         window.told = confirmed
-        self.told[:] = arrived
+        self.told_control = control
+        self.told_data = data = self.arrived_data
         if untold:
             runs = window.take_untold(RUNS_MAX)
             if runs:
-                return SelectiveAcknowledge(arrived[0], arrived[1], confirmed, runs)
-        return Acknowledge(arrived[0], arrived[1], confirmed)
+                return SelectiveAcknowledge(control, data, confirmed, runs)
+        return Acknowledge(control, data, confirmed)

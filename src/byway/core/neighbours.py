@@ -47,6 +47,7 @@ from byway.model.messages import (
     LinkKind,
     NeighbourNames,
     Publish,
+    SoftSpan,
     SubscriptionsSynced,
     SyncDigest,
 )
@@ -236,7 +237,11 @@ class Neighbours:
         """An operator removes a neighbour, or the driver needs the room of a link outside the tree
         that is down."""
         link, end = event.neighbour, self._context.ends.get(event.neighbour)
-        if link in self._context.tree:
+        if link in self._context.tree and event.successor:
+            reason = f"{self._context.name} leaves, and {event.successor} takes its place"
+            self._say_farewell(link, Disconnect(reason, True, event.successor, event.address))
+            self._remove(link, reason)
+        elif link in self._context.tree:
             self.disconnect(link, "it is no neighbour any more")
         elif end is not None and not end.up:
             self._remove(link, "the link was down, and others were opened")
@@ -244,18 +249,33 @@ class Neighbours:
     def disconnect(self, link: str, reason: str, for_good: bool = False) -> None:
         """Close a link and tell the other end why. `for_good`: the other end does not become a
         neighbour again before an operator says so."""
-        end = self._context.ends[link]
-        farewell = end.post_control([Disconnect(reason, for_good)])
+        self._say_farewell(link, Disconnect(reason, for_good))
+        self._remove(link, reason, for_good)
+
+    def _say_farewell(self, link: str, message: Disconnect) -> None:
+        """Send a last message over a link, if it is up."""
+        farewell = self._context.ends[link].post_control([message])
         if farewell is not None:
             self._context.count_sent(link, farewell)
             self._context.out.do(Send(link, farewell))
-        self._remove(link, reason, for_good)
+
+    def refuse_span(self, link: str, message: SoftSpan) -> None:
+        """Without a mesh nothing is taken over a soft link; the other end would wait for ever."""
+        del message
+        self.disconnect(link, f"{self._context.name} has no mesh")
 
     def on_disconnect(self, link: str, message: Disconnect) -> None:
         """The other end of a link has closed it. For good counts of neighbours that have compared
         tables, or are listed: anybody may connect where all are accepted."""
         for_good = message.for_good and (self._is_listed(link) or self._sync.is_synced(link))
-        self._remove(link, message.reason, for_good)
+        if for_good and message.successor is not None and link in self._context.tree:
+            self._context.ends[link].lost()
+            self._link_went_down(link, LinkChange.CLOSED, in_tree=True)
+            self.on_replaced(NeighbourReplaced(link, message.successor, message.address))
+            if link in self._context.ends:  # it waits for an operator, and loses nothing
+                self._context.out.do(CloseLink(link, message.reason))
+        else:
+            self._remove(link, message.reason, for_good)
 
     def _is_listed(self, link: str) -> bool:
         """Whether the settings list a broker, as far as the driver has told."""
@@ -359,7 +379,8 @@ class Neighbours:
                 self._sync.on_link_resumed(link)
         else:
             context.out.forget_control(link)  # of earlier inputs of the same batch
-            if event.hello.in_place_of and in_tree:
+            old = event.hello.in_place_of
+            if old is not None and in_tree and not self._successions.is_mutual(link, old):
                 self._sync.on_succession(link)
                 self.copy_to_missing_again()
             if in_tree:

@@ -6,39 +6,29 @@ number of inputs. Copies of data messages are gathered where they are kept, in `
 
 from __future__ import annotations
 
+import msgspec
+
 from byway.core.actions import Action
 from byway.model.messages import EntryId, Message, Reply
 
 
-class Outgoing:
+class Outgoing(msgspec.Struct, eq=False, gc=False):
     """Control messages by link, replies by client, and actions that are neither."""
 
-    __slots__ = (
-        "actions",
-        "answers",
-        "confirming",
-        "has_other_data",
-        "messages",
-        "opening",
-        "replies",
-        "touched",
-    )
-
-    def __init__(self) -> None:
-        self.messages: dict[str, list[Message]] = {}
-        """By link, control messages."""
-        self.replies: dict[str, list[Reply]] = {}
-        self.touched: dict[str, None] = {}
-        """Links that have new copies, or may have something to acknowledge."""
-        self.confirming: dict[str, None] = {}
-        """Clients that published, or may have publications confirmed."""
-        self.opening: dict[str, None] = {}
-        """Links whose peer takes data from now on."""
-        self.answers: dict[str, list[EntryId]] = {}
-        """By link, subscriptions of its that are settled: one message for all."""
-        self.actions: list[Action] = []
-        self.has_other_data = False
-        """Whether not all new copies are publications."""
+    messages: dict[str, list[Message]] = {}
+    """By link, control messages."""
+    replies: dict[str, list[Reply]] = {}
+    touched: dict[str, None] = {}
+    """Links that have new copies, or may have something to acknowledge."""
+    confirming: dict[str, None] = {}
+    """Clients that published, or may have publications confirmed."""
+    opening: dict[str, None] = {}
+    """Links whose peer takes data from now on."""
+    answers: dict[str, list[EntryId]] = {}
+    """By link, subscriptions of its that are settled: one message for all."""
+    actions: list[Action] = []
+    has_other_data: bool = False
+    """Whether not all new copies are publications."""
 
     def send(self, link: str, message: Message) -> None:
         """Send a control message over a link."""

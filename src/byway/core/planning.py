@@ -39,21 +39,6 @@ class Group(NamedTuple):
     """The `distance` of the copies' header; 0: that of the publication, and `more`."""
     more: int
 
-    def along(self, publication: Publish) -> Publish:
-        """A publication with the header for these links."""
-        if not self.distance and not self.more:
-            return publication
-        return Publish(  # `replace` would take twice as long
-            publication.publisher,
-            publication.incarnation,
-            publication.sequence,
-            publication.published_us,
-            publication.hop,
-            self.distance or publication.distance + self.more,
-            publication.count,
-            publication.body,
-        )
-
 
 class WholePlan(msgspec.Struct):
     """The copies for all targets that want a publication, in all branches."""

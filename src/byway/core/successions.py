@@ -9,7 +9,9 @@ still. Those that are not are dropped and confirmed, and noted here as lost.
 
 Only a broker without neighbours may succeed, or one that has lost its state. One that has seen
 publications already would take those that come again for duplicates, and would not pass them on to
-other neighbours of the old broker, which lack them.
+other neighbours of the old broker, which lack them. Where there is no third neighbour, the two of
+the old broker may take its place, each for the other: whatever comes again has gone where it must.
+That is how a broker leaves between two neighbours.
 
 The old neighbour is a former one from then on. If it comes back it is refused, and told nothing
 that makes it give up what it holds: publications may be among it that are confirmed to nobody.
@@ -17,7 +19,7 @@ that makes it give up what it holds: publications may be among it that are confi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -81,7 +83,15 @@ class Successions:
             return f"{old} is connected to {here}: stop it first, and for good"
         if successor in (here, old, UNLISTED):
             return f"{successor or 'nobody'} cannot take the place of {old} at {here}"
-        if successor in context.ends:
+        others = {*self._sync.neighbours_of.get(old, ())} - {here, successor}
+        if successor in self._sync.neighbours_of.get(old, ()) and others:
+            return (
+                f"{successor} was a neighbour of {old} itself, which had others too "
+                f"({', '.join(sorted(others))}): it can take the place of {old} only where these "
+                "two were all, for it has seen publications that others lack; start a new broker"
+            )
+        beside = successor not in context.tree and context.branch_of(successor) == old
+        if successor in context.ends and not beside:  # else the link is one past the old one
             return (
                 f"{successor} is linked with {here} already, and may have been sent publications "
                 f"later than those that wait for {old}: stop {successor}, have {here} forget it "
@@ -136,9 +146,20 @@ class Successions:
         for succession in self.known.values():
             succession.done = succession.successor not in awaited
 
-    def forget_but(self, former: Iterable[str]) -> None:
+    def remember(self, successors: Mapping[str, str], former: Container[str]) -> None:
+        """The broker begins, and knows from an earlier life who has taken the place of former
+        neighbours. What was kept for them is lost with its state."""
+        self.known |= {
+            old: Succession(new, done=True) for old, new in successors.items() if old in former
+        }
+
+    def forget_but(self, former: Container[str]) -> None:
         """Remember only successions of brokers that are former neighbours."""
         self.known = {old: one for old, one in self.known.items() if old in former}
+
+    def unconfirmed_of_clients(self) -> int:
+        """How much in flight came from local clients."""
+        return sum(1 for source in self._in_flight() if source.link is None)
 
     # --- at a successor ------------------------------------------------------------------------
 
@@ -146,7 +167,7 @@ class Successions:
         """Why this broker cannot take the place that a neighbour wants it to take; empty if it can,
         has done so, or is not to take any."""
         old, here, recovery = hello.in_place_of, self._context.name, self._recovery
-        if old is None or link in recovery.compared_with:
+        if old is None or link in recovery.compared_with or self.is_mutual(link, old):
             return ""
         others = [other for other in self._met() if other != link]
         apart = [other for other in others if old in self._sync.neighbours_of.get(other, ())]
@@ -158,11 +179,16 @@ class Successions:
             )
         if recovery.lost_state or not others:
             return ""
+        names = ", ".join(others)
         return (
-            f"{here} cannot take the place of {old}, for it has other neighbours "
-            f"({', '.join(others)}): only a broker without neighbours can, or one that was started "
-            "without its state"
+            f"{here} cannot take the place of {old}, for it has other neighbours ({names}): "
+            "only a broker without neighbours can, or one that was started without its state"
         )
+
+    def is_mutual(self, link: str, old: str) -> bool:
+        """Whether this broker and a neighbour have taken the place of one that was between them,
+        each for the other: none of both begins without state."""
+        return self._recovery.successors.get(link) == old
 
     def _met(self) -> Iterator[str]:
         """Neighbours that this broker has exchanged greetings with."""

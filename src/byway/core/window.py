@@ -47,9 +47,10 @@ class Runs:
 
     def add(self, number: int) -> None:
         """Add a number that is in no run."""
-        first = self._first.pop(number - 1, number)
-        last = self._last.pop(number + 1, number)
-        self._last[first], self._first[last] = last, first
+        firsts, lasts = self._first, self._last
+        first = firsts.pop(number - 1, number)
+        last = lasts.pop(number + 1, number)
+        lasts[first], firsts[last] = last, first
 
     def take(self, first: int) -> int:
         """Remove the run that begins with a number, and return its last one; without such a run,
@@ -126,6 +127,9 @@ class LinkWindow(Window):
         """The first runs, at most so many, that are to be told now. Those that the cumulative
         number includes are not told. Very many are put in order once, and each is looked at
         once."""
+        if len(self.untold) == 1 and most:  # mostly
+            run = self.untold.pop()
+            return (run,) if run[0] > self.finished_up_to else ()
         if not self._in_order:
             self._put_in_order()
         told: list[Run] = []

@@ -115,9 +115,9 @@ class Inbox:
             self.control.append(FrameReceived(link, frame))
             return
         count = len(frame.messages)
-        self.waiting += count
-        if self.waiting > self.peak:
-            self.peak = self.waiting
+        self.waiting = waiting = self.waiting + count
+        if waiting > self.peak:
+            self.peak = waiting
         if frame.lane is not DATA or not count:
             self.control.append(FrameReceived(link, frame))
             self._control_messages += count
@@ -166,7 +166,7 @@ class Inbox:
             return self._take_some_control()
         events = self.take_control() if self.control else []
         requests, messages = self.requests, self._data_messages
-        if not requests.count and not messages:
+        if not messages and not requests.count:
             return events
         stopped = self.holding or self.draining
         reads_all = not stopped and broker.reads_data_from(None)

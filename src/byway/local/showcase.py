@@ -8,7 +8,7 @@ events received, their latency and the hops travelled. `cli` decides what is sho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from itertools import count
 from statistics import quantiles
@@ -19,6 +19,7 @@ import msgspec
 from byway.client.client import Client
 from byway.client.subscription import Subscription
 from byway.clock import now_us
+from byway.core.broker_config import BrokerConfig
 from byway.local.overlay import LocalOverlay
 from byway.model import Filter, parse
 from byway.model.values import Value
@@ -69,7 +70,9 @@ class ShowcaseSubscriber:
         self.expected = 0
         self.received = 0
         self.unexpected = 0
-        """Events received twice, or not meant for it."""
+        """Events received twice or out of order, or not meant for it."""
+        self._last: dict[str, int] = {}
+        """By publisher, the sequence of the last event."""
         self.missing: set[tuple[str, int]] = set()
         """Publisher and sequence of events that are still to come."""
         self.latencies_us: list[int] = []
@@ -86,15 +89,20 @@ class ShowcaseSubscriber:
         """Take and count events until cancelled."""
         while True:
             for event in await subscription.take(TOGETHER):
-                name = event.publisher, event.sequence
-                if name not in self.missing:
-                    self.unexpected += 1
-                    continue
-                self.missing.remove(name)
-                self.received += 1
-                self.latencies_us.append(max(now_us() - event.published_us, 0))
-                self.hops += [0] * (event.hops + 1 - len(self.hops))
-                self.hops[event.hops] += 1
+                self.take(event.publisher, event.sequence, event.published_us, event.hops)
+
+    def take(self, publisher: str, sequence: int, published_us: int, hops: int) -> None:
+        """Count an event."""
+        name = publisher, sequence
+        if name not in self.missing or sequence < self._last.get(publisher, 0):
+            self.unexpected += 1
+            return
+        self._last[publisher] = sequence
+        self.missing.remove(name)
+        self.received += 1
+        self.latencies_us.append(max(now_us() - published_us, 0))
+        self.hops += [0] * (hops + 1 - len(self.hops))
+        self.hops[hops] += 1
 
 
 class ShowcasePublisher:
@@ -157,17 +165,25 @@ class Showcase:
 
     picture: ClassVar[str] = PICTURE
 
-    def __init__(self, rate: float) -> None:
-        self.publishers = [ShowcasePublisher(*exchange) for exchange in EXCHANGES]
-        self.subscribers = [ShowcaseSubscriber(*wanted) for wanted in WANTED]
+    def __init__(
+        self,
+        rate: float,
+        exchanges: Iterable[tuple[str, str]] = EXCHANGES,
+        wanted: Iterable[tuple[str, str, str]] = WANTED,
+        core: BrokerConfig | None = None,
+    ) -> None:
+        """`rate`: quotes a second, all exchanges together; `core`: of all brokers."""
+        self.publishers = [ShowcasePublisher(*exchange) for exchange in exchanges]
+        self.subscribers = [ShowcaseSubscriber(*one) for one in wanted]
         self.elapsed_s = 0.0
+        self.net = LocalOverlay(SHAPE, core=core)
         self._rate = rate / len(self.publishers)
 
     async def run(self, seconds: float, watch: Callable[[], None]) -> ShowcaseOutcome:
         """Publish for some seconds, and wait for the last deliveries; `watch` is called at
         intervals of `WATCH_S`."""
         async with AsyncExitStack() as stack:
-            net = await stack.enter_async_context(LocalOverlay(SHAPE))
+            net = await stack.enter_async_context(self.net)
             listening = []
             for subscriber in self.subscribers:
                 client = net.connect(subscriber.broker, name=subscriber.name)

@@ -50,8 +50,8 @@ class MatchIndex:
 
     __slots__ = (
         "__weakref__", "_address", "_answer", "_answer_address", "_arrays", "_atoms", "_atoms_most",
-        "_boxes", "_boxes_address", "_control", "_empty", "_filters", "_marks", "_mask", "_open",
-        "_out", "_parcel", "_single", "_texts", "is_sparse", "vocabulary",
+        "_boxes", "_boxes_address", "_control", "_empty", "_filters", "_is_wide", "_marks", "_mask",
+        "_open", "_out", "_parcel", "_single", "_texts", "is_sparse", "vocabulary",
     )  # fmt: skip
 
     def __init__(self, vocabulary: Vocabulary = SHARED) -> None:
@@ -88,6 +88,7 @@ class MatchIndex:
         """Make room for two masks of so many words of 64 targets: those with a matching entry, and
         those with several."""
         self._mask = np.zeros(2 * words, np.uint64)
+        self._is_wide = words > 1
         self._answer[0], self._answer[1] = self._mask.ctypes.data, 2 * words
 
     def _set_out(self, rows: int) -> None:
@@ -288,7 +289,7 @@ class MatchIndex:
         )
         if local < 0:
             return None
-        if len(self._mask) > 2:
+        if self._is_wide:
             mask, several = self._wide_masks()
         keys = (key,) if local == 1 else self._out[:local].tolist() if local else ()
         if hot:
@@ -308,7 +309,7 @@ class MatchIndex:
         local, matched, hot, mask, several = KERNELS.match_link_mask(
             self._address, parcel.address, self._answer_address, -1 if exclude is None else exclude
         )
-        if len(self._mask) > 2:
+        if self._is_wide:
             mask, several = self._wide_masks()
         if hot:
             self._adapt()

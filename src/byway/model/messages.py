@@ -292,6 +292,11 @@ class Disconnect(_Message, frozen=True, array_like=True, tag="part"):
     for_good: bool = False
     """Whether neither end may dial the other again for a link of the tree, until an operator adds
     it as a neighbour."""
+    successor: Name | None = None
+    """If the sender leaves between two neighbours: the other one, which takes its place for the
+    receiver. What the receiver held from the sender it holds from that one."""
+    address: AddressText = ""
+    """Where the successor can be dialled."""
 
 
 class Load(msgspec.Struct, frozen=True, array_like=True):

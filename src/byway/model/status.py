@@ -296,7 +296,7 @@ def succession_words(succession: SuccessionStatus) -> str:
     """A succession in words, for people."""
     old, new = succession.neighbour, succession.successor
     if not succession.done:
-        return f"{new} takes the place of {old}: what waited for {old} waits for {new} to start"
+        return f"{new} takes the place of {old}, once it is linked with all neighbours of {old}"
     taken = f"{new} has taken the place of {old}"
     if not succession.lost:
         return f"{taken}: nothing was lost"
@@ -308,8 +308,7 @@ def succession_words(succession: SuccessionStatus) -> str:
 
 def _run_words(run: LostPublications) -> str:
     numbers = str(run.first) if run.first == run.last else f"{run.first} to {run.last}"
-    incarnation = f" in incarnation {run.incarnation}" if run.incarnation > 1 else ""
-    return f"{run.publisher} {numbers}{incarnation}"
+    return f"{run.publisher} {numbers}"
 
 
 def mismatch_words(mismatch: KindMismatchStatus) -> str:

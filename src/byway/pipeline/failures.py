@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from byway.pipeline.pipeline_errors import JobError, PipelineError, TableError
+from byway.pipeline.pipeline_errors import JobError, PipelineError, RowError, TableError
 
 _FILE: Final = re.compile(r"error while reading file (.+?)\.(?:\s|$)")
+NOT_A_TRACE: Final = "expected a trace, but its rows have no event: "
+"""How an error begins that a query raises for a file, whose path follows."""
+_FOREIGN: Final = re.compile(re.escape(NOT_A_TRACE) + r"(\S+)")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _TASK: Final = re.compile(r"^.*most recent failure: .*?executor [^)]*\): ")
 _NOT_THERE: Final = {
@@ -33,6 +36,7 @@ _UNWRITABLE: Final = re.compile(
     r"(?:Mkdirs failed|Parent path is not a directory|Permission denied|Read-only file system|"
     r"No space left|InternalDir of ViewFileSystem is readonly)[^\n]*"
 )
+_ROW: Final = re.compile(rf"(?:{re.escape(RowError.__module__)}\.)?{RowError.__name__}: (.*)")
 _PLAIN: Final = re.compile(r"^(?:org\.apache\.spark\.SparkException: )+")
 
 
@@ -78,7 +82,12 @@ def explained(error: BaseException) -> PipelineError | None:
     text = str(error)
     if file := _FILE.search(text):
         return TableError(_path(file[1]), f"Spark cannot read the file ({_cause(text)})")
-    reason = _raised(text) or (_thrown(text) if is_of_java else text.partition("\n")[0])
+    if file := _FOREIGN.search(text):
+        return TableError(_path(file[1].rstrip(".")), NOT_A_TRACE.rstrip(": "))
+    raised = _raised(text)
+    if raised and (row := _ROW.match(raised)):
+        return RowError(row[1])
+    reason = raised or (_thrown(text) if is_of_java else text.partition("\n")[0])
     return JobError(f"Spark failed: {reason}")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
@@ -21,6 +21,7 @@ import msgspec
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.shell.progress import StageInfo
 
 POLL_S: Final = 0.25
 """Seconds between two calls of `poll`."""
@@ -134,18 +135,24 @@ def _task_counts(spark: SparkSession, tag: str) -> Iterator[Callable[[], tuple[i
     if context is not None:
         yield partial(_of_tracker, context, tag)
         return
-    counts: dict[str, tuple[int, int]] = {}
+    counts: dict[str | None, tuple[int, int]] = {}
 
-    def handler(*, stages: Any, operation_id: str, **_: object) -> None:
+    def handler(
+        stages: Iterable[StageInfo] | None,
+        inflight_tasks: int,
+        operation_id: str | None,
+        done: bool,
+    ) -> None:
+        del inflight_tasks, done
         found = [(stage.num_completed_tasks, stage.num_tasks) for stage in stages or ()]
         if found:
             counts[operation_id] = (sum(n for n, _ in found), sum(n for _, n in found))
 
-    spark.registerProgressHandler(handler)
+    spark.registerProgressHandler(handler)  # type: ignore[arg-type]
     try:
         yield lambda: (sum(n for n, _ in counts.values()), sum(n for _, n in counts.values()))
     finally:
-        spark.removeProgressHandler(handler)
+        spark.removeProgressHandler(handler)  # type: ignore[arg-type]
 
 
 def _of_tracker(context: SparkContext, tag: str) -> tuple[int, int]:

@@ -29,6 +29,10 @@ class TableError(PipelineError):
         super().__init__(f"{path}: {reason}")
 
 
+class RowError(PipelineError, ValueError):
+    """A row of a table cannot be used; the message says which and why."""
+
+
 class SweepError(PipelineError, ValueError):
     """A sweep that cannot be run; `key` is the key at fault, `further` are other problems."""
 

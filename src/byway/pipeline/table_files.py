@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -97,7 +95,7 @@ def read_table(spark: SparkSession, table: TableSchema, *places: StrPath) -> Dat
 
 def _read_paths(spark: SparkSession, table: TableSchema, paths: list[str]) -> DataFrame:
     deep = str(table.lenient).lower()
-    reader = _reader(spark).option("recursiveFileLookup", deep)
+    reader = reader_of(spark).option("recursiveFileLookup", deep)
     for path in paths:
         with told_of(path, table.name):
             if not path.endswith(SUFFIX) and _is_there(spark, below(path, _UNFINISHED)):
@@ -109,6 +107,14 @@ def _read_paths(spark: SparkSession, table: TableSchema, paths: list[str]) -> Da
         if table.lenient:  # a file may lack what others have
             found = reader.schema(table.spark_schema()).parquet(*paths)
     return conformed(found, table)
+
+
+def read_pieces(spark: SparkSession, table: TableSchema, directory: StrPath) -> DataFrame:
+    """The rows of all files in a directory to which tasks add files of a table, one by one. Files
+    of another version may be among them; the caller chooses rows that it knows."""
+    path = place_of(directory)
+    with told_of(path, table.name):
+        return reader_of(spark).schema(table.spark_schema()).parquet(path)
 
 
 def conformed(frame: DataFrame, table: TableSchema) -> DataFrame:
@@ -127,7 +133,8 @@ def conformed(frame: DataFrame, table: TableSchema) -> DataFrame:
     )
 
 
-def _reader(spark: SparkSession) -> DataFrameReader:
+def reader_of(spark: SparkSession) -> DataFrameReader:
+    """A reader of Spark that takes paths as they are, not as patterns."""
     return spark.read.option(_IS_PATTERN, "false")
 
 
@@ -260,28 +267,11 @@ def clear_table(spark: SparkSession, table: TableSchema, place: StrPath) -> None
 # --- files of one machine ---------------------------------------------------------------------
 
 
-def checked_files(table: TableSchema, *paths: StrPath) -> list[Path]:
-    """The files at or below `paths`, each once, after checking that all can be read. Needs no
-    Spark. Raises `TableError`."""
-    files = distinct(file for path in paths for file in files_of(table, Path(path)))
-    for file in files:
-        check_file(table, file)
-    return files
-
-
 def read_file(table: TableSchema, path: Path) -> list[dict[str, Any]]:
     """The rows of one small file as dicts, without Spark."""
     check_file(table, path)
     rows: list[dict[str, Any]] = pq.read_table(path, columns=table.names).to_pylist()
     return rows
-
-
-def distinct(files: Iterable[Path]) -> list[Path]:
-    """The files in their order, each once, by whichever of its paths comes first."""
-    found: dict[Path, Path] = {}
-    for file in files:
-        found.setdefault(file.resolve(), file)
-    return list(found.values())
 
 
 def run_of(trace: Path) -> str | None:
@@ -333,36 +323,6 @@ def _check_columns(table: TableSchema, path: Path, found: Any, *, is_older: bool
 def _plain(kind: Any) -> Any:
     """The type without its dictionary, which is only a way to store it."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-@contextmanager
-def new_directory(directory: StrPath) -> Iterator[Path]:
-    """A hidden place that becomes `directory`, instead of what was there, when the block is done.
-
-    If the block is left by an error, all is as it was.
-    """
-    target = Path(directory).absolute()
-    place = target.with_name(f".{target.name}{PARTIAL}")
-    shutil.rmtree(place, ignore_errors=True)
-    try:
-        place.mkdir(parents=True)
-    except OSError as error:
-        raise TableError(target, f"cannot be written ({error.strerror})") from error
-    try:
-        yield place
-        _put_in_place(place, target)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _put_in_place(complete: Path, target: Path) -> None:
-    """Replace a directory. One cannot be renamed over another: for a moment there is none."""
-    before = target.with_name(f".{target.name}.before{PARTIAL}")
-    shutil.rmtree(before, ignore_errors=True)
-    if target.exists():
-        target.rename(before)
-    complete.rename(target)
-    shutil.rmtree(before, ignore_errors=True)
 
 
 def write_file(rows: Any, path: Path) -> None:

@@ -9,8 +9,18 @@ from typing import Final
 
 from byway.pipeline.schemas import Column, ColumnType, TableSchema, integer, text
 
-DESCRIPTION: Final = "workload.json"
-"""The file beside the tables of a workload that describes how they were made."""
+DESCRIPTION: Final = TableSchema(
+    "workload",
+    1,
+    (
+        text("kind", "the requested kind"),
+        integer("seed", "the seed"),
+        text("generator", "the generator that the kind stands for"),
+        text("parameters", "all parameters of the generator, including defaults, as JSON"),
+        text("tables", "for each table its schema `version` and its number of `rows`, as JSON"),
+        text("byway", "the version of byway"),
+    ),
+)
 
 SUBSCRIPTIONS: Final = TableSchema(
     "subscriptions",
@@ -52,11 +62,10 @@ SCHEDULE: Final = TableSchema(
 
 REJECTS: Final = TableSchema(
     "rejects",
-    1,
+    2,
     (
         text("file", "the file of the rejected row"),
         integer("row", "number of the row in the file; the first after the header is 1"),
-        integer("line", "the line on which it ends; null for files without lines", nullable=True),
         text("reason", "why the row was rejected"),
         text("content", "text of the row, cut after 1,000 characters"),
     ),

@@ -35,7 +35,7 @@ from byway.runtime.commands import (
     Reloaded,
 )
 from byway.runtime.http_answers import COMMAND_HEADER, JSON
-from byway.runtime.successions import REPLACE, Replaced
+from byway.runtime.replacing import REPLACE, Replaced
 from byway.transport.os_words import os_reason
 
 ANSWER_BYTES_MAX: Final = 16_777_216

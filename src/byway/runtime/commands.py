@@ -1,5 +1,5 @@
 """The operator's commands to a running broker: reload its settings, forget a neighbour, leave for
-good, discard an input that was set aside. (`successions`: replace a neighbour.)
+good, discard an input that was set aside. (`replacing`: replace a neighbour.)
 
 This module decides what each command does, when it is refused, and what it reports as dropped. The
 operations port receives commands; the command line sends them, and so imports this module without
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from byway.core.inputs import NeighbourRemoved
 from byway.model.errors import BywayError, StorageError
 from byway.runtime.client_reports import (
     DISCONNECT_CLIENT,
@@ -27,6 +28,7 @@ from byway.runtime.client_reports import (
 from byway.runtime.http_answers import Answer, Commands, Facts, json_answer, text_answer
 
 if TYPE_CHECKING:
+    from byway.core.broker import Broker
     from byway.runtime.server import BrokerServer
 
 log = logging.getLogger("byway.commands")
@@ -74,9 +76,14 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
     broker: str
     neighbour: str = ""
-    """The neighbour that it disconnected from; empty if it had none."""
+    """The first neighbour that it disconnected from; empty if it had none."""
+    neighbours: list[str] = []
+    """The neighbours that it disconnected from. If there were two, each holds from the other now
+    what it held from this broker."""
     confirmed: bool = True
-    """Whether the neighbour confirmed that it has forgotten this broker."""
+    """Whether the neighbours confirmed that they are no neighbours of this broker any more."""
+    silent: list[str] = []
+    """Neighbours that have not confirmed it."""
     clients: int = 0
     """Number of clients that were connected."""
     sessions: int = 0
@@ -130,10 +137,10 @@ class OperatorCommands:
 
     def table(self) -> Commands:
         """By path, the command that is performed."""
-        from byway.runtime import client_commands, successions
+        from byway.runtime import client_commands, replacing
 
         return {
-            successions.REPLACE: self._answering(successions.replace),
+            replacing.REPLACE: self._answering(replacing.replace),
             FORGET: self._answering(self.forget),
             DISCARD: self._answering(self.discard),
             LEAVE: self._answering(self.leave),
@@ -217,55 +224,87 @@ class OperatorCommands:
     # --- leave -----------------------------------------------------------------------------------
 
     async def leave(self, server: BrokerServer, facts: Facts) -> Left:
-        """Disconnect from the only neighbour for good, and end the process."""
+        """Disconnect from the neighbours for good, and end the process. Two of them take the place
+        of this broker, each for the other."""
         del facts
         here, neighbours = server.settings.id, server.broker.neighbours
-        if len(neighbours) > 1:
-            names = ", ".join(neighbours)
-            reason = (
-                f"{here} has {len(neighbours)} neighbours ({names}), which would lose each "
-                "other: only a broker with one neighbour, or none, can leave for good"
-            )
-            raise CommandError(HTTPStatus.CONFLICT, reason)
-        neighbour = next(iter(neighbours), "")
-        link = server.broker.link(neighbour)
-        if link is not None and (neighbour not in server.links or not link.up):
-            reason = (
-                f"{neighbour} is not connected and cannot be told: wait for it, or stop {here} "
-                f"and have {neighbour} forget it (byway topology forget {here}, there)"
-            )
-            raise CommandError(HTTPStatus.CONFLICT, reason)
-        await self._drain(server, neighbour)
+        leaving = _farewells(server)
+        await self._drain(server, neighbours)
         sessions = server.broker.session_totals()
         report = Left(
             broker=here,
-            neighbour=neighbour,
+            neighbour=next(iter(neighbours), ""),
+            neighbours=list(neighbours),
             clients=len(server.clients),
             sessions=sessions.sessions,
             deliveries=sessions.kept,
         )
-        why = f", and disconnects from {neighbour}" if neighbour else ""
+        why = f", and disconnects from {' and '.join(neighbours)}" if neighbours else ""
         log.warning("the broker leaves for good%s", why)
-        if neighbour:
-            confirmed = await server.disconnect_for_good(neighbour, CONFIRM_S)
-            report = msgspec.structs.replace(report, confirmed=confirmed)
+        if leaving:
+            silent = await server.disconnect_for_good(leaving, CONFIRM_S)
+            report = msgspec.structs.replace(report, confirmed=not silent, silent=silent)
         self._end()
         return report
 
-    async def _drain(self, server: BrokerServer, neighbour: str) -> None:
+    async def _drain(self, server: BrokerServer, neighbours: Sequence[str]) -> None:
         """Wait until nothing of this broker is under way; raise `CommandError` and resume if that
-        takes too long."""
+        takes too long. What passes between two neighbours need not be waited for: they send it to
+        each other."""
         limit_ms = server.settings.limits.drain_ms
-        if await server.drain(limit_ms / 1e3):
+        drain = server.drain_clients if len(neighbours) > 1 else server.drain
+        if await drain(limit_ms / 1e3):
             return
         server.undrain()
-        count = server.broker.unconfirmed(neighbour)
-        what = f"{count} publications are not confirmed by {neighbour}"
-        if not count:
-            what = "clients have not read what was sent to them"
+        waiting = {name: server.broker.unconfirmed(name) for name in neighbours}
+        if len(neighbours) > 1:
+            waiting = {" and ".join(neighbours): server.broker.unconfirmed_of_clients()}
+        what = next((f"{n} publications are not confirmed by {name}" for name, n in waiting.items()
+                     if n), "clients have not read what was sent to them")  # fmt: skip
         within = f"within {limit_ms / 1e3:g} s (limits.drain)"
         reason = f"{what} {within}: nothing has changed, try again"
         raise CommandError(HTTPStatus.CONFLICT, reason)
+
+
+def _farewells(server: BrokerServer) -> list[NeighbourRemoved]:
+    """What is done with each neighbour of a broker that leaves. Raises `CommandError` if it may
+    not."""
+    here, broker = server.settings.id, server.broker
+    neighbours = broker.neighbours
+    if len(neighbours) > 2:
+        names = ", ".join(neighbours)
+        reason = (
+            f"{here} has {len(neighbours)} neighbours ({names}), which would lose each other: to "
+            "link more than two without it needs the exchange of links, which byway does not have "
+            f"yet. Stop {here}, and have another broker take its place (byway topology replace)"
+        )
+        raise CommandError(HTTPStatus.CONFLICT, reason)
+    away = [name for name in neighbours if name not in server.links or not _is_up(broker, name)]
+    if away:
+        reason = (
+            f"{away[0]} is not connected and cannot be told: wait for it, or stop {here} "
+            f"and have {away[0]} forget it (byway topology forget {here}, there)"
+        )
+        raise CommandError(HTTPStatus.CONFLICT, reason)
+    if len(neighbours) < 2:
+        return [NeighbourRemoved(name) for name in neighbours]
+    one, other = neighbours
+    addresses = {name: link.address for name, link in broker.links.items()}
+    if not addresses[one] and not addresses[other]:
+        reason = (
+            f"neither {one} nor {other} has said where it can be dialled, so they cannot link: set "
+            "advertise at one of them"
+        )
+        raise CommandError(HTTPStatus.CONFLICT, reason)
+    return [
+        NeighbourRemoved(one, other, addresses[other]),
+        NeighbourRemoved(other, one, addresses[one]),
+    ]
+
+
+def _is_up(broker: Broker, name: str) -> bool:
+    link = broker.link(name)
+    return link is not None and link.up
 
 
 def text_of(facts: Facts, key: str) -> str:

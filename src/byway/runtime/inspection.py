@@ -32,7 +32,7 @@ from byway.model.status import (
     encode_status,
 )
 from byway.runtime.kind_hints import MISMATCHES_MAX, mismatches
-from byway.runtime.successions import successions
+from byway.runtime.replacing import successions
 from byway.runtime.waiting import unsettled_entries
 from byway.storage.set_aside import SetAsideFiles
 from byway.transport.connection import Connection

@@ -59,8 +59,8 @@ class NeighbourLinks:
         """Brokers refused because they may not open links outside the tree, or too many did."""
         self.forgotten: set[str] = set()
         """Neighbours that an operator had the broker forget and that have not connected since."""
-        self.leaving: Connection | None = None
-        """To the neighbour that this broker leaves for good; the neighbour closes it."""
+        self.leaving: dict[Connection, None] = {}
+        """To the neighbours that this broker leaves for good; these close them."""
         self.own_addresses: tuple[Address, ...] = ()
         """Where this broker can be dialled; the first one is said to others."""
         self.round_trips: dict[str, RoundTrip] = {}
@@ -369,7 +369,8 @@ class NeighbourLinks:
         name, reason = action.link, action.reason
         connection = self.connections.pop(name, None)
         self.round_trips.pop(name, None)
-        if connection is not None and connection is self.leaving:
+        if connection in self.leaving:
+            assert connection is not None
             self._unidentified[connection] = None
         elif connection is not None:
             heard, said = connection.heard, connection.said

@@ -194,6 +194,7 @@ class BrokerProcess:
         expects_unlisted = settings.limits.neighbours > 0 and not restarting
         learnt = {} if marker is None else marker.learnt
         former = {} if marker is None else marker.former(settings.neighbours)
+        successors = {} if marker is None else marker.successors
         listing = None if marker is None else marker.listing
         if self._storage is None:
             listed = (n.id for n in settings.neighbours if n.id and n.id not in former)
@@ -208,6 +209,7 @@ class BrokerProcess:
                 expects_unlisted=expects_unlisted,
                 learnt=learnt,
                 former=former,
+                successors=successors,
             )
             if listing is not None:
                 broker.handle(now_us(), NeighboursListed(listing))
@@ -224,6 +226,7 @@ class BrokerProcess:
                 expects_unlisted=expects_unlisted,
                 learnt=learnt,
                 former=former,
+                successors=successors,
                 listing=listing,
             )
             log.info("state is kept in %s: %s", settings.data, self._storage.start_summary)

@@ -54,6 +54,11 @@ class RestartMarker:
         return self._file.former(listed)
 
     @property
+    def successors(self) -> dict[str, str]:
+        """By former neighbour whose place another broker has taken, that one."""
+        return self._file.successors
+
+    @property
     def listing(self) -> Listing | None:
         """The neighbours that the settings listed in the previous run; None: there was none."""
         return self._file.listing
@@ -73,10 +78,11 @@ class RestartMarker:
         names, former = broker.neighbours, dict(broker.former)
         listing = broker.listing or Listing(server.settings.neighbours)
         learnt = broker.learnt_addresses()
-        written = names, listing, learnt, former
+        successors = {old: one.successor for old, one in broker.succession_of.items()}
+        written = names, listing, learnt, former, successors
         if written == self._written:
             return
-        self._file.write(names, listing.listed, learnt, former, listing.added)
+        self._file.write(names, listing.listed, learnt, former, listing.added, successors)
         self._written = written
 
     def forget(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
 from byway.clock import now_us
@@ -29,8 +30,8 @@ from byway.runtime.inspection import StatusReplies
 from byway.runtime.kind_hints import KindHints
 from byway.runtime.load_sampling import LoadSampler
 from byway.runtime.neighbour_links import NeighbourLinks
+from byway.runtime.replacing import SuccessionLog
 from byway.runtime.settings import BrokerSettings
-from byway.runtime.successions import SuccessionLog
 from byway.runtime.waiting import Waiting
 from byway.storage.input_recovery import InputJournal
 from byway.transport.connection import Connection
@@ -160,21 +161,45 @@ class BrokerServer:
         self.driver.inbox.draining = False
         self.driver.wake()
 
-    async def disconnect_for_good(self, neighbour: str, seconds: float) -> bool:
-        """Tell a neighbour that this broker is not its neighbour any more; whether it confirmed in
-        time that it has forgotten this broker. Nobody is dialled or accepted from now on."""
+    async def disconnect_for_good(
+        self, leaving: Sequence[NeighbourRemoved], seconds: float
+    ) -> list[str]:
+        """Tell neighbours that this broker is not their neighbour any more, and if there are two,
+        that each takes its place for the other; those that did not confirm in time that they have
+        taken note. Nobody is dialled or accepted from now on."""
         self._stop_listening()
         await self._end_tasks()
-        connection = self.neighbour_links.leaving = self.links.get(neighbour)
-        lost = asyncio.get_running_loop().create_future()
-        if connection is None:
-            lost.set_result(None)
-        else:
-            connection.when_lost = lost
-        self.driver.now(NeighbourRemoved(neighbour))
-        await asyncio.wait([lost], timeout=seconds)
-        goodbye = None if connection is None else connection.goodbye
-        return goodbye is not None and goodbye.for_good
+        connections = {event.neighbour: self.links.get(event.neighbour) for event in leaving}
+        loop, waits = asyncio.get_running_loop(), []
+        for connection in connections.values():
+            if connection is not None:
+                self.neighbour_links.leaving[connection] = None
+                connection.when_lost = lost = loop.create_future()
+                waits.append(lost)
+        self.driver.now(*leaving)
+        if waits:
+            await asyncio.wait(waits, timeout=seconds)
+        return [
+            name
+            for name, connection in connections.items()
+            if connection is None or connection.goodbye is None or not connection.goodbye.for_good
+        ]
+
+    async def drain_clients(self, seconds: float) -> bool:
+        """Accept no more publications, and wait until those of local clients are confirmed, and
+        clients and neighbours have read what they were told; whether all that came in time."""
+        self.driver.inbox.draining = True
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self._has_work_of_clients() and loop.time() < deadline:
+            await asyncio.sleep(0.02)
+        return not self._has_work_of_clients()
+
+    def _has_work_of_clients(self) -> bool:
+        if any(connection.waiting for connection in self.clients.values()):
+            return True
+        unheard = any(link.unacknowledged for link in self.broker.links.values())
+        return unheard or bool(self.broker.unconfirmed_of_clients())
 
     def reload(self, settings: BrokerSettings) -> None:
         """Take over limits and neighbours. A neighbour removed from the list is disconnected,

@@ -21,6 +21,8 @@ from byway.storage.file_system import OS_FILES, FileSystem, write_synced
 FILE: Final = "neighbours.json"
 FORMAT: Final = 2
 """Format 1 had neither `learnt` nor `former` nor `added`."""
+FORMAT_WITH_SUCCESSORS: Final = 3
+"""Of a file that has `successors`. One that has none is written as before, for earlier versions."""
 FILE_BYTES_MAX: Final = 16_777_216
 """A longer file is refused: no broker has so many neighbours."""
 
@@ -41,6 +43,8 @@ class MarkedRestart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason."""
     added: tuple[Neighbour, ...] = ()
     """Neighbours in the settings that an operator has added and that were not linked since."""
+    successors: dict[str, str] = {}
+    """By former neighbour whose place another broker has taken, that one."""
     checksum: str = ""
     """Digest of all other fields."""
 
@@ -86,6 +90,12 @@ class MarkerFile:
         return {name: why for name, why in self.found.former.items() if name not in added}
 
     @property
+    def successors(self) -> dict[str, str]:
+        """By former neighbour of the previous run whose place another broker has taken, that
+        one."""
+        return {} if self.found is None else self.found.successors
+
+    @property
     def listing(self) -> Listing | None:
         """The neighbours that the settings listed in the previous run; None: there was none."""
         return None if self.found is None else Listing(self.found.listed, self.found.added)
@@ -105,7 +115,7 @@ class MarkerFile:
             found = msgspec.json.decode(data, type=MarkedRestart)
         except msgspec.DecodeError as error:
             raise StorageError(path, f"is damaged: {error}; {advice}") from error
-        if not 1 <= found.format <= FORMAT:
+        if not 1 <= found.format <= FORMAT_WITH_SUCCESSORS:
             raise StorageError(path, f"has format {found.format}, expected {FORMAT}")
         if found.checksum != _checksum(found):
             raise StorageError(path, f"is damaged: its checksum is wrong; {advice}")
@@ -120,10 +130,12 @@ class MarkerFile:
         learnt: dict[str, str] | None = None,
         former: dict[str, str] | None = None,
         added: tuple[Neighbour, ...] = (),
+        successors: dict[str, str] | None = None,
     ) -> None:
         """Replace the file atomically, and sync it to the disk."""
+        format = FORMAT_WITH_SUCCESSORS if successors else FORMAT
         contents = MarkedRestart(
-            FORMAT, self.id, neighbours, listed, learnt or {}, former or {}, added
+            format, self.id, neighbours, listed, learnt or {}, former or {}, added, successors or {}
         )
         whole = msgspec.structs.replace(contents, checksum=_checksum(contents))
         files, new = self._files, self.path.with_suffix(".new")
@@ -149,4 +161,6 @@ def _checksum(contents: MarkedRestart) -> str:
     bare = msgspec.structs.asdict(msgspec.structs.replace(contents, checksum=""))
     if contents.format == 1:
         del bare["learnt"], bare["former"], bare["added"]
+    if contents.format < FORMAT_WITH_SUCCESSORS:
+        del bare["successors"]
     return blake2b(msgspec.json.encode(bare), digest_size=16).hexdigest()

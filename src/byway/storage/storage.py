@@ -137,6 +137,7 @@ class Storage:
         expects_unlisted: bool = False,
         learnt: Mapping[str, str] = NOTHING_LEARNT,
         former: Mapping[str, str] = NOTHING_LEARNT,
+        successors: Mapping[str, str] = NOTHING_LEARNT,
         listing: Listing | None = None,
     ) -> Broker:
         """The broker of this directory, or a new one, which may be `restarting` and may expect
@@ -145,10 +146,10 @@ class Storage:
         `may_be_stale`: a journal of another version, or a damaged one, is replayed as far as
         possible instead of being refused; the broker then has a new incarnation.
         `marked_neighbours`: neighbours by the restart marker, which count where no state was kept,
-        or not the last one. `learnt` addresses, `former` neighbours and the `listing` by the marker
-        count where no state was kept; beside an older one, former neighbours say themselves that
-        they are. The broker's listing is that of its last run: whoever starts it sees what an
-        operator has changed since.
+        or not the last one. `learnt` addresses, `former` neighbours, their `successors` and the
+        `listing` by the marker count where no state was kept; beside an older one, former
+        neighbours say themselves that they are. The broker's listing is that of its last run:
+        whoever starts it sees what an operator has changed since.
         """
         files = self._files
         state = read_state(files, self.directory, id)
@@ -158,7 +159,7 @@ class Storage:
             broker = Broker(
                 id, named, config, now_us, trace,
                 restarting=restarting, expects_unlisted=expects_unlisted,
-                learnt=learnt, former=former,
+                learnt=learnt, former=former, successors=successors,
             )  # fmt: skip
             listing = listing or Listing(neighbours)
         else:

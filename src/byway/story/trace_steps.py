@@ -21,7 +21,8 @@ from byway.model.errors import TraceError
 from byway.model.trace_schema import TraceEvent
 from byway.story.steps import Source, StoryStep
 from byway.story.subject import PublicationId, Subject
-from byway.trace.files import SUFFIX, check_trace_file
+from byway.trace.files import check_trace_file
+from byway.trace.layout import PARTIAL, SUFFIX, listed
 
 _OF_PUBLICATIONS: Final = (
     TraceEvent.PUBLISHED,
@@ -38,25 +39,14 @@ _BATCH_ROWS: Final = 16_384
 _READAHEAD: Final = 2
 
 
-def trace_files(path: Path) -> list[Path]:
-    """The complete trace files at or below `path`, by name."""
-    if not path.is_dir():
-        return [path] if path.suffix == SUFFIX else []
-    return sorted(
-        file
-        for file in path.rglob(f"*{SUFFIX}")
-        if not any(part[0] in "._" for part in file.relative_to(path).parts)
-    )
-
-
 def read_trace_steps(path: Path, subject: Subject) -> tuple[list[StoryStep], Source]:
     """What the trace at `path` has of a publication. Raises `TraceError`."""
-    files = trace_files(path)
+    files = listed(path)
     rows = 0
     for file in files:
         check_trace_file(file)
         rows += pq.read_metadata(file).num_rows
-    partial = len(list(path.rglob(f".*{SUFFIX}.partial"))) if path.is_dir() else 0
+    partial = len(list(path.rglob(f".*{SUFFIX}{PARTIAL}"))) if path.is_dir() else 0
     notes = [f"{partial} files are still being written"] if partial else []
     if not subject.publications:
         notes.append("traces name publications only; data directories tell of subscriptions")

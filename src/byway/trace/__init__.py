@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 from byway.trace.buffer import NullTrace, RowBatch, TraceBuffer
 
 if TYPE_CHECKING:
-    from byway.trace.files import TraceWriter, read_trace
+    from byway.trace.files import read_trace
+    from byway.trace.writer import TraceWriter
 
 __all__ = ["NullTrace", "RowBatch", "TraceBuffer", "TraceWriter", "read_trace"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("TraceWriter", "read_trace"):
-        from byway.trace import files
+    if name == "TraceWriter":
+        from byway.trace.writer import TraceWriter
 
-        return getattr(files, name)
+        return TraceWriter
+    if name == "read_trace":
+        from byway.trace.files import read_trace
+
+        return read_trace
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

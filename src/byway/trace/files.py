@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -29,11 +30,11 @@ from byway.model.trace_schema import (
     TraceEvent,
 )
 from byway.trace.buffer import RowBatch
+from byway.trace.layout import PARTIAL, SUFFIX, listed, used_names
 from byway.trace.parquet_footer import read_footer, version_key
 
 ROWS_PER_GROUP: Final = 131_072
 ROWS_PER_FILE: Final = 8 * ROWS_PER_GROUP
-SUFFIX: Final = ".parquet"
 
 TABLE: Final = "trace"
 VERSION_KEY: Final = version_key(TABLE)
@@ -75,15 +76,14 @@ def record_batch(batch: RowBatch, run: str) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
 
-class TraceWriter:
-    """Writes batches to `directory`, as files of at most `rows_per_file` rows.
+class DirectoryWriter:
+    """Writes batches to one directory, as files of at most `rows_per_file` rows.
 
     A file is named `trace-NNNNN.parquet`, or `trace-BROKER-NNNNN.parquet` if all rows are of one
     `broker`; NNNNN goes on where earlier files of that name end, so a broker that restarts
     overwrites nothing. It has a hidden name until it is complete. At most `rows_per_group` rows,
     and one batch, wait in memory. Only one writer at a time may use a directory with the same
-    `broker`. A trace with more than `rows_max` rows is given up: its files are removed, further
-    rows are only counted.
+    `broker`.
     """
 
     def __init__(
@@ -94,12 +94,8 @@ class TraceWriter:
         *,
         rows_per_group: int = ROWS_PER_GROUP,
         rows_per_file: int = ROWS_PER_FILE,
-        rows_max: int | None = None,
     ) -> None:
         assert 0 < rows_per_group <= rows_per_file
-        self.rows = 0
-        """Number of rows taken over."""
-        self._rows_max = rows_max
         self.directory = Path(directory)
         self.run = run
         self.broker = broker
@@ -116,9 +112,9 @@ class TraceWriter:
 
     def __repr__(self) -> str:
         files = self._number - self._first
-        return f"TraceWriter({str(self.directory)!r}, run {self.run!r}, {files} files complete)"
+        return f"DirectoryWriter({str(self.directory)!r}, run {self.run!r}, {files} files complete)"
 
-    def __enter__(self) -> TraceWriter:
+    def __enter__(self) -> DirectoryWriter:
         return self
 
     def __exit__(
@@ -133,16 +129,8 @@ class TraceWriter:
         """Take over the rows of `batch`; they are in a complete file after `flush` or `close`."""
         assert not self._closed, "the writer is closed"
         assert self.broker is None or batch.broker == self.broker
-        self.rows += len(batch)
-        if self.is_given_up:
-            self._give_up()
-        elif len(batch):
+        if len(batch):
             self._take(batch)
-
-    @property
-    def is_given_up(self) -> bool:
-        """Whether the trace has more rows than it may have."""
-        return self._rows_max is not None and self.rows > self._rows_max
 
     def _take(self, batch: RowBatch) -> None:
         self._pending.append(record_batch(batch, self.run))
@@ -150,7 +138,9 @@ class TraceWriter:
         while self._pending_rows >= self._group_rows():
             self._write_group(self._group_rows())
 
-    def _give_up(self) -> None:
+    def discard(self) -> None:
+        """Remove all files of this writer, and take over no further rows."""
+        self._closed = True
         self._pending, self._pending_rows = [], 0
         if self._file is not None:
             self._abandon_file()
@@ -169,7 +159,7 @@ class TraceWriter:
         if self._closed:
             return
         self.flush()
-        if self._number == self._first and not self.is_given_up:
+        if self._number == self._first:
             self._open_file()
             self._complete_file()
         self._closed = True
@@ -196,18 +186,7 @@ class TraceWriter:
 
     def _open_file(self) -> None:
         self._file_rows = 0
-        self._file = pq.ParquetWriter(
-            self._temporary(),
-            ARROW_SCHEMA.with_metadata(_metadata(self.run)),
-            version="2.6",
-            data_page_version="1.0",
-            compression="zstd",
-            compression_level=3,
-            use_dictionary=[c.name for c in COLUMNS if c.name not in _INCREASING],
-            write_statistics=True,
-            write_page_checksum=True,
-            store_schema=True,
-        )
+        self._file = _parquet_writer(self._temporary(), self.run)
 
     def _complete_file(self) -> None:
         if self._file is None:
@@ -233,23 +212,56 @@ class TraceWriter:
         return self.directory / f"{self._prefix}{number:05}{SUFFIX}"
 
     def _temporary(self) -> Path:
-        return self.directory / f".{self._path(self._number).name}.partial"
+        return self.directory / f".{self._path(self._number).name}{PARTIAL}"
 
     def _next_number(self) -> int:
         ours = re.compile(re.escape(self._prefix) + r"(\d+)" + re.escape(SUFFIX))
-        matches = [ours.fullmatch(path.name) for path in self.directory.iterdir()]
+        matches = map(ours.fullmatch, used_names(self.directory))
         return 1 + max((int(m[1]) for m in matches if m), default=-1)
 
 
+def write_merged(path: Path, sources: list[Path]) -> int:
+    """Write the rows of trace files of one run, in their order, to one file; their number. Raises
+    `TraceError` with the source that cannot be read."""
+    run = (pq.read_schema(sources[0]).metadata or {}).get(RUN_KEY, b"").decode()
+    pending: list[Any] = []
+    waiting = rows = 0
+    with _parquet_writer(path, run) as to:
+        for source in sources:
+            for table in _groups_of(source):
+                pending.append(table)
+                waiting += table.num_rows
+                while waiting >= ROWS_PER_GROUP:
+                    whole = pa.concat_tables(pending).unify_dictionaries()
+                    to.write_table(_canonical(whole.slice(0, ROWS_PER_GROUP)), ROWS_PER_GROUP)
+                    rows += ROWS_PER_GROUP
+                    waiting -= ROWS_PER_GROUP
+                    pending = [whole.slice(ROWS_PER_GROUP)]
+        if waiting:
+            to.write_table(_canonical(pa.concat_tables(pending)), waiting)
+    return rows + waiting
+
+
+def _groups_of(source: Path) -> Iterator[Any]:
+    """The row groups of a checked trace file, one after another, with the columns of the schema."""
+    try:
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            for number in range(file.num_row_groups):
+                table = file.read_row_group(number, columns=[c.name for c in COLUMNS])
+                yield table.select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise TraceError(str(source), f"the file is damaged ({error})") from error
+
+
 def read_trace(path: str | os.PathLike[str]) -> Any:
-    """The rows of a trace file, or of all trace files in a directory by name, as an Arrow table.
+    """The rows of a trace file, or of all trace files below a directory by name, as an Arrow table.
 
     The columns of the schema come first, in its order, then others the files may have.
     """
     path = Path(path)
     if not path.is_dir():
         return _read_file(path)
-    files = sorted(p for p in path.iterdir() if p.suffix == SUFFIX and p.name[0] not in "._")
+    files = listed(path)
     if not files:
         raise TraceError(str(path), f"the directory holds no {SUFFIX} file")
     tables = [_read_file(file) for file in files]
@@ -281,6 +293,21 @@ def _read_file(path: Path) -> Any:
     names = [c.name for c in COLUMNS]
     table = table.select(names + [n for n in table.column_names if n not in names])
     return table.replace_schema_metadata(None)
+
+
+def _parquet_writer(path: Path, run: str) -> Any:
+    return pq.ParquetWriter(
+        path,
+        ARROW_SCHEMA.with_metadata(_metadata(run)),
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=[c.name for c in COLUMNS if c.name not in _INCREASING],
+        write_statistics=True,
+        write_page_checksum=True,
+        store_schema=True,
+    )
 
 
 def _metadata(run: str) -> dict[bytes, bytes]:

@@ -1,7 +1,9 @@
 """Scenarios of links that come and go, and of brokers that die."""
 
-from byway.core.inputs import FrameReceived
+from byway.core.broker import Broker
+from byway.core.inputs import FrameReceived, NeighbourAdded, Started
 from byway.model.messages import Batch, EntryId, Lane, Unsubscribe
+from tests.core_net import DEFAULT
 from tests.golden.scene import CHAIN, PAIR, Scene
 
 
@@ -131,6 +133,32 @@ def restart_with_storage() -> Scene:
     scene.says("It is back with what it had stored.")
     scene.is_back("B2", stored)
     scene.settle()
+    return scene
+
+
+def replaced() -> Scene:
+    """B2 dies for good, with a client, and B4 takes its place. What waits for B2 waits for B4,
+    which is sent nothing before it has heard from both neighbours and told them what it wants: then
+    the publication that only the client at B2 wanted is dropped, and the other one goes to B3."""
+    scene = _busy()
+    scene.attach("gone", "B2")
+    scene.subscribe("gone", "price < 50")
+    scene.settle()
+    scene.begins_here()
+    scene.dies("B2")
+    scene.publish("pub", price=20)
+    scene.publish("pub", price=120)
+    scene.says("The command, first at one neighbour, then at the other.")
+    scene.replaces("B1", "B2", "B4")
+    scene.replaces("B3", "B2", "B4")
+    scene.says("B4 starts without any state.")
+    scene.neighbours["B4"], scene.configs["B4"] = [], DEFAULT
+    scene.brokers["B4"] = Broker("B4", [])
+    scene.do("B4", Started())
+    for neighbour in ("B1", "B3"):
+        scene.do("B4", NeighbourAdded(neighbour))
+        scene.connect(neighbour, "B4")
+        scene.settle()
     return scene
 
 

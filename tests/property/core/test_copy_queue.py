@@ -66,6 +66,7 @@ def test_a_queue_keeps_what_is_not_confirmed(steps):
                 assert queue.post() == (naive.posted + 1, tuple(fresh))
                 naive.posted = naive.next - 1
         assert (queue.next, queue.posted, len(queue)) == (naive.next, naive.posted, len(naive.kept))
+        assert queue.fresh == naive.next - 1 - naive.posted
         assert list(queue) == list(naive.kept.values())
         assert queue.numbers == list(naive.kept)
         assert queue.last_confirmed == naive.last_confirmed

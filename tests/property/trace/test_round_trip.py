@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from byway.model.trace_schema import COLUMNS, TraceEvent
 from byway.trace import TraceBuffer, TraceWriter, read_trace
+from byway.trace.files import DirectoryWriter
+from byway.trace.layout import DAY_US, date_of
 
 NAMES = st.sampled_from(["A", "B", "é", ""]) | st.text(
     st.characters(codec="utf-8"), min_size=0, max_size=5
@@ -60,14 +62,14 @@ def test_what_is_appended_is_read_back(batches, rows_per_group, more_rows):
     with tempfile.TemporaryDirectory() as place:
         one, other = Path(place) / "one", Path(place) / "other"
         bounds = {"rows_per_group": rows_per_group, "rows_per_file": rows_per_group + more_rows}
-        with TraceWriter(one, "r", **bounds) as writer:
+        with DirectoryWriter(one, "r", **bounds) as writer:
             for calls in batches:
                 for method, arguments in calls:
                     getattr(buffer, method)(**arguments)
                     expected += expected_rows(method, arguments)
                 writer.write(buffer.drain())
         assert read_trace(one).to_pylist() == expected
-        with TraceWriter(other, "r", **bounds) as writer:  # drained once instead
+        with DirectoryWriter(other, "r", **bounds) as writer:  # drained once instead
             for calls in batches:
                 for method, arguments in calls:
                     getattr(buffer, method)(**arguments)
@@ -76,3 +78,26 @@ def test_what_is_appended_is_read_back(batches, rows_per_group, more_rows):
         assert files == sorted(path.name for path in other.iterdir())
         for name in files:
             assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
+TIMES = st.integers(-3 * DAY_US, 3 * DAY_US) | st.sampled_from([-1, 0, DAY_US - 1, DAY_US])
+
+
+@given(st.lists(st.lists(TIMES, max_size=5), max_size=4))
+def test_every_row_is_in_the_directory_of_its_day(batches):
+    """Whatever the order of times; rows of one day keep theirs."""
+    buffer = TraceBuffer("A")
+    with tempfile.TemporaryDirectory() as place:
+        with TraceWriter(place, "a/b", rows_per_group=2, rows_per_file=3) as writer:
+            for times in batches:
+                for t_us in times:
+                    buffer.table_sampled(t_us, "subscriptions", 1)
+                writer.write(buffer.drain())
+        days = {}
+        for t_us in (t_us for times in batches for t_us in times):
+            days.setdefault(f"date={date_of(t_us // DAY_US)}", []).append(t_us)
+        (run,) = Path(place).iterdir()
+        assert run.name == "run=a%2Fb"
+        found = {day.name: read_trace(day)["t_us"].to_pylist() for day in run.iterdir() if days}
+        assert found == days
+        assert read_trace(place).num_rows == sum(map(len, batches))

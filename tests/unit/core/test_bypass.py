@@ -178,6 +178,21 @@ def test_who_takes_its_place_gets_what_is_parked(chain):
     assert [publication.sequence for publication in kept] == [1, 2]
 
 
+def test_without_a_mesh_after_a_restart_all_of_it_waits_for_the_neighbour_in_order():
+    chain = Chain()
+    chain.dies("B2")
+    chain.wait(AFTER_US)
+    chain.prices_published(120)
+    chain.reaches("B3")
+    for price in (130, 200, 131, 201):  # B3 confirms none of them
+        chain.publish("pub", price=price)
+    assert (chain.b1.parked, chain.b1.unconfirmed("B3")) == (2, 4)
+    plain = Broker.restore(chain.b1.snapshot(), BrokerConfig())
+    kept = plain.unconfirmed_publications("B2")
+    assert [publication.sequence for publication in kept] == [2, 3, 4, 5]
+    assert validate(plain) == []
+
+
 def test_with_a_bound_on_links_what_is_behind_is_parked():
     chain = Chain(links_max=1)
     chain.dies("B2")

@@ -179,3 +179,16 @@ def test_a_path_that_names_the_broker_itself_does_no_harm():
     actions = lone.receive("C", publication(1, p=1))
     sent = [a.link for a in actions if isinstance(a, Send) and hasattr(a.frame, "messages")]
     assert sent == ["A"]
+
+
+def test_a_broker_without_a_mesh_refuses_a_span():
+    """Else the other end would wait for an answer for as long as the link is up."""
+    lone = Lone("A", "C", config=BrokerConfig())
+    lone.sent["X"] = [0, 0]
+    window = lone.broker.config.publisher_window
+    hello = Hello("X", 1, 0, 0, 0, 0, publisher_window=window, kind=LinkKind.SOFT)
+    lone.handle(LinkUp("X", hello))
+    actions = lone.receive("X", SoftSpan(("A",)))
+    assert CloseLink("X", "B has no mesh") in actions
+    assert list(lone.broker.links) == ["A", "C"]
+    assert validate(lone.broker) == []

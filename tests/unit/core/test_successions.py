@@ -324,6 +324,7 @@ def test_two_operators_choose_different_successors() -> None:
 
 def test_a_broker_with_other_neighbours_refuses() -> None:
     net = Successor([*STAR, ("b", "x")])
+    net.settle()
     net.kill("d")
     net.replace("d", "b", at=("a",))
     net.refused.clear()

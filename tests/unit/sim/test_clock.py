@@ -1,6 +1,11 @@
-"""The clock calls in the order of time, then of scheduling, whichever heap a call waits in."""
+"""The clock calls in the order of time, then of scheduling, wherever a call waits."""
+
+from itertools import count
+from operator import itemgetter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from byway.sim.engine.sim_clock import Clock
 
@@ -72,3 +77,63 @@ def test_rest_may_come_after_the_time_that_is_given():
     clock.at(20, print)
     assert not clock.run_to_rest(10)
     assert clock.next_us == 20
+
+
+class NaiveClock:
+    """Looks for the first of all events each time."""
+
+    def __init__(self):
+        self.now_us, self.events, self.order = 0, [], count()
+
+    def at(self, t_us, function, argument):
+        self.events.append((t_us, next(self.order), function, argument))
+
+    background_at = at
+
+    def first_at(self, t_us, function, argument):
+        self.events.append((t_us, -1 - next(self.order), function, argument))
+
+    def step(self):
+        event = min(self.events, key=itemgetter(0, 1))
+        self.events.remove(event)
+        self.now_us, _, function, argument = event
+        function(argument)
+
+    def run(self, until_us):
+        while self.events and min(event[0] for event in self.events) <= until_us:
+            self.step()
+        self.now_us = until_us
+
+
+def called(clock, plan, lengths_us):
+    """What a clock calls and when, where each call schedules those that follow it in the plan."""
+    seen = []
+
+    def schedule(number):
+        for kind, after_us, following in plan[number % len(plan)]:
+            if len(seen) < 200:
+                getattr(clock, kind)(clock.now_us + after_us, call, number + following)
+
+    def call(number):
+        seen.append((clock.now_us, number))
+        schedule(number)
+
+    schedule(0)
+    until_us = 0
+    for length_us in lengths_us:
+        until_us += length_us
+        clock.run(until_us)
+    return seen
+
+
+EVENTS = st.tuples(
+    st.sampled_from(["at", "first_at", "background_at"]), st.integers(0, 3), st.integers(1, 4)
+)
+
+
+@given(
+    st.lists(st.lists(EVENTS, max_size=3), min_size=1, max_size=5),
+    st.lists(st.integers(0, 4), max_size=6),
+)
+def test_events_are_called_as_by_a_naive_clock(plan, lengths_us):
+    assert called(Clock(), plan, lengths_us) == called(NaiveClock(), plan, lengths_us)

@@ -21,6 +21,7 @@ from byway.core.inputs import (
     MessageDiscarded,
     NeighbourAdded,
     NeighbourRemoved,
+    NeighbourReplaced,
     NeighboursListed,
     RequestDiscarded,
     Started,
@@ -68,8 +69,8 @@ GOLDEN = [
     ),
     (
         LinkUp("B2", Hello("B2", 17, 4, 3, 2, 1, 6)),
-        "92079192a76c696e6b2d757083a46c696e6ba24232a568656c6c6f9fa568656c6c6fa24232110403"
-        "02010603c0a0c2c2cd100090a473616964c0",
+        "92079192a76c696e6b2d757083a46c696e6ba24232a568656c6c6fdc0010a568656c6c6fa2423211"
+        "040302010603c0a0c2c2cd100090c0a473616964c0",
     ),
     (
         LinkDown("B2"),
@@ -108,6 +109,11 @@ GOLDEN = [
     (
         NeighbourRemoved("B3"),
         "92079192a772656d6f76656481a96e65696768626f7572a24233",
+    ),
+    (
+        NeighbourReplaced("B3", "B4", "h:3"),
+        "92079192a87265706c6163656483a96e65696768626f7572a24233a9737563636573736f72a24234"
+        "a761646472657373a3683a33",
     ),
     (
         NeighboursListed(

@@ -7,7 +7,7 @@ import pytest
 from byway.model import BywayError, TraceError
 from byway.model.trace_schema import COLUMNS, SCHEMA_VERSION
 from byway.trace import TraceBuffer, TraceWriter, read_trace
-from byway.trace.files import ARROW_SCHEMA
+from byway.trace.files import ARROW_SCHEMA, DirectoryWriter
 
 
 def batch(count, start=0, broker="A"):
@@ -24,7 +24,7 @@ def names(directory):
 @pytest.fixture
 def file(tmp_path):
     """One sound trace file."""
-    with TraceWriter(tmp_path, "r1") as writer:
+    with DirectoryWriter(tmp_path, "r1") as writer:
         writer.write(batch(100))
     return tmp_path / "trace-00000.parquet"
 
@@ -36,7 +36,7 @@ def rewritten(file, table, **metadata):
 
 
 def test_files_and_groups_are_bounded(tmp_path):
-    with TraceWriter(tmp_path, "r1", rows_per_group=4, rows_per_file=10) as writer:
+    with DirectoryWriter(tmp_path, "r1", rows_per_group=4, rows_per_file=10) as writer:
         writer.write(batch(13))
         assert names(tmp_path) == ["trace-00000.parquet"]  # the rest waits in memory
         writer.write(batch(10, start=13))
@@ -50,7 +50,7 @@ def test_files_and_groups_are_bounded(tmp_path):
 
 
 def test_a_file_is_hidden_until_it_is_complete(tmp_path):
-    writer = TraceWriter(tmp_path, "r1", rows_per_group=4)
+    writer = DirectoryWriter(tmp_path, "r1", rows_per_group=4)
     writer.write(batch(5))
     assert names(tmp_path) == [".trace-00000.parquet.partial"]
     writer.flush()
@@ -65,7 +65,7 @@ def test_a_file_is_hidden_until_it_is_complete(tmp_path):
 
 def test_an_error_in_the_run_leaves_its_rows_and_no_partial_file(tmp_path):
     def run():
-        with TraceWriter(tmp_path, "r1", rows_per_group=4) as writer:
+        with DirectoryWriter(tmp_path, "r1", rows_per_group=4) as writer:
             writer.write(batch(5))
             raise ZeroDivisionError
 
@@ -79,7 +79,7 @@ def test_a_group_that_cannot_be_written_leaves_no_partial_file(tmp_path, monkeyp
     def full(*_args, **_options):
         raise OSError(28, "No space left on device")
 
-    writer = TraceWriter(tmp_path, "r1", rows_per_group=4)
+    writer = DirectoryWriter(tmp_path, "r1", rows_per_group=4)
     writer.write(batch(4))
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     with pytest.raises(OSError, match="No space"):
@@ -90,21 +90,21 @@ def test_a_group_that_cannot_be_written_leaves_no_partial_file(tmp_path, monkeyp
 def test_a_restart_overwrites_nothing(tmp_path):
     (tmp_path / ".trace-A-00001.parquet.partial").write_bytes(b"left by a crash")
     for start in (0, 5):
-        with TraceWriter(tmp_path, "r1", "A") as writer:
+        with DirectoryWriter(tmp_path, "r1", "A") as writer:
             writer.write(batch(5, start))
     assert names(tmp_path) == ["trace-A-00000.parquet", "trace-A-00001.parquet"]
     assert read_trace(tmp_path)["sequence"].to_pylist() == list(range(10))
 
 
 def test_a_broker_name_is_made_fit_for_a_file(tmp_path):
-    with TraceWriter(tmp_path, "r1", "../é 1") as writer:
+    with DirectoryWriter(tmp_path, "r1", "../é 1") as writer:
         writer.write(batch(1, broker="../é 1"))
     assert names(tmp_path) == ["trace-..%2F%C3%A9%201-00000.parquet"]
     assert read_trace(tmp_path)["broker"].to_pylist() == ["../é 1"]
 
 
 def test_an_empty_trace_is_a_trace(tmp_path):
-    TraceWriter(tmp_path / "new" / "place", "r1").close()
+    DirectoryWriter(tmp_path / "new" / "place", "r1").close()
     table = read_trace(tmp_path / "new" / "place")
     assert table.num_rows == 0
     assert table.schema == ARROW_SCHEMA
@@ -114,14 +114,14 @@ def test_a_trace_with_too_many_rows_is_given_up(tmp_path):
     with TraceWriter(tmp_path, "r", rows_per_group=2, rows_per_file=4, rows_max=10) as writer:
         writer.write(batch(10))
         assert not writer.is_given_up
-        assert len(names(tmp_path)) == 3  # two are complete
+        assert len(names(tmp_path / "run=r" / "date=1970-01-01")) == 3  # two are complete
         writer.write(batch(1, start=10))
         assert writer.is_given_up
-        assert names(tmp_path) == []
+        assert list(tmp_path.rglob("*.parquet*")) == []
         writer.write(batch(5, start=11))
         writer.flush()
     assert writer.rows == 16
-    assert names(tmp_path) == []
+    assert list(tmp_path.rglob("*.parquet*")) == []
     with TraceWriter(tmp_path, "r", rows_max=10) as writer:
         writer.write(batch(10))
     assert read_trace(tmp_path).num_rows == 10
@@ -131,7 +131,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
     written = []
     for place, parts in (("one", [20]), ("many", [1, 7, 0, 12])):
         start = 0
-        with TraceWriter(tmp_path / place, "r1", rows_per_group=6) as writer:
+        with DirectoryWriter(tmp_path / place, "r1", rows_per_group=6) as writer:
             for part in parts:
                 writer.write(batch(part, start))
                 start += part
@@ -140,7 +140,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
 
 
 def test_many_brokers_share_a_writer(tmp_path):
-    with TraceWriter(tmp_path, "r1") as writer:
+    with DirectoryWriter(tmp_path, "r1") as writer:
         for broker in ("B", "A", "B"):
             writer.write(batch(2, broker=broker))
     table = read_trace(tmp_path)
@@ -160,7 +160,7 @@ def test_foreign_columns_are_kept_behind_ours(file):
     rewritten(file, table.add_column(0, "rack", pa.array(["x"] * table.num_rows)))
     read = read_trace(file)
     assert read.column_names == [*(c.name for c in COLUMNS), "rack"]
-    with TraceWriter(file.parent, "r2") as writer:
+    with DirectoryWriter(file.parent, "r2") as writer:
         writer.write(batch(1))
     assert read_trace(file.parent)["rack"].null_count == 1
 

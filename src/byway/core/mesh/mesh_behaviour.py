@@ -501,6 +501,11 @@ class Mesh(Behaviour):
         self._stale = False
 
 
+def told_spans(state: Any) -> dict[str, tuple[str, ...]]:
+    """By soft link of the state of a mesh, the span that its other end was told."""
+    return {link: soft.path for link, soft in msgspec.convert(state, MeshState).soft.items()}
+
+
 class MeshState(msgspec.Struct):
     """What of a `Mesh` survives a restart."""
 

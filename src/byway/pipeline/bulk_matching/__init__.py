@@ -1,10 +1,11 @@
-"""Bulk matching: matches a table of publications with a table of subscriptions.
+"""Bulk matching: matches publications with subscriptions, as many as there are.
 
-`parts` builds indexes that fit into memory, `rows` reads row groups and encodes publications,
-`match_task` is what a worker does with both, `match_tables` runs it all. The answer is that of the
-cross join.
+`blocks` packs rows, `index_parts` builds indexes that fit into memory, `match_task` is what a
+worker does with both, `matching` is the plan that brings them together, `match_tables` writes the
+answers. The answer is that of the cross join.
 """
 
-from byway.pipeline.bulk_matching.match_tables import MEMORY_BYTES, MatchOutcome, match_tables
+from byway.pipeline.bulk_matching.match_tables import MatchOutcome, match_tables
+from byway.pipeline.bulk_matching.matching import MEMORY_BYTES, match, match_counts
 
-__all__ = ["MEMORY_BYTES", "MatchOutcome", "match_tables"]
+__all__ = ["MEMORY_BYTES", "MatchOutcome", "match", "match_counts", "match_tables"]

@@ -1,7 +1,7 @@
 """Writes the report on claims: one HTML page, and the same numbers as JSON and CSV.
 
-The page refers to no other file, so it opens without a network connection. It begins with a summary
-of the verdicts; nothing is judged here.
+The page needs no other file, so it opens without a network connection; it links the tables beside
+it. It begins with a summary of the verdicts; nothing is judged here.
 """
 
 from __future__ import annotations
@@ -27,11 +27,20 @@ from byway.pipeline.claims.reproduction import (
 )
 from byway.pipeline.pages import render
 from byway.pipeline.papers import POLICIES_IN_A_LINE
+from byway.pipeline.schemas import ESTIMATES, MEASURED, METRICS
 from byway.pipeline.table_files import write_text
 
 PAGE: Final = "report.html"
 FACTS: Final = "results.json"
 TABLE: Final = "results.csv"
+BESIDE: Final = {
+    TABLE: "every number of this page",
+    FACTS: "the same, with the verdicts",
+    ESTIMATES.name: "means and intervals over the runs",
+    METRICS.name: "a row for each run",
+    MEASURED.name: "what the trace of each run holds",
+    "traces": "the traces",
+}
 LIKE: Final = 2
 """Two values are alike if neither is more than this many times the other."""
 
@@ -43,8 +52,13 @@ def write_report(found: Reproduction, directory: Path, command: str) -> Path:
     write_text(f"{msgspec.json.format(data, indent=1).decode()}\n", directory / FACTS)
     write_text(_csv(found.results), directory / TABLE)
     page = directory / PAGE
-    write_text(_page(found, command), page)
+    write_text(_page(found, command, tables_in(directory)), page)
     return page
+
+
+def tables_in(directory: Path) -> dict[str, str]:
+    """What is in each file and table beside the page that its numbers come from, by its name."""
+    return {name: what for name, what in BESIDE.items() if (directory / name).exists()}
 
 
 def facts(found: Reproduction) -> dict[str, Any]:
@@ -72,13 +86,14 @@ def _cell(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def _page(found: Reproduction, command: str) -> str:
+def _page(found: Reproduction, command: str, tables: dict[str, str]) -> str:
     return render(
         "claims",
         command=command,
         size="full" if found.is_full else "quick",
         changed=found.changed,
         version=__version__,
+        tables=tables,
         summary=summary(found.results),
         likeness=likeness(found.results),
         policies=_policies(found.results),

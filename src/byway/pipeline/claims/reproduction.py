@@ -18,12 +18,12 @@ from byway.pipeline.claims.claim import Claim, PaperValue, Settings
 from byway.pipeline.claims.estimates import differences, estimates, values
 from byway.pipeline.claims.judging import Estimate, Key, Verdict, judge
 from byway.pipeline.pipeline_errors import SweepError
-from byway.pipeline.schemas import ESTIMATES, MEASURED, METRICS, REQUESTS, TRACE
+from byway.pipeline.schemas import ESTIMATES, MEASURED, METRICS, REQUESTS
 from byway.pipeline.sweeps import Sweep, SweepOutcome, run_sweep
 from byway.pipeline.sweeps.plan import Run, runs_of
 from byway.pipeline.sweeps.run_sweep import Progress, is_traced
 from byway.pipeline.sweeps.run_task import RunPlaces
-from byway.pipeline.table_files import read_table, write_table
+from byway.pipeline.table_files import read_pieces, read_table, write_table
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
 from byway.sim.scenario.build import plan_of
 from byway.sim.scenario.measure import part_of
@@ -210,14 +210,15 @@ def reproduce(
 
 def measure_traces(spark: SparkSession, sweep: Sweep, directory: Path) -> DataFrame:
     """Write and return the measures of all runs that have a trace."""
+    from byway.pipeline.traces import read_traces
     from byway.pipeline.traces.part_measures import PARTS, part_measures
 
     places = RunPlaces(str(directory.absolute()))
-    runs = [run for run in sweep.runs if is_traced(places, run)]
+    runs = [run for run in sweep.runs if is_traced(places, run.id)]
     table = directory / MEASURED.name
     if runs:
-        trace = read_table(spark, TRACE, *(places.trace(run.id) for run in runs))
-        requests = read_table(spark, REQUESTS, *(places.requests(run.id) for run in runs))
+        trace = read_traces(spark, directory / "traces")  # of all runs; `parts` chooses some
+        requests = read_pieces(spark, REQUESTS, directory / "requests")
         parts = spark.createDataFrame([row for run in runs for row in _parts(run)], PARTS)
         write_table(part_measures(trace, parts, requests).coalesce(1), MEASURED, table)
     else:

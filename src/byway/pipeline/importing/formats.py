@@ -1,163 +1,215 @@
-"""Formats: reads the rows of CSV and Parquet files, each with its place, well-formed or not.
+"""Formats: reads CSV and Parquet files of users as frames of their rows, each with its place,
+well-formed or not.
 
-It decides what a row is. What its cells mean is decided elsewhere. Rows are streamed, so files may
-be larger than memory.
+It decides what a row is. What its cells mean is decided elsewhere.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from byway.pipeline.failures import told_of
 from byway.pipeline.pipeline_errors import TableError
-from byway.pipeline.table_files import distinct
+from byway.pipeline.table_files import StrPath, place_of, reader_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 CSV: Final = ".csv"
 PARQUET: Final = ".parquet"
 CONTENT_MAX: Final = 1_000
-_BATCH_ROWS: Final = 16_384
+FILE: Final = "_file"
+START: Final = "_start"
+"""Where in its file the split of a row begins."""
+POSITION: Final = "_position"
+FAULT: Final = "_fault"
+CONTENT: Final = "_content"
+_CORRUPT: Final = "_corrupt"
 
 
-class Row(NamedTuple):
-    """A row of a file, and its place there."""
+class Source(NamedTuple):
+    """Rows of files with the same columns. A frame has them under names of its own, beside the
+    place and the text of each row, and what is wrong with it as a whole."""
 
-    number: int
-    """Counted from 1, the header apart."""
-    line: int | None
-    cells: list[Any]
-    fault: str | None = None
-    """What is wrong with the row as a whole; its cells are not used then."""
+    files: list[str]
+    frame: DataFrame
+    columns: dict[str, str]
+    """The name of each column in the frame."""
+    is_csv: bool
 
-    def content(self) -> str:
-        """The cells as text, cut after `CONTENT_MAX` characters."""
-        text = ",".join("" if cell is None else str(cell) for cell in self.cells)
-        return text[:CONTENT_MAX].encode(errors="replace").decode()
+    def cells(self) -> dict[str, Column]:
+        """The columns of the user."""
+        return {name: self.frame[own] for name, own in self.columns.items()}
 
 
-def input_files(paths: list[Path]) -> tuple[list[Path], list[Path]]:
-    """The CSV and Parquet files at or below `paths`, in the order given, at least one and each
-    once; and the other files below them."""
-    files: list[Path] = []
-    others: list[Path] = []
-    for path in paths:
-        if not path.exists():
-            raise TableError(path, "there is no such file or directory")
-        if path.is_dir():
-            below = sorted(found for found in path.rglob("*") if not found.is_dir())
-            found = [file for file in below if _is_input(file) and not _is_hidden(file)]
-            if not found:
-                raise TableError(path, f"the directory holds no {CSV} or {PARQUET} file")
-            others += [file for file in below if not _is_input(file) or _is_hidden(file)]
-        elif _is_input(path):
-            found = [path]
-        else:
-            raise TableError(path, f"expected a name that ends in {CSV} or {PARQUET}")
+def input_files(spark: SparkSession, places: Sequence[StrPath]) -> tuple[list[str], list[str]]:
+    """The CSV and Parquet files at or below the places, in the order given, at least one and each
+    once; and the other files below them. Spark does not list files whose names begin with `.` or
+    `_`."""
+    files: list[str] = []
+    others: list[str] = []
+    for place in dict.fromkeys(map(place_of, places)):
+        with told_of(place, "user"):
+            listed = (
+                reader_of(spark)
+                .format("binaryFile")
+                .option("recursiveFileLookup", "true")
+                .load(place)
+                .select("path")
+            )
+            below = sorted(_shown(row["path"]) for row in listed.collect())
+        found = [file for file in below if _suffix(file) in (CSV, PARQUET)]
+        if not found:
+            reason = f"it holds no {CSV} or {PARQUET} file"
+            if below == [_shown(place)]:
+                reason = f"expected a name that ends in {CSV} or {PARQUET}"
+            raise TableError(place, reason)
         files += found
-    files = distinct(files)
-    named = set(files)
-    return files, [file for file in distinct(others) if file not in named]
+        others += [file for file in below if file not in set(found)]
+    files = list(dict.fromkeys(files))
+    return files, [file for file in dict.fromkeys(others) if file not in set(files)]
 
 
-def _is_input(path: Path) -> bool:
-    return path.suffix.lower() in (CSV, PARQUET)
+def _suffix(file: str) -> str:
+    return PurePosixPath(file).suffix.lower()
 
 
-def _is_hidden(path: Path) -> bool:
-    return path.name[0] in "._"
+def _shown(address: str) -> str:
+    """A path of this machine without its scheme, or the address as it is."""
+    return "/" + address.removeprefix("file:").lstrip("/") if address[:5] == "file:" else address
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether a file is Parquet, by its name; every other input is CSV."""
-    return path.suffix.lower() == PARQUET
+def sources_of(
+    spark: SparkSession, files: Sequence[str], delimiter: str, *, multiline: bool
+) -> list[Source]:
+    """The rows of all files, those with the same columns together."""
+    parquet = [file for file in files if _suffix(file) == PARQUET]
+    headers: dict[tuple[str, ...], list[str]] = {}
+    for file in files:
+        if _suffix(file) != PARQUET:
+            headers.setdefault(tuple(_header(spark, file, delimiter)), []).append(file)
+    found = [
+        _csv_source(spark, some, list(names), delimiter, multiline=multiline)
+        for names, some in headers.items()
+    ]
+    return [*found, *([_parquet_source(spark, parquet)] if parquet else [])]
 
 
-def columns_of(path: Path, delimiter: str = ",") -> list[str]:
-    """The names of the columns. Raises `TableError` if there are none, or two are the same."""
-    if is_parquet(path):
-        names = list(parquet_schema(path).names)
-    else:
-        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            try:
-                names = next(csv.reader(file, delimiter=delimiter, strict=True), [])
-            except csv.Error as error:
-                raise TableError(path, f"the header cannot be read ({error})") from None
+def _header(spark: SparkSession, file: str, delimiter: str) -> list[str]:
+    """The names in the first line. Raises `TableError` if there are none, or two are the same."""
+    with told_of(file, "user"):
+        lines = reader_of(spark).text(file).head(1)
+    try:
+        names = next(csv.reader([row[0] for row in lines], delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        raise TableError(file, f"the header cannot be read ({error})") from None
     if not names:
-        raise TableError(path, "the file has no header")
+        raise TableError(file, "the file has no header")
     for number, name in enumerate(names):
         if not name.strip():
-            raise TableError(path, f"column {number + 1} has no name")
+            raise TableError(file, f"column {number + 1} has no name")
         if name in names[:number]:
-            raise TableError(path, f"two columns are called {name!r}")
+            raise TableError(file, f"two columns are called {name!r}")
     return names
 
 
-def parquet_schema(path: Path) -> Any:
-    """The Arrow schema of a Parquet file. Raises `TableError`."""
-    try:
-        return pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(path, f"this is no Parquet file, or a damaged one ({error})") from None
+def _csv_source(
+    spark: SparkSession, files: list[str], names: list[str], delimiter: str, *, multiline: bool
+) -> Source:
+    from pyspark.sql import functions as sql
+
+    own = [f"c{number}" for number in range(len(names))]
+    schema = ", ".join(f"{column} string" for column in (*own, _CORRUPT))
+    rows = (
+        reader_of(spark)
+        .schema(schema)
+        .options(
+            header=True, mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT, sep=delimiter,
+            quote='"', escape='"', unescapedQuoteHandling="RAISE_ERROR", multiLine=multiline,
+            maxCharsPerColumn=-1, maxColumns=max(20_480, len(names)),
+        )
+        .csv(files)
+    )  # fmt: skip
+    told = sql.lit(f"not CSV, or not {len(names)} cells")
+    content = sql.coalesce(sql.col(_CORRUPT), sql.concat_ws(delimiter, *own))
+    fault = sql.when(sql.col(_CORRUPT).isNotNull(), told)
+    frame = _placed(rows, own, fault, content)
+    return Source(files, frame, dict(zip(names, own, strict=True)), is_csv=True)
 
 
-def rows_of(path: Path, columns: list[str], delimiter: str = ",") -> Iterator[Row]:
-    """All rows, malformed ones too. `columns` are those of the file."""
-    if is_parquet(path):
-        return _parquet_rows(path)
-    return _csv_rows(path, len(columns), delimiter)
+def _parquet_source(spark: SparkSession, files: list[str]) -> Source:
+    from pyspark.sql import functions as sql
+
+    with told_of(", ".join(files), "user"):
+        rows = reader_of(spark).option("mergeSchema", len(files) > 1).parquet(*files)
+    names = rows.columns
+    own = [f"c{number}" for number in range(len(names))]
+    renamed = rows.select(
+        *(
+            rows[f"`{name.replace('`', '``')}`"].alias(c)
+            for name, c in zip(names, own, strict=True)
+        ),
+        "_metadata",
+    )
+    texts = [renamed[column].cast("string") for column in own]
+    nothing = sql.lit(None).cast("string")
+    frame = _placed(renamed, own, nothing, sql.concat_ws(",", *texts))
+    return Source(files, frame, dict(zip(names, own, strict=True)), is_csv=False)
 
 
-def sample_of(path: Path, columns: list[str], rows: int, delimiter: str = ",") -> dict[str, Any]:
-    """The cells of the first well-formed rows, by column."""
-    good = (row.cells for row in rows_of(path, columns, delimiter) if row.fault is None)
-    cells = list(islice(good, rows))
-    return {name: [row[place] for row in cells] for place, name in enumerate(columns)}
+def _placed(rows: DataFrame, own: list[str], fault: Any, content: Any) -> DataFrame:
+    """The rows with their places."""
+    from pyspark.sql import functions as sql
+
+    return rows.select(
+        *own,
+        sql.col("_metadata.file_path").alias(FILE),
+        sql.col("_metadata.file_block_start").alias(START),
+        sql.monotonically_increasing_id().alias(POSITION),
+        fault.alias(FAULT),
+        sql.substring(content, 1, CONTENT_MAX).alias(CONTENT),
+    )
 
 
-def count_rows(path: Path, delimiter: str = ",") -> int:
-    """Number of rows, malformed ones too."""
-    if is_parquet(path):
-        return int(pq.read_metadata(path).num_rows)
-    return sum(1 for _ in _csv_rows(path, 0, delimiter))
+def numbered(spark: SparkSession, sources: Sequence[Source], files: Sequence[str]) -> list[Source]:
+    """The sources with the columns `_row` and `_number`: the number of each row in its file, and
+    through all files in their order, from 1. This counts all rows first."""
+    from pyspark.sql import functions as sql
+
+    counted = [
+        source.frame.groupBy(FILE, START).agg(
+            sql.count("*").alias("rows"), sql.min(POSITION).alias("first")
+        )
+        for source in sources
+    ]
+    splits = reduce(lambda one, other: one.union(other), counted).collect()
+    order = {file: number for number, file in enumerate(files)}
+    rows, offsets, before = 0, [], ""
+    in_file = 0
+    for split in sorted(splits, key=lambda s: (order[shown_file(s[FILE])], s[START])):
+        if split[FILE] != before:
+            before, in_file = split[FILE], 0
+        offsets.append((split[FILE], split[START], in_file - split["first"], rows - in_file))
+        in_file += split["rows"]
+        rows += split["rows"]
+    schema = f"{FILE} string, {START} bigint, _to_row bigint, _before bigint"
+    table = spark.createDataFrame(offsets, schema)
+    row = sql.col(POSITION) + sql.col("_to_row") + 1
+    return [
+        source._replace(
+            frame=source.frame.join(sql.broadcast(table), [FILE, START])
+            .withColumn("_row", row)
+            .withColumn("_number", row + sql.col("_before"))
+        )
+        for source in sources
+    ]
 
 
-def _parquet_rows(path: Path) -> Iterator[Row]:
-    number = 0
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS):
-            columns = [column.to_pylist() for column in batch.columns]
-            for cells in zip(*columns, strict=True):
-                number += 1
-                yield Row(number, None, list(cells))
-
-
-def _csv_rows(path: Path, width: int, delimiter: str) -> Iterator[Row]:
-    """The rows of a CSV file. Empty lines are no rows. A quote that is never closed makes the rest
-    of the file one malformed row."""
-    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        next(reader, None)
-        number = 0
-        while True:
-            start = reader.line_num + 1
-            try:
-                cells = next(reader, None)
-            except csv.Error as error:
-                number += 1
-                lines = f"lines {start} to {reader.line_num}: " if reader.line_num > start else ""
-                yield Row(number, reader.line_num, [], f"{lines}not CSV ({error})")
-                continue
-            if cells is None:
-                return
-            if not cells:
-                continue
-            number += 1
-            fault = None
-            if len(cells) != width:
-                fault = f"{len(cells)} cells, expected {width}"
-            yield Row(number, reader.line_num, cells, fault)
+def shown_file(address: str) -> str:
+    """The path of a file that Spark names by its address."""
+    return _shown(unquote(address))

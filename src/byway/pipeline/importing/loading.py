@@ -1,4 +1,4 @@
-"""Loads CSV and Parquet files into tables, each file in a task; rejected rows are kept apart.
+"""Imports CSV and Parquet files as a table; rejected rows are kept apart.
 
 It decides how columns are used unless the user says so, and how rows are numbered.
 """
@@ -6,88 +6,68 @@ It decides how columns are used unless the user says so, and how rows are number
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-import pyarrow as pa
 
 from byway.pipeline.importing.formats import (
-    columns_of,
-    count_rows,
+    CONTENT,
+    FAULT,
+    FILE,
+    Source,
     input_files,
-    is_parquet,
-    parquet_schema,
-    rows_of,
-    sample_of,
+    numbered,
+    sources_of,
 )
 from byway.pipeline.importing.types import Type, declared, inferred
-from byway.pipeline.importing.user_tables import TABLES, Kind, Layout, Reader, check_attribute_name
-from byway.pipeline.jobs import run_job
+from byway.pipeline.importing.user_frames import (
+    REASON,
+    TABLES,
+    Kind,
+    Layout,
+    check_attribute_names,
+    table_columns,
+)
+from byway.pipeline.jobs import Progress
 from byway.pipeline.pipeline_errors import TableError
-from byway.pipeline.table_files import SUFFIX, ParquetFile, new_directory
+from byway.pipeline.table_files import StrPath, below, read_table, write_table
 from byway.pipeline.workload_schemas import DESCRIPTION, REJECTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("byway.import")
 
 SAMPLE_ROWS: Final = 1_000
-"""Rows of each CSV file from which the types of its columns are inferred."""
+"""Rows of CSV files with the same columns, from which the types of these are inferred."""
 SHOWN_MAX: Final = 5
 """Rejects and skipped files that are named."""
-_BATCH_ROWS: Final = 65_536
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user says about the columns."""
+    """What the user says about the columns, and about CSV."""
 
     id: str | None = None
     broker: str | None = None
     filter: str | None = None
     types: dict[str, Type] = {}
     delimiter: str = ","
+    multiline: bool = False
+    """Cells of CSV may have line breaks. One core reads a file then."""
 
 
-class ImportPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The files to read, and how their columns are used."""
+class ImportPlan(NamedTuple):
+    """The rows to import, and how their columns are used."""
 
-    files: tuple[str, ...]
+    files: list[str]
+    sources: list[Source]
     layout: Layout
-    unread: tuple[str, ...]
+    unread: list[str]
     """Columns that are not used."""
-    skipped: tuple[str, ...]
-    """Files below the directories that are neither CSV nor Parquet, or hidden."""
-    delimiter: str
-
-
-class ImportPiece(msgspec.Struct, frozen=True):
-    """A task: one file, the number of its first row, and the files for its rows and rejects."""
-
-    file: str
-    first: int
-    rows: str
-    rejects: str
-
-
-class RowCount(msgspec.Struct, frozen=True):
-    """Number of rows of a file."""
-
-    rows: int
-
-
-class LoadResult(msgspec.Struct, frozen=True):
-    """Number of rows and rejects of a file, or why it could not be read."""
-
-    rows: int
-    rejected: int
-    shown: list[str] = []
-    """The first rejects, each with its place and reason."""
-    fault: str | None = None
-    """Why the file could not be read to its end."""
+    skipped: list[str]
+    """Files below the directories that are neither CSV nor Parquet."""
 
 
 class ImportOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,44 +80,41 @@ class ImportOutcome(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[str]
     """The first rejects of all files, each with its place and reason."""
     types: dict[str, Type]
-    unread: tuple[str, ...]
-    skipped: tuple[str, ...]
+    unread: list[str]
+    skipped: list[str]
 
 
 # --- planning ---------------------------------------------------------------------------------
 
 
-def plan_load(kind: Kind, paths: Sequence[Path], options: ImportOptions) -> ImportPlan:
+def plan_load(
+    spark: SparkSession, kind: Kind, places: Sequence[StrPath], options: ImportOptions
+) -> ImportPlan:
     """Plan an import, and check it. Raises `TableError` with the file or column at fault."""
-    files, others = input_files(list(paths))
+    files, others = input_files(spark, places)
     if others:
         log.warning("files that are not read: %s", _shown(others))
-    columns = {file: columns_of(file, options.delimiter) for file in files}
-    every = list(dict.fromkeys(name for names in columns.values() for name in names))
+    sources = sources_of(spark, files, options.delimiter, multiline=options.multiline)
+    every = list(dict.fromkeys(name for source in sources for name in source.columns))
     for name in (options.id, options.broker, options.filter, *options.types):
         if name is not None and name not in every:
             raise TableError(files[0], f"there is no column {name!r}; it has {', '.join(every)}")
-    _check_options(kind, columns, options)
-    layout = _layout(kind, files, columns, every, options)
+    _check_options(kind, sources, options)
+    layout = _layout(kind, sources, every, options)
     used = {layout.id, layout.broker, layout.filter, *layout.attributes}
     unread = [name for name in every if name not in used]
     left_out = [name for name, type_ in layout.attributes.items() if type_ is Type.SKIP]
-    return ImportPlan(
-        files=tuple(str(file.absolute()) for file in files),
-        layout=layout,
-        unread=(*unread, *left_out),
-        skipped=tuple(str(file.absolute()) for file in others),
-        delimiter=options.delimiter,
-    )
+    return ImportPlan(files, sources, layout, [*unread, *left_out], others)
 
 
-def _shown(files: Sequence[Path]) -> str:
+def _shown(files: Sequence[str]) -> str:
     more = len(files) - SHOWN_MAX
-    return ", ".join(map(str, files[:SHOWN_MAX])) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(files[:SHOWN_MAX]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _check_options(kind: Kind, columns: Mapping[Path, list[str]], options: ImportOptions) -> None:
-    for file, names in columns.items():
+def _check_options(kind: Kind, sources: Sequence[Source], options: ImportOptions) -> None:
+    for source in sources:
+        file, names = source.files[0], source.columns
         if options.id is not None and options.id not in names:
             reason = f"there is no column {options.id!r} with numbers; every file needs it"
             raise TableError(file, f"{reason}, and this one has {', '.join(names)}")
@@ -150,156 +127,121 @@ def _check_options(kind: Kind, columns: Mapping[Path, list[str]], options: Impor
 
 
 def _layout(
-    kind: Kind,
-    files: Sequence[Path],
-    columns: Mapping[Path, list[str]],
-    every: Sequence[str],
-    options: ImportOptions,
+    kind: Kind, sources: Sequence[Source], every: Sequence[str], options: ImportOptions
 ) -> Layout:
     if kind == "subscriptions":
         wanted = options.filter or (every[0] if len(every) == 1 else "filter")
-        for file, names in columns.items():
-            if wanted not in names:
+        for source in sources:
+            if wanted not in source.columns:
                 reason = f"there is no column {wanted!r}; name the one with filters, of"
-                raise TableError(file, f"{reason} {', '.join(names)}")
+                raise TableError(source.files[0], f"{reason} {', '.join(source.columns)}")
         return Layout(kind=kind, id=options.id, broker=options.broker, filter=wanted)
     taken = (options.id, options.broker)
-    types = {
-        name: type_ for name, type_ in _types(files, columns, options).items() if name not in taken
-    }
-    for name, type_ in types.items():
-        fault = None if type_ is Type.SKIP else check_attribute_name(name)
-        if fault is not None:
-            raise TableError(files[0], f"column {name!r}: {fault}")
-    return Layout(kind=kind, id=options.id, broker=options.broker, attributes=types)
+    found = _types(sources, options)
+    types = {name: found[name] for name in every if name not in taken}
+    layout = Layout(kind=kind, id=options.id, broker=options.broker, attributes=types)
+    check_attribute_names(sources[0].files[0], layout)
+    return layout
 
 
-def _types(
-    files: Sequence[Path], columns: Mapping[Path, list[str]], options: ImportOptions
-) -> dict[str, Type]:
+def _types(sources: Sequence[Source], options: ImportOptions) -> dict[str, Type]:
     """The type of each column: the user's, else Parquet's, else inferred from rows of CSV."""
-    samples: dict[str, list[str]] = {}
+    samples: dict[str, list[str | None]] = {}
     found: dict[str, Type] = {}
-    for file in files:
-        if is_parquet(file):
-            for name, type_ in _declared(file, options).items():
-                if found.setdefault(name, type_) != type_:
-                    reason = f"column {name!r} is {type_} here and {found[name]} in another file"
-                    raise TableError(file, f"{reason}; declare its type")
-        else:
-            cells = sample_of(file, columns[file], SAMPLE_ROWS, options.delimiter)
-            for name, column in cells.items():
-                samples.setdefault(name, []).extend(column)
+    for source in sources:
+        if not source.is_csv:
+            found |= _declared(source, options)
+            continue
+        rows = source.frame.where(f"{FAULT} IS NULL").select(*source.columns.values())
+        for row in rows.limit(SAMPLE_ROWS).collect():
+            for name, cell in zip(source.columns, row, strict=True):
+                samples.setdefault(name, []).append(cell)
+        for name in source.columns:
+            samples.setdefault(name, [])
     return inferred(samples) | found | options.types
 
 
-def _declared(file: Path, options: ImportOptions) -> dict[str, Type]:
-    schema = parquet_schema(file)
-    types = {**declared(schema), **options.types}
-    for name in (options.id, options.broker):
-        types.pop(name or "", None)
-    for name, type_ in types.items():
+def _declared(source: Source, options: ImportOptions) -> dict[str, Type]:
+    of = source.frame.schema
+    found = {}
+    for name, own in source.columns.items():
+        if name in (options.id, options.broker):
+            continue
+        type_ = options.types.get(name) or declared(of[own].dataType)
         if type_ is None:
-            reason = f"column {name!r} is {schema.field(name).type}, which no attribute can hold"
-            raise TableError(file, f"{reason}; declare its type, string or skip")
-    return {name: type_ for name, type_ in types.items() if type_ is not None}
+            kind = of[own].dataType.simpleString()
+            reason = f"column {name!r} is {kind}, which no attribute can hold"
+            raise TableError(source.files[0], f"{reason}; declare its type, string or skip")
+        found[name] = type_
+    return found
 
 
 # --- loading ----------------------------------------------------------------------------------
 
 
 def load(
-    spark: SparkSession,
-    plan: ImportPlan,
-    directory: Path,
-    progress: Callable[[int], None] | None = None,
+    spark: SparkSession, plan: ImportPlan, place: StrPath, progress: Progress | None = None
 ) -> ImportOutcome:
-    """Read all files, and write a table of the rows and one of the rejects into `directory`."""
-    if (directory / DESCRIPTION).exists():
-        reason = f"holds a workload, which {DESCRIPTION} describes; name another directory"
-        raise TableError(directory, reason)
+    """Write a table of the rows and one of the rejects below `place`."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sql
+
+    _check_place(spark, place)
     table = TABLES[plan.layout.kind]
-    target, rejects = directory / table.name, directory / f"{table.name}_rejects"
-    with new_directory(target) as good, new_directory(rejects) as bad:
-        pieces = [
-            ImportPiece(
-                file,
-                first,
-                str(good / f"part-{number:05}{SUFFIX}"),
-                str(bad / f"part-{number:05}{SUFFIX}"),
-            )
-            for number, (file, first) in enumerate(_firsts(spark, plan))
-        ]
-
-        def poll() -> None:
-            if progress is not None:
-                progress(sum(Path(piece.rows).exists() for piece in pieces))
-
-        loaded = run_job(spark, partial(load_file, plan), pieces, LoadResult, poll)
-        for piece, result in zip(pieces, loaded, strict=True):
-            if result.fault is not None:
-                raise TableError(piece.file, result.fault)
-    shown = [reason for result in loaded for reason in result.shown]
+    target, rejects = below(place, table.name), below(place, f"{table.name}_rejects")
+    marked = _marked(spark, plan)
+    seen = Observation("import")
+    is_bad = sql.col(REASON).isNotNull()
+    counts = sql.count(sql.lit(1)).alias("rows"), sql.count_if(is_bad).alias("rejected")
+    write_table(marked.observe(seen, *counts).where(~is_bad), table, target, progress)
+    rejected = int(seen.get["rejected"])
+    bad = marked.where(is_bad).select(*REJECTS.names)
+    if not rejected:  # nothing is read again
+        bad = spark.createDataFrame([], REJECTS.spark_schema()).coalesce(1)
+    write_table(bad, REJECTS, rejects, progress)
     return ImportOutcome(
-        table=str(target),
-        rows=sum(result.rows for result in loaded),
-        rejects=str(rejects),
-        rejected=sum(result.rejected for result in loaded),
-        reasons=shown[:SHOWN_MAX],
+        table=target,
+        rows=int(seen.get["rows"]) - rejected,
+        rejects=rejects,
+        rejected=rejected,
+        reasons=_first(spark, rejects) if rejected else [],
         types=plan.layout.attributes,
         unread=plan.unread,
         skipped=plan.skipped,
     )
 
 
-def _firsts(spark: SparkSession, plan: ImportPlan) -> list[tuple[str, int]]:
-    """Each file with the number of its first row; rows are numbered from 1 through all files."""
-    if len(plan.files) == 1 or plan.layout.id is not None:
-        return [(file, 1) for file in plan.files]
-    pieces = [ImportPiece(file, 0, "", "") for file in plan.files]
-    counted = run_job(spark, partial(count_file, plan), pieces, RowCount)
-    firsts, first = [], 1
-    for file, count in zip(plan.files, counted, strict=True):
-        firsts.append((file, first))
-        first += count.rows
-    return firsts
+def _check_place(spark: SparkSession, place: StrPath) -> None:
+    """Raise `TableError` if a generated workload is there, whose description would be wrong."""
+    try:
+        read_table(spark, DESCRIPTION, below(place, DESCRIPTION.name))
+    except TableError:
+        return
+    reason = f"holds a workload, which the table `{DESCRIPTION.name}` describes"
+    raise TableError(place, f"{reason}; name another directory")
 
 
-def count_file(plan: ImportPlan, piece: ImportPiece) -> RowCount:
-    """Run in a worker: count the rows of one file."""
-    return RowCount(count_rows(Path(piece.file), plan.delimiter))
+def _marked(spark: SparkSession, plan: ImportPlan) -> DataFrame:
+    """The columns of the table and of the rejects, of all rows."""
+    from pyspark.sql import functions as sql
+
+    frames = []
+    local = sql.regexp_replace(FILE, "^file:/+", "/")
+    file = sql.url_decode(sql.replace(local, sql.lit("+"), sql.lit("%2B")))
+    for source in numbered(spark, plan.sources, plan.files):
+        columns = table_columns(
+            source.frame, source.cells(), sql.col("_number"), plan.layout, sql.col(FAULT)
+        )
+        places = (
+            file.alias("file"),
+            sql.col("_row").alias("row"),
+            sql.col(CONTENT).alias("content"),
+        )
+        frames.append(source.frame.select(*columns, *places))
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
-def load_file(plan: ImportPlan, piece: ImportPiece) -> LoadResult:
-    """Run in a worker: read one file, and write its rows and rejects."""
-    path = Path(piece.file)
-    columns = columns_of(path, plan.delimiter)
-    reader = Reader(plan.layout, piece.file, columns, piece.first)
-    shown: list[str] = []
-    rows = rejected = 0
-    table = TABLES[plan.layout.kind]
-    with (
-        ParquetFile(Path(piece.rows), table.arrow_schema()) as good,
-        ParquetFile(Path(piece.rejects), REJECTS.arrow_schema()) as bad,
-    ):
-        try:
-            for row in rows_of(path, columns, plan.delimiter):
-                reader.put(row)
-                if len(reader) == _BATCH_ROWS:
-                    counts = _write(reader, good, bad, shown)
-                    rows, rejected = rows + counts[0], rejected + counts[1]
-        except (pa.ArrowException, OSError) as error:
-            return LoadResult(rows, rejected, fault=f"cannot be read to its end ({error})")
-        counts = _write(reader, good, bad, shown)
-    return LoadResult(rows + counts[0], rejected + counts[1], shown)
-
-
-def _write(reader: Reader, good: ParquetFile, bad: ParquetFile, shown: list[str]) -> Any:
-    """Write what was read to the files, and return the numbers of rows and rejects."""
-    rows, rejects = reader.take()
-    good.write(rows)
-    bad.write(rejects)
-    for reject in rejects.slice(0, SHOWN_MAX - len(shown)).to_pylist():
-        place = reject["row"] if reject["line"] is None else reject["line"]
-        shown.append(f"{reject['file']}:{place}: {reject['reason']}")
-    return rows.num_rows, rejects.num_rows
+def _first(spark: SparkSession, rejects: str) -> list[str]:
+    """The first rejects, each with its place and reason."""
+    found = read_table(spark, REJECTS, rejects).orderBy("file", "row").limit(SHOWN_MAX).collect()
+    return [f"{row['file']}:{row['row']}: {row['reason']}" for row in found]

@@ -1,10 +1,11 @@
-"""Plots of the storm: lines over time, one for each run."""
+"""Plots of the demonstration: lines over time, one for each run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from byway.local.mesh_showcase import MeshOutcome
 from byway.pipeline.drawing import COLORS, figure
 
 _POLICY_COLORS: Final = {"selective": COLORS[0], "active": COLORS[1]}
@@ -32,3 +33,22 @@ def draw(lines: Sequence[Line], label: str) -> str:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     return svg.text
+
+
+def draw_mesh(outcome: MeshOutcome) -> list[str]:
+    """What the mesh changes, as SVG: brokers that only forward, and hops."""
+    labels = ("brokers that only forward a quote", "hops of a delivery")
+    drawn = []
+    for number, label in enumerate(labels, start=1):
+        with figure() as (axes, svg):
+            for phase in (outcome.without, outcome.with_mesh):
+                axes.plot(
+                    [step.t_s for step in phase.steps], [step[number] for step in phase.steps],
+                    color=COLORS[0 if phase.mesh else 1], linewidth=1.5,
+                    label="with the mesh" if phase.mesh else "without",
+                )  # fmt: skip
+            axes.set_xlabel("seconds since the first quote")
+            axes.set_ylabel(label)
+            axes.set_ylim(bottom=0)
+        drawn.append(svg.text)
+    return drawn

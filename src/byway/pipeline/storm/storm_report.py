@@ -11,28 +11,28 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from byway.local.mesh_showcase import MESH_PICTURE, MeshOutcome
 from byway.local.showcase import PICTURE, ShowcaseOutcome
 from byway.pipeline.pages import render
 from byway.pipeline.papers import POLICIES_IN_A_LINE, Paper
-from byway.pipeline.schemas import TRACE
 from byway.pipeline.spark_session import open_session
 from byway.pipeline.storm.finding import finding
 from byway.pipeline.storm.live import run_live
 from byway.pipeline.storm.script import BROKERS, DEGREE, POLICIES, Script
 from byway.pipeline.storm.simulated import run_simulated
-from byway.pipeline.storm.storm_plots import Line, draw
+from byway.pipeline.storm.storm_plots import Line, draw, draw_mesh
 from byway.pipeline.storm.time_series import (
     begin_of,
     control_over_time,
     delays_over_time,
     tables_over_time,
 )
-from byway.pipeline.table_files import read_table
-from byway.pipeline.traces import analyse
+from byway.pipeline.traces import analyse, read_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TRACES: Final = "traces"
 EVERY_S: Final = 0.25
 REPORTED: Final = (
     ("publications", "publications"),
@@ -49,6 +49,7 @@ PAPERS: Final = (
     (Paper.INCREMENTAL, "describes the burst and active covering, and is where the brokers' times "
      "per message in the simulation come from"),
     (Paper.SELECTIVE, "proposes selective pruning"),
+    (Paper.MULTIPATH, "proposes the mesh"),
     (Paper.PLACEMENT, "is where the stock quotes of the seven brokers come from"),
 )  # fmt: skip
 """The papers behind the demonstration, each with what it is used for."""
@@ -70,15 +71,16 @@ def report_storm(
     directory: Path,
     say: Callable[[str], None],
     showcase: ShowcaseOutcome,
+    mesh: MeshOutcome,
     script: Script | None = None,
 ) -> StormReport:
     """Run the storm live and simulated under each policy, and write the report into `directory`.
 
-    `say` is called with a line about each step that is done; the page also has the outcome of
-    `showcase`.
+    `say` is called with a line about each step that is done; the page also has the outcomes of
+    `showcase` and `mesh`.
     """
     script = script or Script()
-    traces = directory / "traces"
+    traces = directory / TRACES
     shutil.rmtree(traces, ignore_errors=True)
     setup = _setup(script)
     say(setup)
@@ -97,7 +99,7 @@ def report_storm(
     say(f"analysed by Spark: {monotonic() - began_s:.1f} s")
     found = finding(runs, script.roots, is_exact)
     page = directory / "report.html"
-    page.write_text(demo_page(found, setup, runs, plots, showcase))
+    page.write_text(demo_page(found, setup, runs, plots, showcase, mesh))
     return StormReport(found, runs, is_exact, page)
 
 
@@ -111,14 +113,12 @@ def _setup(script: Script) -> str:
 
 def measure(spark: SparkSession, directory: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """A summary of each run whose trace is below a directory, and plots of all of them."""
-    trace = read_table(spark, TRACE, directory)
-    analysis = analyse(trace, every_s=EVERY_S)
-    summaries = [row.asDict() for row in analysis.summary.orderBy("run").collect()]
+    trace = read_traces(spark, directory)
+    summaries = [row.asDict() for row in analyse(trace).summary.orderBy("run").collect()]
     begin = begin_of(trace)
     control = _lines(control_over_time(trace, begin, EVERY_S), empty=0.0)
     delays = _lines(delays_over_time(trace, begin, EVERY_S), empty=nan)
     tables = _lines(tables_over_time(trace, begin, EVERY_S))
-    analysis.release()
     stirred = {line.run: round(sum(line.values) * EVERY_S) for line in control}
     for summary in summaries:
         summary["stirred"] = stirred.get(summary["run"], 0)
@@ -135,10 +135,13 @@ def demo_page(
     runs: Sequence[Mapping[str, Any]],
     plots: Sequence[str],
     showcase: ShowcaseOutcome,
+    mesh: MeshOutcome,
 ) -> str:
-    """The page of the demonstration: the finding, the storm, the seven brokers, the papers."""
+    """The page of the demonstration: the finding, the storm, the seven brokers, the mesh, the
+    papers."""
     return render(
         "storm",
+        traces=TRACES,
         finding=found,
         setup=setup,
         policies={policy: POLICIES_IN_A_LINE[policy] for policy in POLICIES},
@@ -148,6 +151,9 @@ def demo_page(
         brokers=BROKERS,
         showcase=showcase,
         picture=PICTURE,
+        mesh=mesh,
+        mesh_picture=MESH_PICTURE,
+        mesh_plots=draw_mesh(mesh),
         papers=PAPERS,
     )
 

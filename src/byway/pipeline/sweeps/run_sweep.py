@@ -8,29 +8,38 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from byway.pipeline.jobs import run_job
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import FAILURES, METRICS, REQUESTS, TRACE, TableSchema
 from byway.pipeline.sweeps.plan import Run, Sweep
-from byway.pipeline.sweeps.run_task import Done, RunPlaces, Task
+from byway.pipeline.sweeps.run_task import Done, RunPlaces, Task, chunks
 from byway.pipeline.table_files import (
     PARTIAL,
-    SUFFIX,
     check_file,
     read_file,
+    read_pieces,
     read_table,
     run_of,
     write_table,
 )
+from byway.trace.layout import listed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPTS: Final = 2
+CHECKED_AT_ONCE: Final = 1_000
+"""Runs of an earlier start that one task looks at."""
+RUNS_A_ROUND: Final = 20_000
+"""Runs whose scenarios the driver hands to Spark at once: some 100 MB."""
+RUNS_A_FILE: Final = 100_000
+LISTING_SHARE: Final = 20
 
 Progress = Callable[[int], None]
 """Called now and then with the number of runs of the sweep that are done or have failed."""
@@ -81,7 +90,8 @@ def run_sweep(
     """Run what is missing in `directory`, then write the table of metrics of the whole sweep."""
     places = RunPlaces(str(directory.absolute()))
     _prepare(directory)
-    missing = [run for run in sweep.runs if not is_done(sweep, places, run)]
+    done = done_runs(spark, sweep, places)
+    missing = [run for run in sweep.runs if run.id not in done]
     found = len(sweep.runs) - len(missing)
     failed = missing
     for attempt in range(1, ATTEMPTS + 1):
@@ -89,35 +99,73 @@ def run_sweep(
             _forget(places, failed)
             task = Task(places, sweep.name, sweep.traces, attempt, sweep.trace_rows_max)
             _start(spark, task, failed, progress, done=len(sweep.runs) - len(failed))
-            failed = [run for run in failed if not is_done(sweep, places, run)]
+            made = places.listed("runs")  # a run that is over has left its metrics, last of all
+            failed = [run for run in failed if run.id not in made]
     metrics = directory / METRICS.name
     violated = _write_metrics(spark, sweep, places, metrics)
     failures = tuple(Failure(run, _error(places, run)) for run in failed)
     return SweepOutcome(found, len(missing) - len(failed), failures, violated, metrics)
 
 
-def is_done(sweep: Sweep, places: RunPlaces, run: Run) -> bool:
-    """Whether the run has metrics that can be read, and if traces are wanted, a trace under its id,
-    or more rows than a trace may have."""
-    if not _is_readable(METRICS, places.metrics(run.id)):
-        return False
-    if not sweep.traces or is_traced(places, run):
-        return True
-    if sweep.trace_rows_max is None:
-        return False
-    rows = read_file(METRICS, places.metrics(run.id))[0]["trace_rows"]
-    return rows is not None and rows > sweep.trace_rows_max
+# --- what is there ----------------------------------------------------------------------------
 
 
-def is_traced(places: RunPlaces, run: Run) -> bool:
-    """Whether the run has a trace under its id, and the times at which clients were to publish."""
-    return _is_traced(places.trace(run.id), run.id) and _is_readable(
-        REQUESTS, places.requests(run.id)
-    )
+def done_runs(spark: SparkSession, sweep: Sweep, places: RunPlaces) -> set[str]:
+    """The ids of the runs that need not be made, by one listing of each directory; tasks look into
+    the files that are there."""
+    there = places.listed("runs")
+    if sweep.traces and sweep.trace_rows_max is None:
+        there &= places.listed("requests") & places.listed_traces()
+    ids = [run.id for run in sweep.runs if run.id in there]
+    checks = [
+        Check(places.directory, sweep.traces, sweep.trace_rows_max, tuple(chunk))
+        for chunk in chunks(ids, CHECKED_AT_ONCE)
+    ]
+    if len(checks) <= 1:
+        answers = [check.usable() for check in checks]
+    else:
+        answers = run_job(spark, Check.usable, checks, Usable)
+    return {id for answer in answers for id in answer.ids}
+
+
+class Usable(msgspec.Struct, frozen=True):
+    """Runs whose files are complete."""
+
+    ids: tuple[str, ...]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """Runs whose files are to be looked at."""
+
+    directory: str
+    traces: bool
+    trace_rows_max: int | None
+    ids: tuple[str, ...]
+
+    def usable(self) -> Usable:
+        """Those that have metrics that can be read, and if traces are wanted, a trace under their
+        id, or more rows than a trace may have."""
+        return Usable(tuple(filter(self._is_done, self.ids)))
+
+    def _is_done(self, run: str) -> bool:
+        places = RunPlaces(self.directory)
+        if not _is_readable(METRICS, places.metrics(run)):
+            return False
+        if not self.traces or is_traced(places, run):
+            return True
+        if self.trace_rows_max is None:
+            return False
+        rows = read_file(METRICS, places.metrics(run))[0]["trace_rows"]
+        return rows is not None and rows > self.trace_rows_max
+
+
+def is_traced(places: RunPlaces, run: str) -> bool:
+    """Whether a run has a trace under its id, and the times at which clients were to publish."""
+    return _is_traced(places.trace(run), run) and _is_readable(REQUESTS, places.requests(run))
 
 
 def _is_traced(directory: Path, run: str) -> bool:
-    files = sorted(directory.glob(f"*{SUFFIX}"))
+    files = listed(directory)
     if not files or not _is_readable(TRACE, files[0]):
         return False
     return run_of(files[0]) == run
@@ -147,22 +195,46 @@ def _prepare(directory: Path) -> None:
 
 def _forget(places: RunPlaces, runs: list[Run]) -> None:
     """Remove the unusable files of runs, so that those that appear are new."""
-    for run in runs:
-        places.metrics(run.id).unlink(missing_ok=True)
-        places.failure(run.id).unlink(missing_ok=True)
+    ids = {run.id for run in runs}
+    for run in ids & places.listed("runs"):
+        places.metrics(run).unlink(missing_ok=True)
+    for run in ids & places.listed("failures"):
+        places.failure(run).unlink(missing_ok=True)
+
+
+# --- making -----------------------------------------------------------------------------------
 
 
 def _start(
     spark: SparkSession, task: Task, runs: list[Run], progress: Progress | None, done: int
 ) -> None:
-    """Do the runs, and report progress by the files that appear."""
-    run_job(spark, task.do, runs, Done, partial(_poll, task.places, runs, progress, done))
+    """Do the runs, in rounds that the driver can hold, and report progress."""
+    poll = None if progress is None else _Poll(task.places, runs, progress, done)
+    for chosen in chunks(runs, RUNS_A_ROUND):
+        run_job(spark, task.do, chosen, Done, poll)
+    if poll is not None:
+        poll.tell()
 
 
-def _poll(places: RunPlaces, runs: list[Run], progress: Progress | None, done: int) -> None:
-    if progress is not None:
-        over = (places.metrics(r.id).exists() or places.failure(r.id).exists() for r in runs)
-        progress(done + sum(over))
+class _Poll:
+    """Reports how many runs are over, by the files that appear. Listing those of many runs takes
+    its time, and may take a twentieth of it."""
+
+    def __init__(self, places: RunPlaces, runs: list[Run], progress: Progress, done: int) -> None:
+        self._places, self._progress, self._done = places, progress, done
+        self._ids = {run.id for run in runs}
+        self._next_s = 0.0
+
+    def __call__(self) -> None:
+        if monotonic() >= self._next_s:
+            began_s = monotonic()
+            self.tell()
+            self._next_s = monotonic() + LISTING_SHARE * (monotonic() - began_s)
+
+    def tell(self) -> None:
+        """Report now."""
+        over = self._places.listed("runs") | self._places.listed("failures")
+        self._progress(self._done + len(self._ids & over))
 
 
 def _error(places: RunPlaces, run: Run) -> str:
@@ -171,11 +243,13 @@ def _error(places: RunPlaces, run: Run) -> str:
 
 
 def _write_metrics(spark: SparkSession, sweep: Sweep, places: RunPlaces, target: Path) -> int:
-    """Write one table of the files of all runs, and return in how many a check did not hold."""
-    files = [places.metrics(run.id) for run in sweep.runs]
-    complete = [file for file in files if file.exists()]
-    if not complete:
+    """Write one table of the files of all runs, and return in how many a check did not hold. Tasks
+    read the files and write the table; the driver has the ids."""
+    if not places.listed("runs"):
         shutil.rmtree(target, ignore_errors=True)
         return 0
-    write_table(read_table(spark, METRICS, *complete).coalesce(1), METRICS, target)
+    ids = spark.createDataFrame([(run.id,) for run in sweep.runs], "id string")
+    rows = read_pieces(spark, METRICS, Path(places.directory, "runs")).join(ids, "id", "leftsemi")
+    files = 1 + len(sweep.runs) // RUNS_A_FILE
+    write_table(rows.coalesce(files), METRICS, target)
     return read_table(spark, METRICS, target).where("NOT ok").count()

@@ -7,12 +7,14 @@ under their names only when they are complete; a trace is in its place before th
 
 from __future__ import annotations
 
+import os
 import shutil
 import traceback
+from collections.abc import Iterator, Sequence
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -20,6 +22,9 @@ import msgspec
 from byway.pipeline.schemas import FAILURES, METRICS, REQUESTS, TableSchema
 from byway.pipeline.sweeps.plan import Run
 from byway.pipeline.table_files import PARTIAL, SUFFIX, write_file
+from byway.trace.layout import listed, run_directory
+
+Item = TypeVar("Item")
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -43,11 +48,28 @@ class RunPlaces(NamedTuple):
 
     def trace(self, run: str) -> Path:
         """The directory with the trace files of a run."""
-        return Path(self.directory, "traces", run)
+        return run_directory(Path(self.directory, "traces"), run)
 
     def requests(self, run: str) -> Path:
         """The file with the times at which the clients of a run with a trace were to publish."""
         return Path(self.directory, "requests", f"{run}{SUFFIX}")
+
+    def listed(self, kind: str) -> set[str]:
+        """The runs that have a file of `runs`, `failures` or `requests`, by one listing."""
+        with os.scandir(Path(self.directory, kind)) as entries:
+            names = [entry.name for entry in entries]
+        return {n.removesuffix(SUFFIX) for n in names if n.endswith(SUFFIX) and n[0] not in "._"}
+
+    def listed_traces(self) -> set[str]:
+        """The runs that have a directory of traces, by one listing."""
+        with os.scandir(Path(self.directory, "traces")) as entries:
+            return {e.name.removeprefix("run=") for e in entries if e.name.startswith("run=")}
+
+
+def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """The items in order, at most so many at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 class Task(NamedTuple):
@@ -61,24 +83,15 @@ class Task(NamedTuple):
 
     def do(self, run: Run) -> Done:
         """Run in a worker: do one run, and write its metrics or its failure."""
-        _warm_up()
-        failure = _in_a_process(self._simulate, run)
+        warm_up()
+        failure = in_a_process(self._simulate, run)
         if failure is None:
             self.places.failure(run.id).unlink(missing_ok=True)
         else:
             error, details = failure
             facts = {"attempt": self.attempt, "error": error, "details": details}
-            _write(FAILURES, self._planned(run) | facts, self.places.failure(run.id))
+            _write(FAILURES, planned(run, self.sweep) | facts, self.places.failure(run.id))
         return Done(run.id)
-
-    def _planned(self, run: Run) -> dict[str, Any]:
-        return {
-            "id": run.id,
-            "sweep": self.sweep,
-            "scenario": run.scenario.name,
-            "settings": list(run.settings.items()),
-            "seed": run.seed,
-        }
 
     def _simulate(self, run: Run) -> None:
         from byway.sim.run import run_scenario
@@ -92,17 +105,10 @@ class Task(NamedTuple):
         if self.traces:
             self._write_requests(run)
             shutil.rmtree(final, ignore_errors=True)
-            if any(partial.iterdir()):
-                partial.rename(final)
-            else:  # it had too many rows
-                partial.rmdir()
-        facts = result.facts()
-        counts = {
-            column: list(facts[column].items())
-            for column in ("messages_by_kind", "violations_by_kind")
-        }
-        text = msgspec.json.encode(facts).decode()
-        row = facts | self._planned(run) | counts | {"facts": text}
+            if listed(partial):  # else it had too many rows
+                run_directory(partial, run.id).rename(final)
+            shutil.rmtree(partial, ignore_errors=True)
+        row = metrics_of(run, self.sweep, result.facts())
         _write(METRICS, row, self.places.metrics(run.id))
 
     def _write_requests(self, run: Run) -> None:
@@ -120,6 +126,27 @@ class Task(NamedTuple):
         _write_rows(REQUESTS, rows, self.places.requests(run.id))
 
 
+def planned(run: Run, sweep: str) -> dict[str, Any]:
+    """What is known of a run before it begins, as columns."""
+    return {
+        "id": run.id,
+        "sweep": sweep,
+        "scenario": run.scenario.name,
+        "settings": list(run.settings.items()),
+        "seed": run.seed,
+    }
+
+
+def metrics_of(run: Run, sweep: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """The row of a run in the table of metrics, from the facts of its result."""
+    counts = {
+        column: list(facts[column].items()) for column in ("messages_by_kind", "violations_by_kind")
+    }
+    row = facts | planned(run, sweep) | counts
+    row["facts"] = msgspec.json.encode(facts).decode()
+    return {column.name: row[column.name] for column in METRICS.columns}
+
+
 def _write(table: TableSchema, row: dict[str, Any], path: Path) -> None:
     values = {column.name: row[column.name] for column in table.columns}
     _write_rows(table, [values], path)
@@ -132,7 +159,7 @@ def _write_rows(table: TableSchema, rows: list[dict[str, Any]], path: Path) -> N
 
 
 @cache
-def _warm_up() -> None:
+def warm_up() -> None:
     """Load the simulator and its kernels once, for all processes that this one starts."""
     from byway.matching import MatchIndex, Vocabulary
     from byway.model import parse
@@ -143,7 +170,7 @@ def _warm_up() -> None:
     index.match({"a": 2})
 
 
-def _in_a_process(function: Any, *arguments: Any) -> tuple[str, str] | None:
+def in_a_process(function: Any, *arguments: Any) -> tuple[str, str] | None:
     """Call a function in a process of its own; the error there in one line and in full, or None."""
     context = get_context("fork")
     reader, writer = context.Pipe(duplex=False)

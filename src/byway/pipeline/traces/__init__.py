@@ -5,6 +5,16 @@ them. They read the columns of the trace by name and need no join over its rows:
 aggregates most of them once, and many tables are computed from that small one.
 """
 
-from byway.pipeline.traces.analysis import Analysis, analyse
+from byway.pipeline.traces.analysis import TraceTables, analyse, computed_once, write_tables
+from byway.pipeline.traces.compaction import Compaction, compact
+from byway.pipeline.traces.reading import read_traces
 
-__all__ = ["Analysis", "analyse"]
+__all__ = [
+    "Compaction",
+    "TraceTables",
+    "analyse",
+    "compact",
+    "computed_once",
+    "read_traces",
+    "write_tables",
+]

@@ -1,11 +1,19 @@
-"""Analyses a trace: computes all tables that are made of one."""
+"""Analyses a trace: all tables that are made of one.
+
+They are lazy: every action on a table computes it from the trace. `computed_once` is for those who
+want many of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from byway.pipeline.jobs import Progress
 from byway.pipeline.schemas import (
     BROKERS,
     CONTROL,
@@ -22,55 +30,88 @@ from byway.pipeline.table_files import StrPath, below, clear_table, write_table
 from byway.pipeline.traces import broker_load as load
 from byway.pipeline.traces import delivery_paths as deliveries
 from byway.pipeline.traces import sizes, trees
-from byway.pipeline.traces.tallies import tallies
+from byway.pipeline.traces.tallies import EVERY_S, counted, delays_of, samples_of, tallies
 from byway.pipeline.traces.trace_summary import summary
 
 
-class Analysis(NamedTuple):
-    """The tables made of a trace. Nothing is computed before a table is used.
+class TraceTables(NamedTuple):
+    """The tables of a trace, each with the columns and types that `byway.pipeline.schemas` has
+    under its name. Nothing is computed before a table is used."""
 
-    `tallies` and `delays` are cached, because other tables are made of them: call `release`.
-    """
-
-    tallies: DataFrame
+    summary: DataFrame
+    """One row for each run."""
+    hops: DataFrame
     delays: DataFrame
-    tables: dict[TableSchema, DataFrame]
+    brokers: DataFrame
+    links: DataFrame
+    control: DataFrame
+    sizes: DataFrame
+    trees: DataFrame
+    """One row for each publication."""
+    edges: DataFrame
+    """One row for each link that a publication crossed."""
 
-    @property
-    def summary(self) -> DataFrame:
-        """The summary, one row for each run."""
-        return self.tables[SUMMARY]
-
-    def write(self, directory: StrPath) -> None:
-        """Write all tables below a directory or database, and remove the rows of an earlier
-        analysis from `edges`."""
-        for table, frame in self.tables.items():
-            write_table(frame, table, below(directory, table.name))
-        if EDGES not in self.tables:
-            clear_table(self.summary.sparkSession, EDGES, below(directory, EDGES.name))
-
-    def release(self) -> None:
-        """Free the cached frames."""
-        self.tallies.unpersist()
-        self.delays.unpersist()
+    def by_schema(self) -> dict[TableSchema, DataFrame]:
+        """The tables by their schemas."""
+        return dict(zip(SCHEMAS, self, strict=True))
 
 
-def analyse(
-    trace: DataFrame, *, every_s: float = sizes.EVERY_S, with_edges: bool = False
-) -> Analysis:
-    """Make all tables of a trace; `edges`, a row for each step of a publication, if wanted."""
-    counted = tallies(trace).repartition("run").persist()  # all that is asked is asked by run
-    delayed = deliveries.delays(trace).repartition("run").persist()
-    tables = {
-        SUMMARY: summary(counted, delayed),
-        HOPS: deliveries.hop_counts(counted),
-        DELAYS: delayed,
-        BROKERS: load.broker_load(counted),
-        LINKS: load.link_load(counted),
-        CONTROL: load.control_overhead(counted),
-        SIZES: sizes.sizes_over_time(trace, every_s),
-        TREES: trees.trees(trace, counted),
-    }
-    if with_edges:
-        tables[EDGES] = trees.edges(trace)
-    return Analysis(counted, delayed, tables)
+SCHEMAS = (SUMMARY, HOPS, DELAYS, BROKERS, LINKS, CONTROL, SIZES, TREES, EDGES)
+"""The schemas of `TraceTables`, in order."""
+
+
+def analyse(trace: DataFrame, every_s: float = EVERY_S) -> TraceTables:
+    """The tables of a trace, with sizes of queues and tables in intervals of `every_s` seconds.
+
+    `trace` has the columns of the trace, in any order; others are not looked at. Nothing is
+    computed, cached or collected here.
+    """
+    return _tables(trace, tallies(trace, every_s), every_s)
+
+
+@contextmanager
+def computed_once(trace: DataFrame, every_s: float = EVERY_S) -> Iterator[TraceTables]:
+    """The same for several actions: what the tables have in common is cached until the block ends.
+    All of them together scan the trace twice, or three times with `edges`."""
+    tallied = tallies(trace, every_s).persist()
+    try:
+        yield _tables(trace, tallied, every_s)
+    finally:
+        tallied.unpersist()
+
+
+def write_tables(
+    tables: TraceTables,
+    place: StrPath,
+    *,
+    with_edges: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Write the tables below a directory or database. Without `edges`, the rows of an earlier
+    analysis are removed from there."""
+    for table, frame in tables.by_schema().items():
+        if with_edges or table is not EDGES:
+            write_table(frame, table, below(place, table.name), progress)
+    if not with_edges:
+        clear_table(tables.summary.sparkSession, EDGES, below(place, EDGES.name))
+
+
+def _tables(trace: DataFrame, tallied: DataFrame, every_s: float) -> TraceTables:
+    rows, delays = counted(tallied), delays_of(tallied)
+    found = (
+        summary(rows, delays),
+        deliveries.hop_counts(rows),
+        delays,
+        load.broker_load(rows),
+        load.link_load(rows),
+        load.control_overhead(rows),
+        sizes.sizes_over_time(samples_of(tallied), every_s),
+        trees.trees(trace, rows),
+        trees.edges(trace),
+    )
+    return TraceTables(*map(_declared, found, SCHEMAS))
+
+
+def _declared(frame: DataFrame, table: TableSchema) -> DataFrame:
+    """The columns of a table with their declared types."""
+    return frame.select(*(F.col(c.name).cast(str(c.type)).alias(c.name) for c in table.columns))

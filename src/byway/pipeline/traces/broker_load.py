@@ -1,7 +1,7 @@
 """The load of each broker and each link, and the share of control messages.
 
-All of it is computed from the tallies. Rates are over the span of the run, from the first row of
-any broker to the last; a run that took no time has none.
+All of it is computed from the counts of the tallies. Rates are over the span of the run, from the
+first row of any broker to the last; a run that took no time has none.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from byway.pipeline.traces.tallies import (
 _MICROSECONDS: Final = 1_000_000
 
 
-def spans(tallies: DataFrame) -> DataFrame:
+def spans(counted: DataFrame) -> DataFrame:
     """The span of each run, in seconds, as `span_s`."""
     span_us = F.max("t_us_max") - F.min("t_us_min")
-    return tallies.groupBy("run").agg((span_us / _MICROSECONDS).alias("span_s"))
+    return counted.groupBy("run").agg((span_us / _MICROSECONDS).alias("span_s"))
 
 
 def sent() -> dict[str, Column]:
@@ -52,27 +52,27 @@ def sent() -> dict[str, Column]:
     }
 
 
-def link_load(tallies: DataFrame) -> DataFrame:
+def link_load(counted: DataFrame) -> DataFrame:
     """The load of each link; its two directions are two rows."""
     messages = F.col("publications_sent") + F.col("control_messages")
     size = F.col("publication_bytes") + F.col("control_bytes")
     return (
-        tallies.where(is_event(*SENT))
+        counted.where(is_event(*SENT))
         .groupBy("run", "broker", "link")
         .agg(*_named(sent()))
-        .join(spans(tallies), "run")
+        .join(spans(counted), "run")
         .withColumn("messages_per_s", _per_s(messages))
         .withColumn("bytes_per_s", _per_s(size))
         .select(*LINKS.names)
     )
 
 
-def broker_load(tallies: DataFrame) -> DataFrame:
+def broker_load(counted: DataFrame) -> DataFrame:
     """The work of each broker, and its traffic in both directions."""
     return (
-        _work(tallies)
-        .join(_traffic(tallies), ["run", "broker"], "full")
-        .join(spans(tallies), "run")
+        _work(counted)
+        .join(_traffic(counted), ["run", "broker"], "full")
+        .join(spans(counted), "run")
         .na.fill(0, [c.name for c in BROKERS.columns if not c.nullable])
         .withColumn("messages_in_per_s", _per_s(F.col("messages_in")))
         .withColumn("messages_out_per_s", _per_s(F.col("messages_out")))
@@ -80,8 +80,8 @@ def broker_load(tallies: DataFrame) -> DataFrame:
     )
 
 
-def _work(tallies: DataFrame) -> DataFrame:
-    counted = {
+def _work(counted: DataFrame) -> DataFrame:
+    words = {
         "published": counts(PUBLICATIONS),
         "received": counts(PUBLICATION_HOPS),
         "matched_brokers": counts(MATCHED_BROKERS),
@@ -91,13 +91,13 @@ def _work(tallies: DataFrame) -> DataFrame:
         "delivered": counts(DELIVERIES),
         "dropped": is_event(TraceEvent.DROPPED),
     }
-    sums = {name: total("rows", where) for name, where in counted.items()}
-    return tallies.groupBy("run", "broker").agg(*_named(sums))
+    sums = {name: total("rows", where) for name, where in words.items()}
+    return counted.groupBy("run", "broker").agg(*_named(sums))
 
 
-def _traffic(tallies: DataFrame) -> DataFrame:
+def _traffic(counted: DataFrame) -> DataFrame:
     """Messages by broker. Each counts twice: at its sender and at its receiver."""
-    messages = tallies.where(is_event(*SENT))
+    messages = counted.where(is_event(*SENT))
     nothing = F.lit(0).cast("bigint")
     outgoing = messages.select(
         *("run", "broker"),
@@ -119,10 +119,10 @@ def _traffic(tallies: DataFrame) -> DataFrame:
     return both.groupBy("run", "broker").agg(*(F.sum(name).alias(name) for name in names))
 
 
-def control_overhead(tallies: DataFrame) -> DataFrame:
+def control_overhead(counted: DataFrame) -> DataFrame:
     """Messages between brokers that are not publications, by kind."""
     return (
-        tallies.where(counts(CONTROL_MESSAGES))
+        counted.where(counts(CONTROL_MESSAGES))
         .groupBy("run", "kind")
         .agg(
             F.sum("rows").alias("messages"),

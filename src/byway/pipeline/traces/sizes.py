@@ -14,25 +14,16 @@ from pyspark.sql import functions as F
 
 from byway.model.trace_schema import TraceEvent
 from byway.pipeline.schemas import SIZES
-from byway.pipeline.traces.tallies import is_event
+from byway.pipeline.traces.tallies import EVERY_S, interval_us, is_event
 
-EVERY_S: Final = 1.0
-
-_KEYS: Final = ("run", "interval", "what", "kind")
+_KEYS: Final = ("run", "interval", "event", "kind")
 
 
-def sizes_over_time(trace: DataFrame, every_s: float = EVERY_S) -> DataFrame:
-    """Queues and tables of all brokers, in intervals of `every_s` seconds."""
-    every_us = round(every_s * 1_000_000)
+def sizes_over_time(samples: DataFrame, every_s: float = EVERY_S) -> DataFrame:
+    """Queues and tables of all brokers, from the last samples in intervals of `every_s` seconds."""
     what = F.when(is_event(TraceEvent.QUEUE_SAMPLED), F.lit("queue")).otherwise(F.lit("table"))
-    samples = trace.where(is_event(TraceEvent.QUEUE_SAMPLED, TraceEvent.TABLE_SAMPLED)).select(
-        *("run", "broker", "kind", "link", "t_us", "count", "size_bytes"),
-        F.floor(F.col("t_us") / every_us).alias("interval"),
-        what.alias("what"),
-    )
-    together = samples.repartition("run", "interval")  # for all that follows, in one go
     return (
-        _of_brokers(_last(together))
+        _of_brokers(samples)
         .groupBy(*_KEYS)
         .agg(
             F.count(F.lit(1)).alias("brokers"),
@@ -40,16 +31,9 @@ def sizes_over_time(trace: DataFrame, every_s: float = EVERY_S) -> DataFrame:
             F.max("count").alias("count_max"),
             F.sum("size_bytes").alias("bytes_total"),
         )
-        .withColumn("t_s", F.col("interval") * every_us / 1_000_000)
+        .withColumn("what", what)
+        .withColumn("t_s", F.col("interval") * interval_us(every_s) / 1_000_000)
         .select(*SIZES.names)
-    )
-
-
-def _last(samples: DataFrame) -> DataFrame:
-    """The last sample of each queue and table in an interval."""
-    return samples.groupBy(*_KEYS, "broker", "link").agg(
-        F.max_by("count", "t_us").alias("count"),
-        F.max_by("size_bytes", "t_us").alias("size_bytes"),
     )
 
 

@@ -40,14 +40,14 @@ _SUMMED: Final = (
 )
 
 
-def summary(tallies: DataFrame, delays: DataFrame) -> DataFrame:
+def summary(counted: DataFrame, delays: DataFrame) -> DataFrame:
     """The summary of every run."""
     handled = F.col("matched_brokers") + F.col("pure_forwarders")
     reached = F.col("publications") + F.col("publication_hops")
     messages = F.col("publications_sent") + F.col("control_messages")
     return (
-        _totals(tallies)
-        .join(_by_kind(tallies), "run", "left")
+        _totals(counted)
+        .join(_by_kind(counted), "run", "left")
         .join(delay_summary(delays), "run", "left")
         .withColumn("messages_by_kind", F.coalesce("messages_by_kind", _no_counts()))
         .withColumn("messages", messages)
@@ -58,7 +58,7 @@ def summary(tallies: DataFrame, delays: DataFrame) -> DataFrame:
     )
 
 
-def _totals(tallies: DataFrame) -> DataFrame:
+def _totals(counted: DataFrame) -> DataFrame:
     delivered = counts(DELIVERIES)
     hops = F.col("hop") * F.col("rows")
     columns = {
@@ -72,19 +72,19 @@ def _totals(tallies: DataFrame) -> DataFrame:
         "rows": F.sum("rows"),
         "rows_lost": total("entries", is_event(TraceEvent.TRACE_LOST)),
     }
-    return tallies.groupBy("run").agg(*(column.alias(name) for name, column in columns.items()))
+    return counted.groupBy("run").agg(*(column.alias(name) for name, column in columns.items()))
 
 
-def _by_kind(tallies: DataFrame) -> DataFrame:
+def _by_kind(counted: DataFrame) -> DataFrame:
     """Messages between brokers by kind, as the simulator names them: a copy is a `pub`."""
     kind = F.when(counts(COPIES), F.lit(PUBLICATION_KIND)).otherwise(F.col("kind"))
-    counted = (
-        tallies.where(is_event(*SENT))
+    messages = (
+        counted.where(is_event(*SENT))
         .groupBy("run", kind.alias("kind"))
         .agg(F.sum("rows").alias("messages"))
     )
     pairs = F.sort_array(F.collect_list(F.struct("kind", "messages")))
-    return counted.groupBy("run").agg(F.map_from_entries(pairs).alias("messages_by_kind"))
+    return messages.groupBy("run").agg(F.map_from_entries(pairs).alias("messages_by_kind"))
 
 
 def _no_counts() -> Column:

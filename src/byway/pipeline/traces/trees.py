@@ -32,14 +32,14 @@ PUBLICATION: Final = ("run", "publisher", "incarnation", "sequence")
 _OF_PUBLICATIONS: Final = (*HANDLED, TraceEvent.DELIVERED, TraceEvent.DROPPED)
 
 
-def trees(trace: DataFrame, tallies: DataFrame) -> DataFrame:
+def trees(trace: DataFrame, counted: DataFrame) -> DataFrame:
     """The tree of each publication that a broker handled; one that was refused has none.
 
     Spark aggregates numbers in place but sorts for text: home brokers are aggregated as hashes, and
-    their names come from the tallies, which have all brokers.
+    their names come from the counts, which have all brokers.
     """
     delay_us = F.col("t_us") - F.col("t_pub_us")
-    homes = tallies.where(counts(PUBLICATIONS)).select(
+    homes = counted.where(counts(PUBLICATIONS)).select(
         "run", F.col("broker").alias("home"), F.xxhash64("broker").alias("home_hash")
     )
     return (

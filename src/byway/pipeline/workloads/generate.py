@@ -1,24 +1,22 @@
-"""Generates a workload: workers write its files, each a fixed range of rows.
+"""Generates a workload: its tables as DataFrames, and written to a place.
 
-The range of a file is fixed by its number, and a chunk by its own: so the bytes are the same
-however many cores there are and in whatever order files are made.
+A task makes whole chunks, and each chunk is determined by its number: so the rows are the same
+however many cores there are and in whatever order chunks are made.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from byway._version import __version__
-from byway.pipeline.jobs import run_job
+from byway.pipeline.jobs import Progress
+from byway.pipeline.parallelism import parallelism
 from byway.pipeline.schemas import TableSchema
-from byway.pipeline.table_files import SUFFIX, ParquetFile, clear_table, new_directory, write_text
+from byway.pipeline.table_files import StrPath, below, clear_table, read_table, write_table
 from byway.pipeline.workload_schemas import (
     DESCRIPTION,
     PUBLICATIONS,
@@ -26,32 +24,25 @@ from byway.pipeline.workload_schemas import (
     SCHEDULE,
     SUBSCRIPTIONS,
 )
-from byway.pipeline.workloads.kinds import WorkloadRequest
+from byway.pipeline.workloads.kinds import ROWS_DEFAULT, WorkloadRequest, request_of
 from byway.workload import Generator
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-FILE_CHUNKS: Final = 64
-FILE_ROWS: Final = FILE_CHUNKS * Generator.ROWS
-GROUP_ROWS: Final = FILE_ROWS // 4
-"""Rows of a row group, which is what a task can read by itself."""
+TASK_CHUNKS: Final = 64
+"""Chunks of a task at most; a task writes one file."""
+_TASKS_PER_CORE: Final = 2
 _TABLES: Final = {table.name: table for table in (SUBSCRIPTIONS, PUBLICATIONS, SCHEDULE)}
 
 
-class WorkloadPiece(msgspec.Struct, frozen=True):
-    """A task: one file of one table."""
+class Workload(NamedTuple):
+    """The tables of a workload. Nothing is computed before one is used."""
 
-    table: str
-    number: int
-    path: str
-
-
-class WrittenFile(msgspec.Struct, frozen=True):
-    """The table of a file, and its number of rows."""
-
-    table: str
-    rows: int
+    subscriptions: DataFrame
+    publications: DataFrame
+    schedule: DataFrame | None
+    """When subscriptions begin, move and end; None: the kind has no schedule."""
 
 
 class TableFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,50 +50,70 @@ class TableFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     rows: int
-    files: int
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Describes the workload in a directory, with all that is needed to make it again."""
+    """Describes the workload at a place, with all that is needed to make it again."""
 
     kind: str
     seed: int
     generator: str
     parameters: dict[str, Any]
-    rows_per_file: int
     tables: dict[str, TableFacts]
     byway: str
+
+
+def workload(
+    spark: SparkSession,
+    kind: str,
+    *,
+    size: int | None = None,
+    publications: int = ROWS_DEFAULT,
+    seed: int = 0,
+    settings: tuple[str, ...] = (),
+) -> Workload:
+    """The tables of a workload of a kind that `byway pipeline workload` knows, as DataFrames.
+
+    `size` is the number of subscriptions, `settings` are `key=value` for parameters of the
+    generator. The same arguments give the same rows, whatever the partitioning. Raises
+    `WorkloadRequestError` with the argument at fault.
+    """
+    return frames_of(spark, request_of(kind, size, publications, seed, settings))
+
+
+def frames_of(spark: SparkSession, request: WorkloadRequest) -> Workload:
+    """The tables of a request that was checked."""
+    frames = {table: _frame(spark, request, table) for table in tables_of(request)}
+    return Workload(frames[SUBSCRIPTIONS], frames[PUBLICATIONS], frames.get(SCHEDULE))
 
 
 def generate(
     spark: SparkSession,
     request: WorkloadRequest,
-    directory: Path,
-    progress: Callable[[int], None] | None = None,
+    place: StrPath,
+    progress: Progress | None = None,
 ) -> Description:
-    """Write the tables of a workload into `directory`, and a description beside them."""
+    """Write the tables of a workload below `place`, and a description beside them."""
     tables = tables_of(request)
-    with ExitStack() as stack:
-        places = {
-            table.name: stack.enter_context(new_directory(directory / table.name))
-            for table in tables
-        }
-        pieces = list(pieces_of(request, places))
-
-        def poll() -> None:
-            if progress is not None:
-                progress(sum(Path(piece.path).exists() for piece in pieces))
-
-        written = run_job(spark, partial(write_piece, request), pieces, WrittenFile, poll)
-    if SCHEDULE not in tables and (directory / DESCRIPTION).exists():
-        shutil.rmtree(directory / SCHEDULE.name, ignore_errors=True)  # of another workload
-    for table in (SUBSCRIPTIONS, PUBLICATIONS):
-        clear_table(
-            spark, REJECTS, directory / f"{table.name}_rejects"
-        )  # of tables that were imported
-    description = _described(request, tables, written)
-    text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode() + "\n"
-    write_text(text, directory / DESCRIPTION)
+    facts = {}
+    for table in tables:
+        target = below(place, table.name)
+        write_table(_frame(spark, request, table), table, target, progress)
+        rows = rows_of(request, table)
+        if table is SCHEDULE:
+            rows = read_table(spark, table, target).count()
+        facts[table.name] = TableFacts(version=table.version, rows=rows)
+    if SCHEDULE not in tables:
+        clear_table(spark, SCHEDULE, below(place, SCHEDULE.name))  # of another workload
+    for table in (SUBSCRIPTIONS, PUBLICATIONS):  # of tables that were imported
+        clear_table(spark, REJECTS, below(place, f"{table.name}_rejects"))
+    description = _described(request, facts)
+    row = msgspec.to_builtins(description)
+    row["parameters"] = msgspec.json.encode(description.parameters).decode()
+    row["tables"] = msgspec.json.encode(description.tables).decode()
+    values = [tuple(row[name] for name in DESCRIPTION.names)]
+    frame = spark.createDataFrame(values, DESCRIPTION.spark_schema()).coalesce(1)
+    write_table(frame, DESCRIPTION, below(place, DESCRIPTION.name))
     return description
 
 
@@ -112,39 +123,33 @@ def tables_of(request: WorkloadRequest) -> list[TableSchema]:
     return [SUBSCRIPTIONS, PUBLICATIONS, *([SCHEDULE] if has_schedule else [])]
 
 
-def files_of(request: WorkloadRequest) -> int:
-    """Number of files of a workload."""
-    return len(list(pieces_of(request, {table.name: Path() for table in tables_of(request)})))
+def rows_of(request: WorkloadRequest, table: TableSchema) -> int:
+    """Number of rows of a table; of a schedule, of the subscriptions that it is about."""
+    return request.publications if table is PUBLICATIONS else request.subscriptions
 
 
-def pieces_of(request: WorkloadRequest, places: dict[str, Path]) -> Iterator[WorkloadPiece]:
-    """The tasks for all files of all tables; a table has at least one file."""
-    for table, place in places.items():
-        rows = request.publications if table == PUBLICATIONS.name else request.subscriptions
-        for number in range(max(1, -(-rows // FILE_ROWS))):
-            yield WorkloadPiece(table, number, str(place / f"part-{number:05}{SUFFIX}"))
+def _frame(spark: SparkSession, request: WorkloadRequest, table: TableSchema) -> DataFrame:
+    total = rows_of(request, table)
+    chunks = -(-total // Generator.ROWS)
+    tasks = max(-(-chunks // TASK_CHUNKS), min(chunks, _TASKS_PER_CORE * parallelism(spark)))
+    numbers = spark.range(0, chunks, 1, max(1, tasks))
+    return numbers.mapInArrow(
+        partial(make_chunks, request.generator, table.name, total), table.ddl()
+    )
 
 
-def write_piece(request: WorkloadRequest, piece: WorkloadPiece) -> WrittenFile:
-    """Run in a worker: write one file of a table."""
-    import pyarrow as pa
-
-    table = _TABLES[piece.table]
-    total = request.publications if table is PUBLICATIONS else request.subscriptions
-    first = piece.number * FILE_CHUNKS
-    count = -(-min(FILE_ROWS, total - first * Generator.ROWS) // Generator.ROWS)
-    parts = [
-        _rows_of(request.generator, table, chunk, total) for chunk in range(first, first + count)
-    ]
-    rows = pa.concat_tables([table.arrow_schema().empty_table(), *parts]).combine_chunks()
-    with ParquetFile(Path(piece.path), rows.schema) as file:
-        for start in range(0, max(1, rows.num_rows), GROUP_ROWS):
-            file.write(rows.slice(start, GROUP_ROWS))
-    return WrittenFile(piece.table, rows.num_rows)
+def make_chunks(
+    generator: Generator, table: str, total: int, batches: Iterator[Any]
+) -> Iterator[Any]:
+    """Run in a worker: the rows of the chunks whose numbers arrive."""
+    for batch in batches:
+        for chunk in batch.column(0).to_pylist():
+            rows = chunk_rows(generator, _TABLES[table], chunk, total)
+            yield from rows.combine_chunks().to_batches()
 
 
-def _rows_of(generator: Generator, table: TableSchema, chunk: int, total: int) -> Any:
-    """The rows of one chunk, cut at the end of the table."""
+def chunk_rows(generator: Generator, table: TableSchema, chunk: int, total: int) -> Any:
+    """The rows of one chunk, cut at the end of the table, as an Arrow table."""
     from byway.pipeline.workloads import workload_columns as columns
 
     start = chunk * generator.ROWS
@@ -166,26 +171,15 @@ def _rows_of(generator: Generator, table: TableSchema, chunk: int, total: int) -
     return columns.subscription_rows(start, wanted, places[:rows])
 
 
-def _described(
-    request: WorkloadRequest, tables: list[TableSchema], written: list[WrittenFile]
-) -> Description:
+def _described(request: WorkloadRequest, tables: dict[str, TableFacts]) -> Description:
     parameters: dict[str, Any] = msgspec.to_builtins(request.generator)
     generator = parameters.pop("type")
     seed = parameters.pop("seed")
-    facts = {
-        table.name: TableFacts(
-            version=table.version,
-            rows=sum(piece.rows for piece in written if piece.table == table.name),
-            files=sum(piece.table == table.name for piece in written),
-        )
-        for table in tables
-    }
     return Description(
         kind=request.kind,
         seed=seed,
         generator=generator,
         parameters=parameters,
-        rows_per_file=FILE_ROWS,
-        tables=facts,
+        tables=tables,
         byway=__version__,
     )

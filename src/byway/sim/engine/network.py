@@ -320,9 +320,10 @@ class Channel:
     def _depart(self, frame: Any) -> None:
         """Schedule the arrival of a frame, behind all that left before."""
         t_us = self._clock.now_us + self.latency_us + self.extra_us
-        if t_us < self._last_us:
+        if t_us > self._last_us:
+            self._last_us = t_us
+        else:
             t_us = self._last_us
-        self._last_us = t_us
         line = self._later.get(t_us)
         if line is not None:  # what `at` does, which costs a call
             line.append((t_us, self._order(), self._arrive, frame))

@@ -50,8 +50,9 @@ DRAIN_ROWS: Final = 4_096
 """The trace rows of one broker that are buffered before they are written."""
 Read = Callable[[], None]
 """Is called when a broker is about to handle an input."""
-Watched = list[tuple[Input, "ClientWatch | None"]]
+Watched = Sequence[tuple[Input, "ClientWatch | None"]]
 """Inputs of clients and their watches, and timers that end a session."""
+_FRAMES: Final = frozenset((FrameReceived,))
 
 
 class Node:
@@ -308,19 +309,24 @@ class Node:
             return
         assert self.broker is not None
         while events := self._take() if self._is_timed else self.inbox.take(self.broker):
-            if not self._is_instant:
-                needed_us = self.times.of(events, len(self.broker.subscriptions)) * self.slowness
-                duration_us = int(needed_us + 0.5)
-                if duration_us:
-                    self.turn_times.worked(duration_us)
-                    self._serving = events
-                    self._clock.at(self._clock.now_us + duration_us, self._served, epoch)
-                    return
+            if not self._is_instant and self._takes_time(events):
+                return
             self._work(events)
             inbox = self.inbox
             if not inbox.waiting and not inbox.control:
                 break
         self._busy = False
+
+    def _takes_time(self, events: list[Input]) -> bool:
+        """Be busy with a turn for as long as it takes. Whether it takes any time."""
+        assert self.broker is not None
+        needed_us = self.times.of(events, len(self.broker.subscriptions)) * self.slowness
+        duration_us = int(needed_us + 0.5)
+        if duration_us:
+            self.turn_times.worked(duration_us)
+            self._serving = events
+            self._clock.at(self._clock.now_us + duration_us, self._served, self.epoch)
+        return duration_us > 0
 
     def _take(self) -> list[Input]:
         """The next turn, timed; empty if nothing may be handled."""
@@ -340,18 +346,15 @@ class Node:
 
     def _work(self, events: list[Input], read: Read | None = None) -> None:
         """Let the broker handle a turn, and perform its actions."""
-        watched: Watched = []
-        for event in events:
-            if type(event) is not FrameReceived:
-                watched = self._watched(events)
-                break
+        watched = () if _FRAMES.issuperset(map(type, events)) else self._watched(events)
         if self.keeps_inputs and not self._keep(events, watched, read):
             return
-        assert self.broker is not None
+        broker = self.broker
+        assert broker is not None
         if watched or read is not None:
             self._report_read(watched, read)
         before, self._is_working = self._is_working, True
-        self._perform(self.broker.handle_batch(self._clock.now_us, events))
+        self._perform(broker.handle_batch(self._clock.now_us, events))
         self._is_working = before
         if watched:
             self._report_handled(watched)
@@ -367,7 +370,7 @@ class Node:
     def _watched(self, events: list[Input]) -> Watched:
         """The inputs that are of clients. Between a goodbye that waits and the next attachment of
         the same name, a name means the client that left."""
-        found: Watched = []
+        found: list[tuple[Input, ClientWatch | None]] = []
         gone: dict[str, int] = {}
         attaching: set[str] = set()
         for event in events:
@@ -433,22 +436,22 @@ class Node:
     # --- actions -------------------------------------------------------------------------------
 
     def _perform(self, actions: Sequence[Action]) -> None:
-        channels, clients, has_told = self.channels, self.clients, False
+        channels, clients, watch_sent = self.channels, self.clients, self.watch_sent
+        has_told = False
         for action in actions:
-            kind = type(action)
-            if kind is Send:
-                channel = channels.get(action.link)  # type: ignore[union-attr]
-                if channel is not None:
-                    channel.send(action.frame)  # type: ignore[union-attr]
-                    if self.watch_sent is not None:
-                        self.watch_sent(action.frame)  # type: ignore[union-attr]
-            elif kind is SendReply:
-                wire = clients.get(action.client)  # type: ignore[union-attr]
-                if wire is not None:
+            if type(action) is Send:
+                link, frame = action.link, action.frame
+                if link in channels:
+                    channels[link].send(frame)
+                    if watch_sent is not None:
+                        watch_sent(frame)
+            elif type(action) is SendReply:
+                client = action.client
+                if client in clients:
                     has_told = True
-                    wire.tell(action.replies)  # type: ignore[union-attr]
+                    clients[client].tell(action.replies)
             else:
-                self._rare[kind](action)
+                self._rare[type(action)](action)
         if has_told:
             self._observer.replies_done()
         if self.drain is not None and self.trace.rows >= DRAIN_ROWS:

@@ -98,7 +98,8 @@ class ClientAccount:
 
     __slots__ = (
         "_account", "_broker", "_client", "_clock", "_is_attached", "_lost", "_lost_us",
-        "_streams", "history", "owed", "received", "subscriptions", "under_way", "unreceived",
+        "_streams", "_tally", "history", "owed", "received", "subscriptions", "under_way",
+        "unreceived",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +121,7 @@ class ClientAccount:
         self._broker = broker
         self._account = account
         self._streams = account.streams
+        self._tally = account.tally
         self._clock = clock
         self._is_attached = False
         """Whether the broker sends deliveries to the client."""
@@ -291,13 +293,13 @@ class ClientAccount:
         latest = self.history.latest.get(publication.publisher)
         if latest is None or latest.incarnation != publication.incarnation:
             latest = self.history.turn_to(publication)
-        sequence, seen = publication.sequence, latest.seen
-        if sequence <= latest.sequence if seen is None else not seen.add(sequence):
+        sequence, seen, before = publication.sequence, latest.seen, latest.sequence
+        if sequence <= before if seen is None else not seen.add(sequence):
             self._judge_repeated(publication, sent)
             return False
-        latest.sequence = max(latest.sequence, sequence)
-        account = self._account
-        account.tally.add(publication.hop, self._clock.now_us - publication.published_us)
+        if sequence > before:
+            latest.sequence = sequence
+        self._tally.add(publication.hop, self._clock.now_us - publication.published_us)
         return True
 
     def _judge_repeated(self, publication: Publish, sent: SentDelivery | None) -> None:

@@ -12,7 +12,7 @@ from byway.cli.app import fail
 from byway.model.errors import BywayError, CommandFailedError
 from byway.model.status import succession_words
 from byway.runtime.command_client import send_replace
-from byway.runtime.successions import Replaced
+from byway.runtime.replacing import Replaced
 
 ASK_S = 0.2
 """How often brokers are asked how far they are, while the command waits."""
@@ -43,7 +43,8 @@ def replace_everywhere(
         _print_untold(reports, neighbour, by)
     late = [report.broker for report in reports.values() if not report.succession.done]
     if wait_s and late:
-        failed["late"] = f"{', '.join(late)}: {by} has not told what it wants within the wait"
+        successor = by.partition("@")[0]
+        failed["late"] = f"{successor} has not told {', '.join(late)} what it wants in this time"
     if failed:
         fail("\n".join(failed.values()))
 
