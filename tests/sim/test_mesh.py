@@ -47,7 +47,8 @@ def mesh(seed, happened, *, kind):
 
 @pytest.mark.parametrize("kind", [*KINDS, UNORDERED])
 def test_fixed_seeds(kind):
-    happened = many(mesh, [*range(40), *FOUND[kind]], kind=kind)
+    count = 12 if kind == "bypass" else 40  # they take three times as long
+    happened = many(mesh, [*range(count), *FOUND[kind]], kind=kind)
     assert happened["soft"] > 50
     assert happened["deliveries"] > 1_000
 
