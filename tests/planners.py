@@ -43,6 +43,8 @@ class SoftRoutes(Behaviour):
     def planner(self) -> "SoftRoutes":
         return self
 
+    bypassed = ()
+
     def whole(self, matched: int) -> None:
         del matched
 
@@ -60,6 +62,10 @@ class SoftRoutes(Behaviour):
         numbers = self.view.numbers
         return [(link, 1 << numbers.number(link)) for link in numbers.links(matched)]
 
+    def unreached(self, branch: str, targets: int) -> int:
+        del branch, targets
+        return 0
+
     def plan(
         self,
         branch: str,
@@ -67,8 +73,9 @@ class SoftRoutes(Behaviour):
         publication: Publish,
         unconfirmed: Mapping[str, int],
         several: int,
+        reached: frozenset[str] = frozenset(),
     ) -> Sequence[PlannedCopy] | None:
-        del several
+        del several, reached
         brokers = self._brokers(targets, publication) or [branch]
         usable = [link for link in self._links(branch) if self._is_usable(link)]
         nearest = [[x for x in self._way(broker) if x in usable][-1] for broker in brokers]

@@ -27,9 +27,13 @@ OPERATIONS = ("publish", "subscribe", "unsubscribe", "advertise", "unadvertise",
 WEIGHTS = (30, 4, 3, 3, 3, 1, 1)
 
 
-def mesh_config(delta: int, strategy: str, order: str = "publisher", **options) -> BrokerConfig:
-    """The configuration of a broker with a mesh; with Δ = 1, of one without."""
-    return BrokerConfig(mesh=MeshConfig(delta=delta, strategy=strategy, order=order), **options)
+def mesh_config(
+    delta: int, strategy: str, order: str = "publisher", mesh: dict | None = None, **options
+) -> BrokerConfig:
+    """The configuration of a broker with a mesh; with Δ = 1, of one without. `mesh`: further
+    options of it."""
+    config = MeshConfig(delta=delta, strategy=strategy, order=order, **(mesh or {}))
+    return BrokerConfig(mesh=config, **options)
 
 
 @register
@@ -71,9 +75,13 @@ class MeshRun(RandomRun):
         faults: bool = False,
         outages: bool = False,
         order: str = "publisher",
+        bypass: bool = False,
         **options,
     ):
+        """`bypass`: publications go round dead neighbours soon, and more brokers die."""
         self.order = order
+        self.bypass_rng = random.Random(f"bypass {seed}") if bypass else None
+        """Draws when brokers go round dead neighbours, and which brokers die."""
         self.mesh_rng = random.Random(f"mesh {seed}")
         """Draws which soft links open and close, and what is at the brokers in the beginning."""
         self.without_mesh = random.Random(f"without a mesh {seed}")
@@ -93,6 +101,10 @@ class MeshRun(RandomRun):
         for name in rng.sample(self.brokers, sources):
             self.client_at(name, "from").advertise("ANY")
         pairs = self.pairs(rng.choice((0.2, 0.6, 1.0)))
+        if self.bypass_rng is not None and self.bypass_rng.random() < 0.6:
+            pairs = []  # only those that are opened round a dead neighbour
+        for _ in range(0 if self.bypass_rng is None else self.bypass_rng.randint(1, 4)):
+            self.plan_death(self.bypass_rng)
         for t_us in range(0, self.length_us, 150_000):  # again after faults and drops
             for a, b in pairs:
                 if rng.random() < 0.5:
@@ -157,7 +169,34 @@ class MeshRun(RandomRun):
         }
 
     def with_deltas(self, configs):
-        return configs
+        rng = self.bypass_rng
+        if rng is None:
+            return configs
+        choices = rng.choice(((0, 1_000), (1_000,), (20_000,), (20_000, 300_000), (0, 100_000)))
+        wide = rng.random() < 0.6  # nobody waits for room, so that a bypass is of use
+        return {
+            name: msgspec.structs.replace(
+                config,
+                mesh=msgspec.structs.replace(
+                    config.mesh,
+                    bypass_after_us=rng.choice(choices),
+                    links_max=rng.choice((70, 70, 2)),
+                ),
+                **({"link_bytes_max": 2**28} if wide else {}),
+            )
+            for name, config in configs.items()
+        }
+
+    def plan_death(self, rng):
+        """Up to three brokers die, one soon after the other, mostly inner ones, which publications
+        pass; each comes back in its own time, with its state or without."""
+        inner = [b for b in self.brokers if len(self.world.topology.neighbours(b)) > 1]
+        begin_us = rng.randrange(self.length_us)
+        for _ in range(rng.randint(1, 3)):
+            broker = rng.choice(inner if inner and rng.random() < 0.8 else self.brokers)
+            at_us = begin_us + rng.choice((0, 500, 30_000, 200_000))
+            away_us = rng.choice((1_000, 50_000, 400_000, 1_500_000, 4_000_000))
+            self.plan_crash(broker, at_us, at_us + away_us, rng.random() < 0.5)
 
     def client_at(self, broker, what):
         name = f"{what} {broker}"

@@ -15,6 +15,7 @@ KINDS = {
     "calm": {},
     "faults": {"faults": True},
     "outages": {"faults": True, "outages": True},
+    "bypass": {"faults": True, "outages": True, "bypass": True},
 }
 UNORDERED = "unordered"
 """The kind that does not keep order: each run is of one of the other kinds, which is drawn."""
@@ -25,6 +26,9 @@ FOUND = {
     # soft link on no map (242); then frames that wait were handled before those that the simulated
     # broker was busy with; a broker without a mesh never answered to a span (220, 416)
     "outages": (54, 97, 181, 220, 242, 416, 5_000_863, 1_069_435_690),
+    # the end of an advertisement withdrew what wanted publications before it (52), a link round a
+    # dead broker was dropped or not, depending on when it was looked at (136)
+    "bypass": (52, 136),
     UNORDERED: (),
 }
 """Seeds beyond the first ones that have failed."""
@@ -43,7 +47,8 @@ def mesh(seed, happened, *, kind):
 
 @pytest.mark.parametrize("kind", [*KINDS, UNORDERED])
 def test_fixed_seeds(kind):
-    happened = many(mesh, [*range(40), *FOUND[kind]], kind=kind)
+    count = 12 if kind == "bypass" else 40  # they take three times as long
+    happened = many(mesh, [*range(count), *FOUND[kind]], kind=kind)
     assert happened["soft"] > 50
     assert happened["deliveries"] > 1_000
 

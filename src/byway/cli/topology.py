@@ -323,6 +323,7 @@ def _backlogs(status: BrokerStatus) -> list[str]:
         lines.append(f"{more:,} more subscribers do not read")
     if status.publications_held:
         lines.append("publications of clients wait until slow subscribers have read")
+    lines += [_bypassed(link) for link in status.links if link.bypassed_s]
     lines += [_slow_link(link) for link in status.links if link.oldest_s >= SLOW_S]
     lines += [_publisher(one) for one in status.publishers if _waits_long(one)]
     more = status.publishers_waiting - len(status.publishers)
@@ -332,13 +333,27 @@ def _backlogs(status: BrokerStatus) -> list[str]:
 
 
 def _waits_long(publisher: PublisherStatus) -> bool:
-    return publisher.oldest_s >= SLOW_S or not (publisher.links or publisher.unlisted)
+    known = publisher.links or publisher.unlisted or publisher.parked
+    return publisher.oldest_s >= SLOW_S or not known
 
 
 def _slow_subscriber(slow: SlowSubscriberStatus) -> str:
     return (
         f"subscriber {slow.client} has not read for {slow.blocked_s:,.0f} s: {slow.waiting:,} "
         f"deliveries ({slow.waiting_bytes:,} bytes) wait for it"
+    )
+
+
+def _bypassed(link: LinkStatus) -> str:
+    parked = (
+        f"{link.parked:,} wait for it or for a way round, the oldest for "
+        f"{link.oldest_parked_s:,.0f} s"
+        if link.parked
+        else "none wait for it"
+    )
+    return (
+        f"{link.broker} is away: for {link.bypassed_s:,.0f} s publications have gone round it, "
+        f"and {parked}"
     )
 
 
@@ -351,13 +366,15 @@ def _slow_link(link: LinkStatus) -> str:
 
 
 def _publisher(publisher: PublisherStatus) -> str:
-    where = list(publisher.links)
+    where = [*publisher.links, *(f"{link}, which is away" for link in publisher.parked)]
     if publisher.unlisted:
         where.append("neighbours that are not listed and may connect")
     age = f", the oldest for {publisher.oldest_s:,.0f} s" if where else ""
     if not where:
         where.append("its turn in a branch" if publisher.held else "sessions of clients")
-    held = f" ({publisher.held:,} held back)" if publisher.held else ""
+    counts = (publisher.held, "held back"), (sum(publisher.parked.values()), "parked")
+    found = ", ".join(f"{count:,} {how}" for count, how in counts if count)
+    held = f" ({found})" if found else ""
     return (
         f"publisher {publisher.publisher} waits for {', '.join(where)}: {publisher.unconfirmed:,} "
         f"publications are not confirmed{held}{age}"
@@ -382,7 +399,8 @@ def _standing(of: BrokerStatus | LinkStatus) -> str:
 
 def _mesh(mesh: MeshStatus) -> str:
     held = f", {mesh.held:,} publications held back" if mesh.held else ""
-    return f"mesh: Δ {mesh.delta}, strategy {mesh.strategy}{held}"
+    parked = f", {mesh.parked:,} parked" if mesh.parked else ""
+    return f"mesh: Δ {mesh.delta}, strategy {mesh.strategy}{held}{parked}"
 
 
 def _candidate(link: MeshLinkStatus) -> Text:
@@ -395,6 +413,8 @@ def _worth(link: MeshLinkStatus) -> str:
     if link.kind == "primary":
         return rate
     use = f"{link.use}, " if link.use else ""
+    if link.round:
+        use += f"round {', '.join(link.round)}, "
     span = f"{link.span} hops of the tree" if link.span else "not on the map"
     return f"{use}{span}, {rate}, gain {link.gain:,.1f}"
 
@@ -415,6 +435,10 @@ def _link(link: LinkStatus, mesh: MeshLinkStatus | None = None) -> Text:
         facts.append(f"{link.unconfirmed:,} publications unconfirmed")
     if link.held:
         facts.append(f"{link.held:,} held back")
+    if link.bypassed_s:
+        facts.append(f"bypassed for {link.bypassed_s:,.0f} s")
+    if link.parked:
+        facts.append(f"{link.parked:,} parked")
     if link.waiting:
         facts.append(f"{link.waiting:,} messages ({link.waiting_bytes:,} bytes) wait for it")
     facts += [_rates(load) for load in link.behind if load.hops == 1]

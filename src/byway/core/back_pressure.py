@@ -2,7 +2,7 @@
 
 Two bounds. The home broker admits at most `publisher_window` unconfirmed publications of one
 publisher: a neighbour that is dead or slow stops the publishers that have copies for it, and nobody
-else. Beyond that each link, and what is held in each branch, has a hard bound in bytes,
+else. Beyond that each link, and what is held and parked in each branch, has a hard bound in bytes,
 `link_bytes_max`. At that bound data is refused *by branch*: what comes from the full branch is
 taken, what comes from elsewhere is not. By link instead, three full brokers could wait for each
 other in a ring of links (tests/models). Nothing is dropped; the driver asks before each turn.
@@ -51,7 +51,7 @@ class BackPressure:
             if queue.bytes >= most
         }
         if context.held is not None:
-            full.update(branch for branch, size in context.held.bytes.items() if size >= most)
+            full.update(branch for branch in context.tree if context.held.size(branch) >= most)
         return full
 
     def reads_data_from(self, link: str | None) -> bool:
@@ -59,7 +59,7 @@ class BackPressure:
         context, most = self._context, self._bytes_max
         if self._deliveries.held_bytes >= most:
             return False
-        if context.copies.bytes < most and (context.held is None or not context.held.bytes):
+        if context.copies.bytes < most and (context.held is None or context.held.is_empty):
             return True  # mostly: all links together are below the bound of one
         full = self.full_branches
         return not full or (link is not None and full == {context.branch_of(link)})

@@ -29,6 +29,10 @@ class LinkBacklog(msgspec.Struct, frozen=True):
     """Data messages that wait for their turn in its branch."""
     oldest_us: int | None
     """When the oldest unconfirmed publication was published; None if there is none."""
+    parked: int = 0
+    """Data messages that wait for the neighbour to come back, or for a way round it."""
+    oldest_parked_us: int | None = None
+    """When the oldest parked publication was published; None if there is none."""
 
 
 class PublisherBacklog(msgspec.Struct, frozen=True):
@@ -48,6 +52,8 @@ class PublisherBacklog(msgspec.Struct, frozen=True):
     """When the oldest one that a link has not confirmed was published; None if there is none."""
     unlisted: int = 0
     """How many are kept for neighbours that are not listed and may connect."""
+    parked: tuple[tuple[str, int], ...] = ()
+    """By dead neighbour, how many wait for it to come back or for a way round it; by name."""
 
 
 def link_backlogs(broker: Broker) -> list[LinkBacklog]:
@@ -59,6 +65,8 @@ def link_backlogs(broker: Broker) -> list[LinkBacklog]:
             broker.unconfirmed(link),
             0 if held is None else held.counts.get(link, 0),
             next((p.published_us for p in broker.unconfirmed_publications(link)), None),
+            0 if held is None else held.parked.counts.get(link, 0),
+            min((p.published_us for p in broker.parked_publications(link)), default=None),
         )
         for link in broker.context.ends
         if link != UNLISTED
@@ -78,10 +86,11 @@ def publisher_backlogs(broker: Broker, most: int) -> tuple[int, list[PublisherBa
             incarnation=key[1],
             is_local=_is_local(broker, key),
             unconfirmed=count,
-            held=stream.waiting,
+            held=stream.waiting - stream.parked,
             links=_links(stream),
             oldest_us=oldest.get(key),
             unlisted=stream.open.get(UNLISTED, 0),
+            parked=_parked(broker, key) if stream.parked else (),
         )
         for key, (count, stream) in worst
     ]
@@ -117,6 +126,13 @@ def _links(stream: Stream) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(named, key=lambda item: (-item[1], item[0])))
 
 
+def _parked(broker: Broker, key: Publisher) -> tuple[tuple[str, int], ...]:
+    """How many messages of a publisher are parked for each dead neighbour, by name."""
+    held = broker.context.held
+    queues = {} if held is None else held.parked.queues
+    return tuple((b, len(queues[*key, b])) for b in broker.neighbours if (*key, b) in queues)
+
+
 def _is_local(broker: Broker, key: Publisher) -> bool:
     session = broker.clients.sessions.get(key[0])
     return session is not None and session.incarnation == key[1]
@@ -125,6 +141,11 @@ def _is_local(broker: Broker, key: Publisher) -> bool:
 def _oldest(broker: Broker, chosen: dict[Publisher, tuple[int, Stream]]) -> dict[Publisher, int]:
     """By chosen publisher, when the oldest of its unconfirmed publications was published."""
     oldest: dict[Publisher, int] = {}
+    for link in broker.neighbours if any(stream.parked for _, stream in chosen.values()) else ():
+        for parked in broker.parked_publications(link):
+            key = parked.publisher, parked.incarnation
+            if key in chosen:
+                oldest[key] = min(parked.published_us, oldest.get(key, parked.published_us))
     wanted = {link for _, stream in chosen.values() for link in stream.open}
     for link in sorted(wanted):
         left = {key for key, (_, stream) in chosen.items() if link in stream.open}
@@ -141,8 +162,8 @@ def _oldest(broker: Broker, chosen: dict[Publisher, tuple[int, Stream]]) -> dict
 
 
 def sample_backlogs(broker: Broker, trace: TraceBuffer, now_us: int) -> None:
-    """Trace what each link has not confirmed and what is held in its branch, where there is any:
-    how many messages, and the bytes of their bodies."""
+    """Trace what each link has not confirmed, and what is held and parked in its branch, where
+    there is any: how many messages, and the bytes of their bodies."""
     held = broker.context.held
     for link in broker.context.ends:
         if link == UNLISTED:
@@ -156,3 +177,7 @@ def sample_backlogs(broker: Broker, trace: TraceBuffer, now_us: int) -> None:
         if held is not None and waiting:
             size = held.bytes[link] - waiting * COPY_BYTES
             trace.queue_sampled(now_us, Queue.HELD, waiting, size, link)
+        waiting = 0 if held is None else held.parked.counts.get(link, 0)
+        if held is not None and waiting:
+            size = held.parked.bytes[link] - waiting * COPY_BYTES
+            trace.queue_sampled(now_us, Queue.PARKED, waiting, size, link)

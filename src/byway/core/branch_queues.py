@@ -16,31 +16,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-
-import msgspec
+from operator import attrgetter
 
 from byway.core.context import Context
 from byway.core.copies import Copy
+from byway.core.held import Held, Key, publisher_of
 from byway.core.in_flight import InFlight
 from byway.core.links import UNLISTED
-from byway.core.planning import Group, Planner
-from byway.core.streams import Stream, Streams
+from byway.core.parked import Parked
+from byway.core.planning import Group, PlannedCopy, Planner
+from byway.core.streams import Publisher, Stream, Streams
 from byway.model.messages import Publish, Unadvertise
-
-Key = tuple[str, int, str]
-"""A publisher, its incarnation and a branch."""
-
-
-class Held(msgspec.Struct, eq=False):
-    """A data message that waits for its turn in a branch."""
-
-    message: Publish | Unadvertise
-    targets: int
-    source: InFlight
-    """What it will be a copy of, which waits for it."""
-    sequence: int
-    """The sequence of a publication; of the end of an advertisement, that of the last publication
-    before it."""
 
 
 class BranchQueues:
@@ -49,6 +35,7 @@ class BranchQueues:
     def __init__(self, context: Context, planner: Planner, streams: Streams) -> None:
         self.planner = planner
         self.queues: dict[Key, deque[Held]] = {}
+        self.parked = Parked()
         self.bytes: dict[str, int] = {}
         """By branch, what is held there takes, as the bounds count it."""
         self.counts: dict[str, int] = {}
@@ -63,26 +50,40 @@ class BranchQueues:
         context.numbers.on_anchor_freed = self._on_anchor_freed
 
     def __len__(self) -> int:
-        """Number of messages that are held."""
+        """Number of messages that are held, and not parked."""
         return sum(self.counts.values())
 
     def __repr__(self) -> str:
         return f"<BranchQueues: {len(self)} held of {len(self.queues)} publishers and branches>"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is held or parked."""
+        return not self.bytes and not self.parked.bytes
+
+    def size(self, branch: str) -> int:
+        """The bytes that what is held and parked in a branch takes, as the bounds count it."""
+        return self.bytes.get(branch, 0) + self.parked.bytes.get(branch, 0)
+
     def held_in(self, branch: str) -> Iterator[Publish | Unadvertise]:
-        """The messages that are held in a branch."""
+        """The messages that are held or parked in a branch."""
         for key, queue in self.queues.items():
             if key[2] == branch:
                 for held in queue:
                     yield held.message
+        for held in self.parked.in_branch(branch):
+            yield held.message
 
     def source_of(self, publication: Publish) -> InFlight | None:
-        """What a publication that is held in some branch will be a copy of."""
+        """What a publication that is held or parked in some branch will be a copy of."""
         for branch in self._context.tree:
             key = publication.publisher, publication.incarnation, branch
             for held in self.queues.get(key, ()):
                 if held.sequence == publication.sequence and isinstance(held.message, Publish):
                     return held.source
+            parked = self.parked.find(key, publication.sequence)
+            if parked is not None:
+                return parked.source
         return None
 
     # --- in --------------------------------------------------------------------------------------
@@ -111,18 +112,20 @@ class BranchQueues:
                 self._send(UNLISTED, onward, source)
         plan_for = self.planner.plan
         for branch, targets in branches:
-            if self.queues and (*_publisher(onward), branch) in self.queues:
+            if self.queues and (*publisher_of(onward), branch) in self.queues:
                 if self._keeps_order:
                     self._put(branch, Held(onward, targets, source, onward.sequence))
                 else:
-                    self._send_in(branch, targets, onward, source)
+                    self._send_in(branch, Held(onward, targets, source, onward.sequence))
                 continue
             plan = plan_for(branch, targets, onward, unconfirmed, source.several)
             if plan is None:
                 self._hold(branch, Held(onward, targets, source, onward.sequence))
-            else:
-                for copy in plan:
-                    self._send(copy.link, copy.publication, source)
+                continue
+            for copy in plan:
+                self._send(copy.link, copy.publication, source)
+            if branch in self.planner.bypassed:
+                self._park_rest(branch, Held(onward, targets, source, onward.sequence), plan)
         return len(branches)
 
     def _send_to_all(self, groups: Sequence[Group], onward: Publish, source: InFlight) -> None:
@@ -160,8 +163,9 @@ class BranchQueues:
 
     def end_advertisement(self, branch: str, message: Unadvertise, source: InFlight) -> None:
         """Send the end of an advertisement behind the publications of its publisher."""
-        last = self._streams.of(message.id.client, message.id.incarnation).last
-        self._put(branch, Held(message, 0, source, last))
+        stream = self._streams.of(message.id.client, message.id.incarnation)
+        stream.ended = stream.last
+        self._put(branch, Held(message, 0, source, stream.last))
 
     def _put(self, branch: str, held: Held) -> None:
         key = self._hold(branch, held)
@@ -170,7 +174,7 @@ class BranchQueues:
 
     def _hold(self, branch: str, held: Held) -> Key:
         held.source.left += 1
-        key = (*_publisher(held.message), branch)
+        key = (*publisher_of(held.message), branch)
         self._append(key, held)
         return key
 
@@ -185,22 +189,28 @@ class BranchQueues:
         self.bytes[branch] = self.bytes.get(branch, 0) + held.source.bytes
         self.counts[branch] = self.counts.get(branch, 0) + 1
 
-    def restore(self, key: Key, held: Held) -> None:
-        """Hold a message that was held when a snapshot was taken."""
-        self._append(key, held)
+    def restore(self, key: Key, held: Held, *, parked: bool) -> None:
+        """Hold or park a message that was so when a snapshot was taken."""
+        if parked:
+            self._park(key[2], held)
+            held.source.left -= 1  # it counts already
+        else:
+            self._append(key, held)
 
     def _on_anchor_freed(self, number: int, neighbour: int) -> None:
         """The last entry of an anchor has ended, or a broader one with a shorter path quenches it:
         what is held for it goes as far as the neighbour, and is matched again there."""
-        for queue in self.queues.values():
+        for queue in (*self.queues.values(), *self.parked.queues.values()):
             for held in queue:
                 if held.targets >> number & 1:
                     held.targets = held.targets ^ 1 << number | 1 << neighbour
 
     def _removed(self, key: Key, held: Held) -> None:
         """A message is held no longer."""
-        branch = key[2]
         self._stream(key).waiting -= 1
+        self._uncount(key[2], held)
+
+    def _uncount(self, branch: str, held: Held) -> None:
         self.bytes[branch] -= held.source.bytes
         self.counts[branch] -= 1
         if not self.counts[branch]:
@@ -211,44 +221,104 @@ class BranchQueues:
 
     def route_anew(self, link: str, copies: Sequence[Copy]) -> None:
         """Give back what a link that leads into a branch has not confirmed. Publications go to the
-        front of their queues, for the targets that they were for; all else is given up."""
+        front of their queues, for the targets that they were for; those that nobody wants any more
+        are given up. The end of an advertisement keeps its place among them."""
         branch = self.planner.branch_of(link)
-        touched: dict[Key, None] = {}
+        returned: dict[Key, list[Held]] = {}
+        last: dict[Publisher, int] = {}
         if self._links_version != self._context.links_version:
             self._tell_planner()
         for message, source in copies:
-            targets = (
-                self.planner.targets_beyond(link, message) if isinstance(message, Publish) else 0
-            )
-            if not targets:
-                self._context.finish(source)
-                continue
-            assert isinstance(message, Publish)
-            key = (message.publisher, message.incarnation, branch)
-            planned = self.planner.unheaded(link, message)
-            if self._keeps_order:
-                self._append(key, Held(planned, targets, source, message.sequence))
-                touched[key] = None
-                continue
-            self._send_in(branch, targets, planned, source)
-            self._context.finish(source)  # its place is taken by the copies
-            if key in self.queues:
-                touched[key] = None
-        for key in touched:
-            self.queues[key] = deque(sorted(self.queues[key], key=_order))
+            assert isinstance(message, Publish | Unadvertise), "it is no data message"
+            publisher = publisher_of(message)
+            if isinstance(message, Publish):
+                last[publisher] = max(last.get(publisher, 0), message.sequence)
+                targets = self.planner.targets_beyond(link, message)
+                if link == branch and message.sequence <= self._streams.of(*publisher).ended:
+                    targets |= 1 << self._context.numbers.number(branch)  # see `Stream.ended`
+                if not targets:
+                    self._context.finish(source)
+                    continue
+                held = Held(self.planner.unheaded(link, message), targets, source, message.sequence)
+            else:
+                held = Held(message, 0, source, last.get(publisher, 0))
+            returned.setdefault((*publisher, branch), []).append(held)
+        for key in self.parked.keys_in(branch):
+            returned.setdefault(key, [])
+        for key, more in returned.items():
+            self._requeue(key, more, link)
+
+    def _requeue(self, key: Key, more: Sequence[Held] = (), lost: str = "") -> None:
+        """Put what is parked, and what came back from a link that is `lost`, into a queue in order,
+        and send what may go."""
+        stream, before = self._stream(key), self.queues.get(key, ())
+        parked = self.parked.take(key)
+        stream.waiting -= len(before) + len(parked)
+        stream.parked -= len(parked)
+        for held in before:
+            self._uncount(key[2], held)
+        if before:
+            self._remove_queue(key, stream)
+        for held in self._joined([*more, *parked, *before], lost):
+            if self._keeps_order or isinstance(held.message, Unadvertise):
+                self._append(key, held)
+            else:
+                self._send_in(key[2], held)
+                self._context.finish(held.source)  # its place is taken by the copies
+        if key in self.queues:
             self._send_on(key)
 
-    def _send_in(self, branch: str, targets: int, publication: Publish, source: InFlight) -> None:
+    def _joined(self, units: list[Held], lost: str) -> list[Held]:
+        """These units in order; those of one publication become one."""
+        found: list[Held] = []
+        for held in sorted(units, key=attrgetter("place")):
+            if lost in held.reached:
+                held.reached -= {lost}
+            first = found[-1] if found else None
+            if (
+                first is not None
+                and first.source is held.source
+                and isinstance(held.message, Publish)
+            ):
+                first.targets |= held.targets
+                first.reached |= held.reached
+                self._context.finish(held.source)
+            else:
+                found.append(held)
+        return found
+
+    def _send_in(self, branch: str, held: Held) -> None:
         """Send a publication into a branch, where order is not kept; past what is held."""
+        publication, source = held.message, held.source
+        assert isinstance(publication, Publish), "it is no publication"
         assert source.stream is not None, "it is no publication"
-        if (*_publisher(publication), branch) in self.queues:
+        is_bypassed = branch in self.planner.bypassed
+        if not is_bypassed and (*publisher_of(publication), branch) in self.queues:
             self._send(branch, publication, source)
             return
-        open_links = source.stream.open
-        plan = self.planner.plan(branch, targets, publication, open_links, source.several)
+        plan = self.planner.plan(
+            branch, held.targets, publication, source.stream.open, source.several, held.reached
+        )
         assert plan is not None, "nothing conflicts"
         for copy in plan:
             self._send(copy.link, copy.publication, source)
+        if is_bypassed:
+            self._park_rest(branch, held, plan)
+
+    def _park_rest(self, branch: str, held: Held, plan: Sequence[PlannedCopy]) -> None:
+        """Park a publication for those of its targets that no link leads to."""
+        rest = self.planner.unreached(branch, held.targets)
+        if rest:
+            reached = held.reached.union(copy.link for copy in plan)
+            self._park(branch, Held(held.message, rest, held.source, held.sequence, reached))
+
+    def _park(self, branch: str, held: Held) -> None:
+        held.source.left += 1
+        key = (*publisher_of(held.message), branch)
+        self.parked.add(key, held)
+        stream = self._stream(key)
+        stream.waiting += 1
+        stream.parked += 1
 
     # --- out -------------------------------------------------------------------------------------
 
@@ -261,8 +331,11 @@ class BranchQueues:
                 self._send_on(key)
 
     def on_link_changed(self, link: str) -> None:
-        """A link came up, went down or was removed: what is held in its branch may go."""
+        """A link came up, went down or was removed: what is held in its branch may go, and what is
+        parked there too."""
         branch = self.planner.branch_of(link)
+        for key in self.parked.keys_in(branch):
+            self._requeue(key)
         for key in [key for key in self.queues if key[2] == branch]:
             self._send_on(key)
 
@@ -275,12 +348,18 @@ class BranchQueues:
             held = queue[0]
             message = held.message
             if isinstance(message, Publish):
-                several = held.source.several
-                plan = self.planner.plan(branch, held.targets, message, stream.open, several)
+                source = held.source
+                plan = self.planner.plan(
+                    branch, held.targets, message, stream.open, source.several, held.reached
+                )
                 if plan is None:
                     return
                 for copy in plan:
                     self._send(copy.link, copy.publication, held.source)
+                if branch in self.planner.bypassed:
+                    self._park_rest(branch, held, plan)
+            elif key in self.parked.queues:
+                self._park(branch, held)
             else:
                 if any(x != branch and self.planner.branch_of(x) == branch for x in stream.open):
                     return
@@ -295,12 +374,21 @@ class BranchQueues:
         self._context.copies.append(link, publication, source)
         self._context.out.touched[link] = None
 
-    def remove_branch(self, branch: str) -> None:
-        """A neighbour was removed: what is held for it is given up."""
+    def remove_branch(self, branch: str) -> list[Publish]:
+        """A neighbour was removed: what is held for it is given up; returns the publications."""
+        given_up: list[Held] = []
         for key in [key for key in self.queues if key[2] == branch]:
             for held in self._remove_queue(key, self._stream(key)):
                 self._removed(key, held)
-                self._context.finish(held.source)
+                given_up.append(held)
+        for key in self.parked.keys_in(branch):
+            parked, stream = self.parked.take(key), self._stream(key)
+            stream.waiting -= len(parked)
+            stream.parked -= len(parked)
+            given_up += parked
+        for held in given_up:
+            self._context.finish(held.source)
+        return [held.message for held in given_up if isinstance(held.message, Publish)]
 
     def replace_branch(self, old: str, new: str) -> None:
         """A neighbour, and with it its branch, has another name."""
@@ -320,14 +408,3 @@ class BranchQueues:
         if not keys:
             del self._keys[id(stream)]
         return self.queues.pop(key)
-
-
-def _publisher(message: Publish | Unadvertise) -> tuple[str, int]:
-    if isinstance(message, Publish):
-        return message.publisher, message.incarnation
-    return message.id.client, message.id.incarnation
-
-
-def _order(held: Held) -> tuple[int, bool]:
-    """Publications by sequence; the end of an advertisement is behind those before it."""
-    return held.sequence, isinstance(held.message, Unadvertise)

@@ -319,6 +319,30 @@ class BrokerQueries:
         """How many data messages wait for their turn in a branch, see `branch_queues`."""
         return 0 if self.context.held is None else len(self.context.held)
 
+    @property
+    def parked(self) -> int:
+        """How many data messages wait for dead neighbours, or for ways round them, see `parked`."""
+        return 0 if self.context.held is None else len(self.context.held.parked)
+
+    @property
+    def bypassed(self) -> Mapping[str, int]:
+        """By neighbour that is dead and bypassed, since when."""
+        mesh = self.behaviours.get(Mesh.name)
+        since = {} if mesh is None else cast(Mesh, mesh).bypass.state.since
+        return MappingProxyType(since)
+
+    def ways_round(self) -> dict[str, tuple[str, ...]]:
+        """By soft link that publications take round dead brokers, the brokers that it passes."""
+        mesh = self.behaviours.get(Mesh.name)
+        return {} if mesh is None else cast(Mesh, mesh).ways_round()
+
+    def parked_publications(self, link: str) -> Iterator[Publish]:
+        """Publications that are parked for a neighbour, publisher by publisher."""
+        held = self.context.held
+        for one in () if held is None else held.parked.in_branch(link):
+            if isinstance(one.message, Publish):
+                yield one.message
+
     def unconfirmed_publications(self, link: str) -> Iterator[Publish]:
         """Publications that a neighbour has not confirmed, the oldest first."""
         kept = self.context.copies.links[link]

@@ -78,7 +78,7 @@ class Duplicates:
             for _, source in queue:
                 yield source
         if context.held is not None:
-            for waiting in context.held.queues.values():
+            for waiting in (*context.held.queues.values(), *context.held.parked.queues.values()):
                 for held in waiting:
                     yield held.source
         for session in self._sessions.values():

@@ -155,6 +155,7 @@ def _links(broker: Broker) -> Iterator[str]:
     if taken != context.copies.bytes:
         yield f"copies take {taken} bytes, but {context.copies.bytes} known to be taken"
     queues = {} if context.held is None else context.held.queues
+    parked_queues = {} if context.held is None else context.held.parked.queues
     yield from _held(broker)
     for stream, found in open_links.values():
         known = dict(stream.open)
@@ -167,6 +168,10 @@ def _links(broker: Broker) -> Iterator[str]:
         if stream.open and id(stream) not in open_links:
             yield f"no copies of publisher {key} are kept, but {dict(stream.open)} known to be"
         waiting = sum(len(queue) for held_key, queue in queues.items() if held_key[:2] == key)
+        parked = sum(len(queue) for held_key, queue in parked_queues.items() if held_key[:2] == key)
+        waiting += parked
+        if parked != stream.parked:
+            yield f"{parked} messages of {key} are parked, but {stream.parked} known to be"
         if waiting != stream.waiting:
             yield f"{waiting} messages of {key} are held, but {stream.waiting} known to be"
 
@@ -180,16 +185,31 @@ def _held(broker: Broker) -> Iterator[str]:
     held = broker.context.held
     if held is None:
         return
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for (_, _, branch), queue in held.queues.items():
-        counts[branch] += len(queue)
-        sizes[branch] += sum(_bytes(one.message) for one in queue)
-    if (counts, sizes) != (held.counts, held.bytes):
-        yield (
-            f"{dict(counts)} messages of {dict(sizes)} bytes are held, "
-            f"but {held.counts} of {held.bytes} are counted"
-        )
+    waits: Counter[int] = Counter()
+    for how, queues, known in (
+        ("held", held.queues, (held.counts, held.bytes)),
+        ("parked", held.parked.queues, (held.parked.counts, held.parked.bytes)),
+    ):
+        counts: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        for (_, _, branch), queue in queues.items():
+            counts[branch] += len(queue)
+            sizes[branch] += sum(_bytes(one.message) for one in queue)
+            for one in queue:
+                waits[id(one.source)] += 1
+                if waits[id(one.source)] > one.source.left:
+                    yield f"a message is {how} more often, also for {branch}, than it waits for"
+        if (counts, sizes) != known:
+            yield (
+                f"{dict(counts)} messages of {dict(sizes)} bytes are {how}, "
+                f"but {known[0]} of {known[1]} are counted"
+            )
+    for key, parked in held.parked.queues.items():
+        if key[2] not in held.planner.bypassed:
+            yield f"messages of {key[0]} are parked for {key[2]}, which is not bypassed"
+        places = [one.place for one in parked]
+        if places != sorted(places):
+            yield f"messages of {key[0]} are parked for {key[2]} out of order"
 
 
 def _indexes(broker: Broker) -> Iterator[str]:

@@ -92,6 +92,10 @@ class Neighbours:
         """Neighbours whose tables are missing."""
         return self._recovery.missing.keys()
 
+    def is_known(self, link: str) -> bool:
+        """Whether a neighbour's tables are here, and nothing is kept for it in case it wants it."""
+        return link not in self._recovery.missing and link not in self._recovery.rechecking
+
     def end(self, link: str) -> LinkEnd:
         """This broker's end of a link. Raises `RemoteProtocolError` for one that is none."""
         end = self._context.ends.get(link)
@@ -214,6 +218,8 @@ class Neighbours:
         old, new, context = event.neighbour, event.successor, self._context
         if self._successions.reason_against(old, new):
             return
+        for behaviour in self._behaviours.values():
+            behaviour.on_neighbour_replaced(old)
         for link in [link for link in context.ends if link not in context.tree]:
             if context.branch_of(link) == old:
                 self.disconnect(link, f"{new} takes the place of {old}, which it passes by")
@@ -301,7 +307,8 @@ class Neighbours:
         context.out.forget_link(link)
         if context.held is not None:
             if in_tree:
-                context.held.remove_branch(link)
+                for message in context.held.remove_branch(link):
+                    self._publications.drop(message, DropReason.LINK_LOST, link)
             else:
                 context.held.route_anew(link, copies)
         if end.up:
@@ -313,6 +320,17 @@ class Neighbours:
             self._tree_changed()
         if link != UNLISTED:
             context.out.do(CloseLink(link, reason))
+
+    def take_back(self, link: str) -> None:
+        """Route anew what a link of the tree that is down has not confirmed. Its numbers are gone,
+        so it begins anew."""
+        context = self._context
+        end = context.ends[link]
+        assert context.held is not None, "there is no other way"
+        assert not end.up, "it would have to be closed first"
+        end.distrusted()
+        end.open = False
+        context.held.route_anew(link, context.copies.take_back(link))
 
     def _remember(self, link: str, reason: str) -> None:
         """Note that a broker was a neighbour and does not become one again by itself."""

@@ -12,7 +12,7 @@ On the tree alone there is one link a branch, so nothing is ever held: `TreePlan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -68,6 +68,11 @@ class Planner(Protocol):
         `conflicts` has unconfirmed publications of the publisher; None: it has to be asked branch
         by branch."""
 
+    @property
+    def bypassed(self) -> Collection[str]:
+        """The branches whose neighbour is dead, so that copies go round it: there, targets may be
+        without a link that leads to them."""
+
     def on_links_changed(self) -> None:
         """Links were added or removed since it was last asked."""
 
@@ -88,11 +93,16 @@ class Planner(Protocol):
         publication: Publish,
         unconfirmed: Mapping[str, int],
         several: int,
+        reached: frozenset[str] = frozenset(),
     ) -> Sequence[PlannedCopy] | None:
         """The copies for targets in a branch; None: it is held until a copy of its publisher is
         confirmed in that branch, or a link changes. `unconfirmed`: how many publications of the
         publisher each link has not confirmed. `several`: the targets with several entries that
-        matched, for what copies say of it; a target that has changed since counts as having one."""
+        matched, for what copies say of it; a target that has changed since counts as having one.
+        `reached`: links that have had a copy already."""
+
+    def unreached(self, branch: str, targets: int) -> int:
+        """Those of these targets, in a branch that is bypassed, that no link leads to."""
 
     def targets_beyond(self, link: str, publication: Publish) -> int:
         """The targets that a copy sent over a link was for, matched again."""
@@ -110,6 +120,8 @@ class TreePlanner:
     def whole(self, matched: int) -> None:
         """Nothing: it does not happen."""
         del matched
+
+    bypassed: Collection[str] = ()
 
     def on_links_changed(self) -> None:
         """Nothing follows from it."""
@@ -136,10 +148,16 @@ class TreePlanner:
         publication: Publish,
         unconfirmed: Mapping[str, int],
         several: int,
+        reached: frozenset[str] = frozenset(),
     ) -> Sequence[PlannedCopy]:
         """One copy over the link itself, which keeps it while it is down."""
-        del unconfirmed, several
+        del unconfirmed, several, reached
         return (PlannedCopy(branch, publication, targets),)
+
+    def unreached(self, branch: str, targets: int) -> int:
+        """None: the link of a branch is always used."""
+        del branch, targets
+        return 0
 
     def targets_beyond(self, link: str, publication: Publish) -> int:
         """None: what a neighbour that was removed wanted, nobody else does."""

@@ -32,7 +32,12 @@ class Stream(msgspec.Struct, eq=False, gc=False):
     open: Mapping[str, int] = ALL_CONFIRMED
     """By link, how many of them it has not confirmed; links with none are left out."""
     waiting: int = 0
-    """How many messages of its are held, see `branch_queues`."""
+    """How many messages of its are held or parked, see `branch_queues`."""
+    parked: int = 0
+    """How many of these are parked."""
+    ended: int = 0
+    """The sequence before the last end of an advertisement: up to it, subscriptions that wanted
+    publications may have been withdrawn because of the end."""
     seen: SeenSequences | None = None
     """Which ones were seen, where they may arrive out of order; None: all up to `last`."""
 

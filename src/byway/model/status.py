@@ -80,6 +80,8 @@ class PublisherStatus(msgspec.Struct, frozen=True, kw_only=True):
     unlisted: int = 0
     """How many are kept for neighbours that are not listed and may connect, for a while after a
     start without state."""
+    parked: dict[str, int] = {}
+    """By dead neighbour, how many copies wait for it to come back, or for a way round it."""
 
 
 class SlowSubscriberStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +117,12 @@ class LinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Publications that wait for their turn in the neighbour's branch."""
     oldest_s: float = 0.0
     """How long ago the oldest unconfirmed one was published, by the clock of its home broker."""
+    bypassed_s: float = 0.0
+    """For how long publications have gone round the neighbour, which is dead; 0: they do not."""
+    parked: int = 0
+    """Publications that wait for the neighbour to come back, or for a way round it."""
+    oldest_parked_s: float = 0.0
+    """How long ago the oldest of these was published, by the clock of its home broker."""
     waiting: int = 0
     """Messages that wait because the neighbour does not read."""
     waiting_bytes: int = 0
@@ -151,6 +159,8 @@ class MeshLinkStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Publications a second that it carries, or would carry if candidates were links."""
     gain: float = 0.0
     """Hops that it saves a second, or would save, with the load of those it passes by."""
+    round: list[str] = []
+    """The brokers that it goes round because the first of them is dead."""
 
 
 class MeshStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +171,8 @@ class MeshStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The strategy in use; with SH the one that it has chosen."""
     held: int = 0
     """Publications that wait for their turn in a branch."""
+    parked: int = 0
+    """Publications that wait for dead neighbours, or for ways round them."""
     links: list[MeshLinkStatus] = []
     """Links of the tree, soft links and candidates, in the order of their names."""
 

@@ -131,6 +131,7 @@ class Queue(StrEnum):
     OUTPUT = "output"
     HELD = "held"  # kept back for the order of a publisher
     UNCONFIRMED = "unconfirmed"  # sent, and kept until confirmed
+    PARKED = "parked"  # kept for a dead neighbour, or until there is a way round it
 
 
 class TableKind(StrEnum):
@@ -157,3 +158,4 @@ class Reconfiguration(StrEnum):
 
     EXCHANGE = "exchange"  # of a primary link
     MIGRATION = "migration"  # of a publisher
+    BYPASS = "bypass"  # of a dead neighbour

@@ -12,6 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -316,7 +317,8 @@ def text_of(facts: Facts, key: str) -> str:
 
 def _dropped_with(server: BrokerServer, name: str) -> Forgotten:
     broker = server.broker
-    publishers = Counter(p.publisher for p in broker.unconfirmed_publications(name))
+    waiting = chain(broker.unconfirmed_publications(name), broker.parked_publications(name))
+    publishers = Counter(publication.publisher for publication in waiting)
     listed = any(name in (n.id, server.acceptance.known_as(n)) for n in server.settings.neighbours)
     return Forgotten(
         broker=server.settings.id,

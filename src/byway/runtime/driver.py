@@ -73,6 +73,8 @@ class Driver:
         """How long messages wait in the inbox, and the broker takes for one."""
         self.before_acting: Callable[[], None] | None = None
         """Called after the broker has handled inputs, before its actions are performed."""
+        self.after_turn: Callable[[], None] | None = None
+        """Called after each turn."""
         self._performer = performer
         self._journal = journal
         self.set_aside = None if journal is None else journal.set_aside
@@ -160,6 +162,8 @@ class Driver:
                 self._performer.requests_taken()
             self._handle(events)
             self.turns += 1
+            if self.after_turn is not None:
+                self.after_turn()
             if self.inbox:
                 self.wake()
 

@@ -156,6 +156,7 @@ def _publishers(server: BrokerServer) -> tuple[int, list[PublisherStatus]]:
             oldest_s=age_s(at_us, backlog.oldest_us),
             links=dict(backlog.links[:WORST_MAX]),
             unlisted=backlog.unlisted,
+            parked=dict(backlog.parked[:WORST_MAX]),
         )
         for backlog in worst
     ]
@@ -219,6 +220,9 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
                 unconfirmed=backlog.unconfirmed,
                 held=backlog.held,
                 oldest_s=age_s(at_us, backlog.oldest_us),
+                bypassed_s=age_s(at_us, broker.bypassed.get(name)),
+                parked=backlog.parked,
+                oldest_parked_s=age_s(at_us, backlog.oldest_parked_us),
                 waiting=0 if connection is None else connection.waiting_messages,
                 waiting_bytes=0 if connection is None else connection.waiting_bytes,
                 blocked_s=0.0 if connection is None else round(connection.blocked_s, 3),
@@ -243,6 +247,7 @@ def _mesh(broker: BrokerQueries) -> MeshStatus | None:
         delta=broker.config.mesh.delta,
         strategy=strategy,
         held=broker.held,
+        parked=broker.parked,
         links=[
             MeshLinkStatus(
                 broker=link.broker,
@@ -251,6 +256,7 @@ def _mesh(broker: BrokerQueries) -> MeshStatus | None:
                 span=link.span,
                 rate=round(link.rate, 3),
                 gain=round(link.gain, 3),
+                round=list(link.round),
             )
             for link in links
         ],

@@ -155,6 +155,8 @@ class BrokerCollector(Collector):
                 ("up", "1 while the broker at its other end is connected."),
                 ("unconfirmed_messages", "Publications kept until a neighbour confirms them."),
                 ("held_messages", "Publications that wait for their turn in a branch."),
+                ("parked_messages", "Publications that wait for a dead neighbour or a way round."),
+                ("bypassed_seconds", "How long publications have gone round a dead neighbour."),
                 ("oldest_unconfirmed_seconds", "Age of the oldest unconfirmed publication."),
                 ("waiting_messages", "Messages that wait for a neighbour to read."),
                 ("waiting_bytes", "Bytes of the messages that wait for a neighbour to read."),
@@ -166,6 +168,7 @@ class BrokerCollector(Collector):
             "What a link is for, and where its other end says that it can be dialled; always 1.",
             labels=["link", "kind", "listen"],
         )
+        bypassed = server.broker.bypassed
         backlogs, at_us = {one.link: one for one in link_backlogs(server.broker)}, now_us()
         for link, facts in server.broker.links.items():
             backlog = backlogs[link]
@@ -175,7 +178,8 @@ class BrokerCollector(Collector):
             if connection is not None:
                 queue = connection.waiting_messages, connection.waiting_bytes, connection.blocked_s
             age = age_s(at_us, backlog.oldest_us)
-            values = (int(facts.up), backlog.unconfirmed, backlog.held, age, *queue)
+            parked = backlog.parked, age_s(at_us, bypassed.get(link))
+            values = (int(facts.up), backlog.unconfirmed, backlog.held, *parked, age, *queue)
             for family, value in zip(families, values, strict=True):
                 family.add_metric([link], value)
         yield from families

@@ -22,6 +22,7 @@ from byway.model.addresses import Address, Listing
 from byway.model.bounds import KEEPALIVE_MS_MAX
 from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Frame, Goodbye, Preamble, Reply
 from byway.runtime.acceptance import Acceptance
+from byway.runtime.bypass_log import BypassLog
 from byway.runtime.client_connections import ClientConnections
 from byway.runtime.dialling import Dialler
 from byway.runtime.driver import Driver
@@ -82,6 +83,10 @@ class BrokerServer:
         )
         self.waiting = Waiting(self)
         self._kind_hints = KindHints()
+        mesh = broker.config.mesh
+        if mesh.delta > 1 and mesh.bypass_after_us:
+            bypass_log = BypassLog()
+            self.driver.after_turn = lambda: bypass_log.tell(self.broker)
         self._succession_log = SuccessionLog(broker)
         self.intake = Intake(settings.limits.partial_bytes)
         self._server: asyncio.Server | None = None

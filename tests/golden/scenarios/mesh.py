@@ -11,9 +11,10 @@ from tests.sim.mesh_runs import MeshOrders
 LONG = [("B1", "B2"), ("B2", "B3"), ("B3", "B4")]
 
 
-def _config(delta: int) -> BrokerConfig:
+def _config(delta: int, bypass_after_us: int = 0) -> BrokerConfig:
     return BrokerConfig(
-        mesh=MeshConfig(delta=delta, strategy="S2", interval_us=0), behaviours=(MeshOrders.name,)
+        mesh=MeshConfig(delta=delta, strategy="S2", interval_us=0, bypass_after_us=bypass_after_us),
+        behaviours=(MeshOrders.name,),
     )
 
 
@@ -29,6 +30,10 @@ class _MeshScene(Scene):
     def opens(self, broker: str, other: str) -> None:
         """A broker dials another one for a soft link, which comes up."""
         self.orders(broker, f"open {other}")
+        self.reaches(broker, other)
+
+    def reaches(self, broker: str, other: str) -> None:
+        """A soft link that a broker has opened comes up."""
         self.flying[broker, other], self.flying[other, broker] = [], []
         self.connect(broker, other)
 
@@ -163,6 +168,84 @@ def names_along() -> Scene:
     scene.unsubscribe("sub", "s")
     scene.settle()
     scene.begins_here()
+    scene.is_back("B2")
+    scene.settle()
+    return scene
+
+
+def _served(ends: str = "B4") -> _MeshScene:
+    """A publisher at B1, a subscriber of high prices at B2, and one of more at the end."""
+    scene = _MeshScene(LONG, _config(3, 500_000))
+    for client, broker in (("pub", "B1"), ("near", "B2"), ("far", ends)):
+        scene.attach(client, broker)
+    scene.advertise("pub", "price > 0")
+    scene.settle()
+    scene.subscribe("near", "price > 150")
+    scene.subscribe("far", "price > 80")
+    scene.settle()
+    scene.begins_here()
+    return scene
+
+
+def goes_round() -> Scene:
+    """B2 dies. After half a second B1 opens a link to B3, which publications for B4 take; those
+    that only the client at B2 wants are parked. B2 comes back with its state and gets them; the
+    link round it is drained and closed."""
+    scene = _served()
+    stored = scene.dies("B2")
+    scene.publish("pub", price=120)
+    scene.says("It is kept for B2, until that has been away for half a second.")
+    scene.wait(500_000)
+    scene.says("B3 is reached.")
+    scene.reaches("B1", "B3")
+    scene.settle()
+    scene.says("The next one is for the client at B2 too: it goes round, and is parked.")
+    scene.publish("pub", price=200)
+    scene.settle()
+    scene.says("Later ones go on.")
+    scene.publish("pub", price=130)
+    scene.settle()
+    scene.says("B2 is back, with its state.")
+    scene.is_back("B2", stored)
+    scene.settle()
+    return scene
+
+
+def goes_round_two() -> Scene:
+    """B2 and B3 die. B3 cannot be reached over the link that B1 opens to it, so it counts as dead
+    after another half a second, and B1 opens one to B4."""
+    scene = _served()
+    for broker in ("B2", "B3"):
+        scene.dies(broker)
+    scene.publish("pub", price=120)
+    scene.wait(500_000)
+    scene.says("Half a second later:")
+    scene.wait(500_000)
+    scene.reaches("B1", "B4")
+    scene.settle()
+    return scene
+
+
+def way_round_breaks() -> Scene:
+    """The link that goes round B2 breaks while a publication is under way. It is parked, since
+    nothing leads to B4 now, and sent when the link is there again. Then the
+    publisher ends its advertisement: for B2, the end stays behind what is parked."""
+    scene = _served()
+    scene.dies("B2")
+    scene.publish("pub", price=120)
+    scene.wait(500_000)
+    scene.reaches("B1", "B3")
+    scene.settle()
+    scene.begins_here()
+    scene.publish("pub", price=130)
+    scene.disconnect("B1", "B3")
+    scene.says("B1 dials again at once.")
+    scene.reaches("B1", "B3")
+    scene.settle()
+    scene.publish("pub", price=200)
+    scene.unadvertise("pub")
+    scene.settle()
+    scene.says("B2 is back, without its state.")
     scene.is_back("B2")
     scene.settle()
     return scene

@@ -53,6 +53,10 @@ class Behaviour:
     def on_tree_changed(self) -> None:
         """The broker has a neighbour more or less."""
 
+    def on_neighbour_replaced(self, link: str) -> None:
+        """Another broker takes the place of a neighbour, at once: what waits for that one is to
+        wait on its link."""
+
     def on_message(self, link: str, message: Any) -> None:
         """A neighbour sent one of this behaviour's messages."""
 

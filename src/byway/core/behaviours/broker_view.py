@@ -32,6 +32,12 @@ class LinkOpener(Protocol):
     def disconnect(self, link: str, reason: str, for_good: bool = False) -> None:
         """Close a link and tell the other end why."""
 
+    def is_known(self, link: str) -> bool:
+        """Whether a neighbour's tables are here."""
+
+    def take_back(self, link: str) -> None:
+        """Route anew what a link of the tree that is down has not confirmed."""
+
 
 class BrokerView:
     """One broker, as one behaviour (the owner) sees it."""
@@ -100,9 +106,19 @@ class BrokerView:
         return end is not None and end.up
 
     def takes_data(self, link: str) -> bool:
-        """Whether there is a link to a broker, it is up, and the broker takes data."""
+        """Whether there is a link to a broker, it is up, and the broker takes data, at the end of
+        this call at the latest."""
         end = self._context.ends.get(link)
-        return end is not None and end.up and end.open
+        return end is not None and end.up and self.is_open(link)
+
+    def is_open(self, link: str) -> bool:
+        """Whether a link that there is, be it up or not, has come so far that the broker takes data
+        over it, or will at the end of this call."""
+        return self._context.ends[link].open or link in self._context.out.opening
+
+    def is_known(self, link: str) -> bool:
+        """Whether a neighbour's tables are here, and nothing is kept for it in case it wants it."""
+        return self._opener.is_known(link)
 
     def unconfirmed(self, link: str) -> int:
         """How many data messages a link has not confirmed; 0 if there is no such link."""
@@ -123,6 +139,11 @@ class BrokerView:
     def send_data(self, link: str) -> None:
         """Send publications over a link outside the tree from now on: its peer takes them."""
         self._context.out.opening[link] = None
+
+    def take_back(self, link: str) -> None:
+        """Route anew what the link to a neighbour, which is down, has not confirmed. The link will
+        begin anew, and tables will be compared."""
+        self._opener.take_back(link)
 
     def routes_changed(self, link: str) -> None:
         """A planner decides otherwise than before about a link: what is held in its branch may

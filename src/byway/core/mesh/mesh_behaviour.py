@@ -5,7 +5,8 @@ first publication the sender tells its *span*, the brokers that the link passes 
 takes publications only when it knows where they go: it has the tables of all neighbours but the one
 that the span ends with. A link that is no longer wanted is drained, then closed. One that goes down
 is given up: what it had not confirmed is routed anew, over the tree. Which links it wants a broker
-decides by itself, once an interval (`link_manager`).
+decides by itself, once an interval (`link_manager`), and at once where copies have to go round a
+neighbour that is dead (`bypass`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from byway.core.behaviours.behaviour import Behaviour
 from byway.core.behaviours.broker_view import BrokerView
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
+from byway.core.mesh.bypass import Bypass, BypassState
 from byway.core.mesh.link_manager import (
     LinkManager,
     LinkManagerState,
@@ -31,11 +33,14 @@ from byway.core.mesh.records import NeighbourhoodRecords, RecordsState
 from byway.core.mesh.working_map import Strategy
 from byway.model.errors import RemoteProtocolError
 from byway.model.messages import LinkKind, RecordUpdate, SoftSpan, SpanTaken
+from byway.model.trace_schema import Reconfiguration
 
 BUSY: Final = 0.8
 """With more of its uplink in use, a broker of strategy SH sends as few copies as S1 does."""
 CALM: Final = 0.7
 """Below, it goes back to S2."""
+_BYPASS: Final = "bypass"
+"""The timer for neighbours that are away; the other one is for the link manager."""
 
 
 class SoftLink(msgspec.Struct):
@@ -79,6 +84,10 @@ class MeshLinkFacts(NamedTuple):
     """Publications a second that it carries, or would carry if candidates were links."""
     gain: float
     """Its gain a second."""
+    round: tuple[str, ...] = ()
+    """The brokers that a soft link goes round because the first of them is dead."""
+    bypassed_us: int | None = None
+    """Since when copies go round this neighbour; None: they do not."""
 
 
 class Mesh(Behaviour):
@@ -102,6 +111,7 @@ class Mesh(Behaviour):
         self._stale = True
         """Whether the links that the maps were made for have changed."""
         self.manager = LinkManager(config)
+        self.bypass = Bypass(config.bypass_after_us)
         self._planner = MeshPlanner(view, self._first_strategy)
 
     @classmethod
@@ -132,9 +142,22 @@ class Mesh(Behaviour):
                 len(self._master.path(link)) if link in self._master else 0,
                 self.manager.traffic(link) / seconds if seconds else 0.0,
                 self.manager.gain(link, near) / seconds if seconds else 0.0,
+                self._round(link),
+                self.bypass.state.since.get(link),
             )
             for link, kind in sorted(kinds.items())
         ]
+
+    def ways_round(self) -> dict[str, tuple[str, ...]]:
+        """By soft link that goes round dead brokers and is in use, the brokers that it passes."""
+        return {link: way for link in self._taken if (way := self._round(link))}
+
+    def _round(self, link: str) -> tuple[str, ...]:
+        """The brokers that a link goes round because the first of them is dead."""
+        soft = self.soft.get(link)
+        if soft is None or not soft.path or soft.path[0] not in self.bypass.state.since:
+            return ()
+        return soft.path
 
     # --- what happens --------------------------------------------------------------------------
 
@@ -149,6 +172,8 @@ class Mesh(Behaviour):
         self.manager = LinkManager(self._config)
         if self._config.interval_us:
             self.view.set_timer(self.view.now_us + self._config.interval_us)
+        down = [link for link in self.view.tree if not self.view.is_up(link)]
+        self.bypass.on_restarted(self.view.now_us, down)
         self._due = self._stale = True
         self._update()
 
@@ -165,6 +190,7 @@ class Mesh(Behaviour):
     def on_link_up(self, link: str) -> None:
         """A soft link that is wanted came up: tell its span."""
         self._due = True
+        self.bypass.on_up(link)
         if self.view.kind(link) is LinkKind.SOFT:
             soft = self.soft.setdefault(link, SoftLink())
             self.soft = dict(sorted(self.soft.items()))
@@ -172,15 +198,24 @@ class Mesh(Behaviour):
                 self._tell_span(link, soft)
 
     def on_link_down(self, link: str) -> None:
-        """Give up a soft link."""
+        """Give up a soft link; go round a neighbour if it stays away."""
         self._due = True
+        if link in self.view.tree:
+            self.bypass.on_down(self.view.now_us, link)
         soft = self.soft.pop(link, None)
         if soft is not None:
             self._stale = True
-            if soft.wanted:
+            if self.bypass.is_required(link):
+                self.bypass.on_lost(self.view.now_us, link, was_taken=soft.taken)
+            elif soft.wanted:
                 self.manager.on_failed(self.view.now_us, link, self.view.random())
             if self.view.kind(link) is LinkKind.SOFT:
                 self.view.close_link(link, "the connection is gone")
+
+    def on_neighbour_replaced(self, link: str) -> None:
+        """Copies no longer go round a neighbour whose place another broker takes: what is parked
+        for it goes to that one."""
+        self._end_bypasses(link)
 
     def on_message(self, link: str, message: Any) -> None:
         """Take a record update, a span or the answer to one."""
@@ -194,14 +229,17 @@ class Mesh(Behaviour):
                 self._on_taken(link, message)
 
     def on_timer(self, detail: str) -> None:
-        """Open and drop soft links as the link manager says."""
-        del detail
+        """Open and drop soft links as the link manager says, or look after dead neighbours."""
+        if detail == _BYPASS:
+            self._begin_bypasses()
+            return
         now_us, manager = self.view.now_us, self.manager
         manager.count(self._planner.take_counts())
         before = manager.candidates
         decision = manager.decide(now_us, self._neighbourhood(), self.view.random())
         for broker in decision.drop:
-            self.drop_soft(broker)
+            if not self._round(broker):
+                self.drop_soft(broker)
         for broker in decision.promote:
             if not self.open_soft(broker):
                 manager.on_failed(now_us, broker, self.view.random())
@@ -219,10 +257,10 @@ class Mesh(Behaviour):
 
     def on_batch_handled(self) -> None:
         """Bring maps up to date with what was handled, tell what changed, and go on with links."""
-        if not self._due:
+        if not self._due and not (self.bypass.state.since and self._bypass_is_due()):
             return
         self._due = False
-        self._update()
+        self._end_bypasses()
         for link, soft in list(self.soft.items()):
             if soft.came and not soft.answered and self._is_ready(soft):
                 soft.answered = True
@@ -233,8 +271,61 @@ class Mesh(Behaviour):
                 self.view.send(link, SoftSpan(()))
                 self._close_if_unused(link, soft)
             self._due |= soft.waits
+        self._open_round()
         if self._stale:  # one that is rebuilt from here must plan the same
             self._update()
+
+    # --- dead neighbours -----------------------------------------------------------------------
+
+    def _bypass_is_due(self) -> bool:
+        """Whether a neighbour that is bypassed is back, or another link is needed."""
+        view, since = self.view, self.bypass.state.since
+        return self._planner.has_sought or any(
+            view.is_open(link) or not view.is_known(link) for link in since
+        )
+
+    def _end_bypasses(self, replaced: str = "") -> None:
+        """End those of neighbours that are back, or about to be replaced."""
+        view = self.view
+        tree = [link for link in view.tree if link != replaced]
+        ended = self.bypass.end(tree, view.is_open, view.is_known)
+        for link in ended:
+            self._stale = True
+            view.trace(Reconfiguration.BYPASS, f"{view.broker}-{link}", "ended", link=link)
+        self._update()
+        for broker in self.bypass.unneeded(self._master):
+            self.drop_soft(broker)
+
+    def _begin_bypasses(self) -> None:
+        """Route anew what neighbours that have been away for long had not confirmed."""
+        view = self.view
+        self._end_bypasses()  # by what came before in the same call
+        begun = self.bypass.on_timer(view.now_us, self._master, view.is_known, self._taken)
+        self._due = True
+        if begun:
+            self._stale = True
+            self._update()
+        for link in begun:
+            view.trace(Reconfiguration.BYPASS, f"{view.broker}-{link}", "begun", link=link)
+            view.take_back(link)
+
+    def _open_round(self) -> None:
+        """Open links round dead neighbours, and look again when the next one may be dead."""
+        bypass, now_us = self.bypass, self.view.now_us
+        if bypass.state.since:
+            sought = self._planner.take_sought()
+            bypass.seek(now_us, self._master, sought, self._taken, self._open_required)
+        next_us = bypass.next_us(self._taken)
+        if next_us is not None and next_us != bypass.state.timer_us:
+            bypass.state.timer_us = next_us
+            self.view.set_timer(next_us, _BYPASS)
+
+    def _open_required(self, broker: str) -> bool:
+        """Open a soft link within `links_max`, whatever it gains."""
+        soft = self.soft.get(broker)
+        links = len(self._tree) + sum(soft.wanted for soft in self.soft.values())
+        has_room = links < self._config.links_max or (soft is not None and soft.wanted)
+        return has_room and self.open_soft(broker)
 
     # --- soft links ----------------------------------------------------------------------------
 
@@ -261,6 +352,7 @@ class Mesh(Behaviour):
     def drop_soft(self, broker: str) -> None:
         """Send nothing more over a soft link, and close it once it is drained."""
         self._due = True
+        self.bypass.on_dropped(broker)
         soft = self.soft.get(broker)
         if soft is not None and soft.wanted:
             soft.wanted = False
@@ -317,11 +409,20 @@ class Mesh(Behaviour):
         dialable = {b for b in records.brokers if (r := records.record(b)) and r.address}
         return Neighbourhood(
             self._master,
-            {link: soft.taken for link, soft in self.soft.items() if soft.wanted},
+            {
+                link: soft.taken
+                for link, soft in self.soft.items()
+                if soft.wanted and not self.bypass.is_required(link)
+            },
             dialable | self.soft.keys(),
             load_shares(view.loads),
             {cost.link: cost.round_trip_us for cost in view.load.links},
         )
+
+    @property
+    def _taken(self) -> list[str]:
+        """The soft links that this broker sends publications over."""
+        return [link for link, soft in self.soft.items() if soft.wanted and soft.taken]
 
     # --- maps ----------------------------------------------------------------------------------
 
@@ -347,7 +448,7 @@ class Mesh(Behaviour):
                 self.view.routes_changed(branch)
 
     def _use_maps(self) -> None:
-        usable = [link for link, soft in self.soft.items() if soft.wanted and soft.taken]
+        usable = self._taken
         branches = {
             link: (soft.path or soft.came[-1:])[0]
             for link, soft in self.soft.items()
@@ -355,7 +456,9 @@ class Mesh(Behaviour):
         }
         opening = [link for link, soft in self.soft.items() if soft.wanted and not soft.taken]
         candidates = {*self.manager.candidates, *opening}
-        self._planner.use_maps(OverlayMaps(self._master, usable, candidates), branches)
+        bypassed = self.bypass.bypassed
+        maps = OverlayMaps(self._master, usable, candidates, bypassed)
+        self._planner.use_maps(maps, branches, bypassed)
 
     @property
     def _first_strategy(self) -> Strategy:
@@ -368,8 +471,13 @@ class Mesh(Behaviour):
         """Records, the soft links, and what the link manager has counted: a broker that is rebuilt
         from its inputs must decide the same."""
         self.manager.count(self._planner.take_counts())
+        self.bypass.note(self._planner.take_sought())
         return MeshState(
-            self.records.snapshot(), self.soft, self._planner.strategy, self.manager.state
+            self.records.snapshot(),
+            self.soft,
+            self._planner.strategy,
+            self.manager.state,
+            self.bypass.state,
         )
 
     def restore(self, state: Any) -> None:
@@ -383,6 +491,7 @@ class Mesh(Behaviour):
         )
         self.soft = kept.soft
         self.manager = LinkManager(self._config, kept.links)
+        self.bypass = Bypass(self._config.bypass_after_us, kept.bypass)
         self._tree = kept.records.neighbours
         if self._config.strategy == "SH":
             self._planner.use_strategy(kept.strategy)
@@ -404,3 +513,4 @@ class MeshState(msgspec.Struct):
     soft: dict[str, SoftLink]
     strategy: Strategy
     links: LinkManagerState = msgspec.field(default_factory=LinkManagerState)
+    bypass: BypassState = msgspec.field(default_factory=BypassState)

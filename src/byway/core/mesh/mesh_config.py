@@ -42,6 +42,14 @@ class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
             "whole network: brokers that greet each other with different values do not connect."
         ),
     ] = "publisher"
+    bypass_after_us: Annotated[
+        Microseconds,
+        option(
+            "How long the link to a neighbour has to be down before publications for brokers "
+            "behind it go round it; with 0 they never do. A broker that takes nothing over a link "
+            "round it after as long again counts as dead too. It needs a `delta` above 1."
+        ),
+    ] = 2_000_000
     fanout: Annotated[
         int,
         within(1, LINKS_MAX),

@@ -6,6 +6,12 @@ link *comparable* to it, one on the tree's path to the other, has unconfirmed pu
 publisher. Else one copy takes the single open link that lies before all targets, if there is one;
 else the publication is held. (DESIGN §5, *Order*.) With `order = "none"` no links conflict.
 
+While a neighbour is *bypassed*, its link carries nothing: copies for brokers behind it take other
+links, and what no link leads to is parked (`parked`). A broker on the way that cannot be reached
+may have quenched others behind it: they are wanted at brokers that the tables do not name. So what
+is parked for it goes to the nearest brokers behind it that have a link too, each once; those that
+need not have it drop it. (`tests/models/dead_brokers.py`: without this, one in nine runs loses.)
+
 What follows from the targets alone is computed once and kept until maps, links or numbers change.
 A plan also has the links that would get a copy if candidates were links, its *profile*, and counts
 the publications that go by it: from that the link manager knows which links are worth having.
@@ -74,20 +80,22 @@ class Plan(msgspec.Struct):
     """Links that must have no unconfirmed publications of the publisher."""
     profile: tuple[str, ...]
     """Links that would get a copy if candidates were links."""
+    unreached: int = 0
+    """The targets that no link leads to."""
     hits: int = 0
     """How many publications went by this plan since they were taken."""
 
 
-class WholePlans(dict[int, WholePlan]):
+class WholePlans(dict[int, WholePlan | None]):
     """By mask of targets, the copies for all of them; each is made when it is first asked for."""
 
     __slots__ = ("_make",)
 
-    def __init__(self, make: Callable[[int], WholePlan]) -> None:
+    def __init__(self, make: Callable[[int], WholePlan | None]) -> None:
         super().__init__()
         self._make = make
 
-    def __missing__(self, matched: int) -> WholePlan:
+    def __missing__(self, matched: int) -> WholePlan | None:
         if len(self) >= PLANS_MAX:
             self.clear()
         made = self[matched] = self._make(matched)
@@ -107,11 +115,16 @@ class MeshPlanner:
         self._branch_of: dict[str, str] = {}
         self._ways: dict[str, tuple[str, ...]] = {}
         """By link, the tree's path to it; for one that is on no map, nothing but its branch."""
-        self._plans: dict[tuple[str, int], Plan] = {}
+        self.bypassed: frozenset[str] = frozenset()
+        """Neighbours whose link carries nothing, so that copies go round them."""
+        self._sought: dict[str, None] = {}
+        """Anchors that no link leads to, of plans that were made since somebody asked."""
+        self._plans: dict[tuple[str, int, frozenset[str]], Plan] = {}
         self._wholes = WholePlans(self._whole)
         # asked for every publication: a method of the dict itself costs no further call
-        self.whole: Callable[[int], WholePlan] = self._wholes.__getitem__
-        """The copies for all targets of a mask, if nothing is held and no link conflicts."""
+        self.whole: Callable[[int], WholePlan | None] = self._wholes.__getitem__
+        """The copies for all targets of a mask, if nothing is held and no link conflicts; None if
+        something is parked."""
         self._counted: list[Plan | WholePlan] = []
         """All plans that may have hits; others than `_plans` has, after numbers have changed."""
         self._counts: dict[str, int] = {}
@@ -130,10 +143,17 @@ class MeshPlanner:
             self._strategy = strategy
             self._forget_plans()
 
-    def use_maps(self, maps: OverlayMaps, branch_of: Mapping[str, str]) -> None:
+    def use_maps(
+        self,
+        maps: OverlayMaps,
+        branch_of: Mapping[str, str],
+        bypassed: frozenset[str] = frozenset(),
+    ) -> None:
         """Go by these maps from now on. `branch_of`: by soft link, whether the maps use it or not,
-        the neighbour in whose branch its other end is."""
+        the neighbour in whose branch its other end is. `bypassed`: neighbours whose link the maps
+        do not use."""
         self._maps = maps
+        self.bypassed = bypassed
         self._branch_of = dict(branch_of)
         master = maps.master
         self._ways = {link: master.path(link) for link in master.neighbours}
@@ -141,11 +161,22 @@ class MeshPlanner:
             self._ways[link] = master.path(link) if self._is_in(link, branch) else ()
         self._forget_plans()
 
+    @property
+    def has_sought(self) -> bool:
+        """Whether there are any for `take_sought`."""
+        return bool(self._sought)
+
+    def take_sought(self) -> list[str]:
+        """The anchors that no link led to when plans for them were made since the last call."""
+        sought, self._sought = self._sought, {}
+        return sorted(sought)
+
     def take_counts(self) -> dict[str, int]:
         """By link of the profile, how many publications it would have carried since the last call;
         those of links that are in the profile no more, too."""
         self._add_hits()
-        self._counted = [*self._plans.values(), *self._wholes.values()]
+        wholes = [whole for whole in self._wholes.values() if whole is not None]
+        self._counted = [*self._plans.values(), *wholes]
         counts, self._counts = self._counts, {}
         return dict(sorted(counts.items()))
 
@@ -160,8 +191,9 @@ class MeshPlanner:
         takes_data = self._view.takes_data
         usable = [x for x in self._maps.order if x in self._branch_of]
         if not all(map(takes_data, usable)):
-            left = filter(takes_data, usable)
-            self.use_maps(self._maps.with_links(left, self._maps.candidates), self._branch_of)
+            left, candidates = filter(takes_data, usable), self._maps.candidates
+            maps = self._maps.with_links(left, candidates, self.bypassed)
+            self.use_maps(maps, self._branch_of, self.bypassed)
 
     def _add_hits(self) -> None:
         counts = self._counts
@@ -181,7 +213,7 @@ class MeshPlanner:
         """The hops of the tree to the other end of a link; 0 for one that is on no map."""
         return len(self._ways.get(link, (link,)))
 
-    def _whole(self, matched: int) -> WholePlan:
+    def _whole(self, matched: int) -> WholePlan | None:
         legs: list[Leg] = []
         conflicts: frozenset[str] = frozenset()
         profile: list[str] = []
@@ -190,6 +222,8 @@ class MeshPlanner:
         branches = self.branches(matched, None)
         for branch, targets in branches:
             plan = self._plan_for(branch, targets)
+            if plan.unreached:
+                return None
             conflicts |= plan.conflicts
             profile += plan.profile
             legs += plan.legs
@@ -225,9 +259,10 @@ class MeshPlanner:
         publication: Publish,
         unconfirmed: Mapping[str, int],
         several: int,
+        reached: frozenset[str] = frozenset(),
     ) -> Sequence[PlannedCopy] | None:
         """The copies for targets in a branch; None: it is held."""
-        plan = self._plan_for(branch, targets)
+        plan = self._plan_for(branch, targets, reached)
         legs = plan.legs
         if unconfirmed and not plan.conflicts.isdisjoint(unconfirmed):
             way_round = self._open_before_all(branch, plan, unconfirmed)
@@ -236,6 +271,10 @@ class MeshPlanner:
             legs = (self._leg(way_round, self._anchors(branch, targets)),)
         plan.hits += 1
         return [PlannedCopy(leg.link, _along(publication, leg, several), targets) for leg in legs]
+
+    def unreached(self, branch: str, targets: int) -> int:
+        """Those of these targets that no link leads to."""
+        return self._plan_for(branch, targets).unreached
 
     def targets_beyond(self, link: str, publication: Publish) -> int:
         """The targets that a copy sent over a link was for, matched again: those behind it and on
@@ -262,21 +301,26 @@ class MeshPlanner:
 
     # --- plans ---------------------------------------------------------------------------------
 
-    def _plan_for(self, branch: str, targets: int) -> Plan:
+    def _plan_for(self, branch: str, targets: int, reached: frozenset[str] = frozenset()) -> Plan:
         """What follows from the targets."""
-        plan = self._plans.get((branch, targets))
+        plan = self._plans.get((branch, targets, reached))
         if plan is None:
             if len(self._counted) >= PLANS_MAX:
                 self._forget_plans()
-            plan = self._plans[branch, targets] = self._plan(branch, targets)
+            plan = self._plans[branch, targets, reached] = self._plan(branch, targets, reached)
             self._counted.append(plan)
         return plan
 
-    def _plan(self, branch: str, targets: int) -> Plan:
+    def _plan(self, branch: str, targets: int, reached: frozenset[str]) -> Plan:
         working = self._maps.working
         anchored = self._anchors(branch, targets)
         anchors = [name for _, name in anchored]
-        chosen = working.names(working.forward(working.targets(anchors), self._strategy))
+        wanted, unreached = working.targets(anchors), 0
+        if branch in self.bypassed:
+            unreached = self._unreached(branch, targets)
+            behind = [name for _, name in self._anchors(branch, unreached)]
+            wanted = self._round(behind, wanted, reached)
+        chosen = working.names(working.forward(wanted, self._strategy))
         links: list[str] = []
         if self._keeps_order:
             links = [link for link in self._ways if self.branch_of(link) == branch]
@@ -285,7 +329,29 @@ class MeshPlanner:
         )
         legs = tuple(self._leg(link, anchored) for link in chosen)
         profile = self._maps.profile(anchors, self._strategy) if self._profiles else ()
-        return Plan(legs, conflicts, tuple(profile))
+        return Plan(legs, conflicts, tuple(profile), unreached)
+
+    def _unreached(self, branch: str, targets: int) -> int:
+        target_of, found = self._maps.working.target_of, 0
+        for number, anchor in self._anchors(branch, targets):
+            if not target_of.get(anchor):
+                self._sought[anchor] = None
+                found |= 1 << number
+        return found
+
+    def _round(self, unreached: Sequence[str], wanted: int, reached: frozenset[str]) -> int:
+        """These links, with the nearest ones behind anchors that no link leads to, and without
+        those that have had a copy, and those reached through them."""
+        working = self._maps.working
+        for place, link in enumerate(working.order):
+            if working.roots[place] == place and not wanted >> place & 1:
+                way = self._maps.master.path(link)
+                wanted |= any(anchor in way for anchor in unreached) << place
+        for link in reached:
+            had = working.target_of.get(link, 0)
+            if had and working.order[had.bit_length() - 1] == link:
+                wanted &= ~working.beyond[had.bit_length() - 1]
+        return wanted
 
     def _anchors(self, branch: str, targets: int) -> list[tuple[int, str]]:
         """The numbers of these targets, and their anchors. One that the map does not have in this

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from byway.core.branch_queues import Held
 from byway.core.client_session import REFUSED_KEPT, ClientSession
 from byway.core.context import Context
-from byway.core.copies import Copies, Copy
+from byway.core.copies import Copies
+from byway.core.held import Held, Key
 from byway.core.in_flight import COPY_BYTES, InFlight
 from byway.core.link_numbers import LinkNumbers
 from byway.core.links import LinkEnd, Outbox
@@ -73,12 +73,16 @@ def restore(state: BrokerState, broker: Broker) -> None:
     masks = {(p, i): mask for p, i, mask in state.masks}
     streams.young = _restore_streams(young, masks, streams)
     streams.old = _restore_streams(old, masks, streams)
+    for publisher, incarnation, ended in state.ended:
+        streams.known(publisher, incarnation).ended = ended
     for link in state.links:
         _restore_copies(link, context.copies, pendings, streams)
-    if context.held is None and Mesh.name in state.behaviours:
-        _end_soft_links(state, broker)
-    for held in state.held:
-        _restore_held(held, pendings[held.source], broker)
+    held = [_restore_held(one, pendings[one.source], broker) for one in state.held]
+    if context.held is None:
+        _send_over_tree([*held, *_end_soft_links(state, broker)], context)
+    for (key, one), stored in zip(held, state.held, strict=True):
+        if context.held is not None:
+            context.held.restore(key, one, parked=stored.parked)
     # as older versions left them; anchors too, and what is held for them, if Δ is another one now
     context.numbers.release_unused(context.ends)
     _restore_sync(state.sync, broker)
@@ -225,11 +229,13 @@ def _restore_copies(
         copies.bytes += source.bytes
 
 
-def _end_soft_links(state: BrokerState, broker: Broker) -> None:
-    """A broker that has no mesh any more sends what its soft links have not confirmed over the
-    links of their branches: nothing later of the same publishers has gone there."""
-    context, spans = broker.context, told_spans(state.behaviours[Mesh.name])
-    copies: dict[tuple[str, int], tuple[Publish, InFlight]] = {}
+def _end_soft_links(state: BrokerState, broker: Broker) -> list[tuple[Key, Held]]:
+    """What soft links have not confirmed goes back into the branches that they led into, at a
+    broker that has no mesh any more."""
+    context, found = broker.context, []
+    if Mesh.name not in state.behaviours:
+        return []
+    spans = told_spans(state.behaviours[Mesh.name])
     for link in state.links:
         if link.kind is LinkKind.SOFT:
             span = spans.get(link.peer, ())
@@ -238,38 +244,37 @@ def _end_soft_links(state: BrokerState, broker: Broker) -> None:
                 if not span or span[0] not in context.ends:
                     context.finish(source)  # the neighbour was removed
                     continue
-                source.left -= 1  # its place is taken by the copy
                 distance = max(message.distance - len(span), 1)
                 message = msgspec.structs.replace(message, distance=distance)
-                copies[span[0], id(source)] = message, source
-    for (branch, _), (message, source) in sorted(copies.items(), key=_by_publisher):
-        context.copies.append(branch, message, source)
-        context.copies.links[branch].post()
+                key = message.publisher, message.incarnation, span[0]
+                found.append((key, Held(message, 0, source, message.sequence)))
+    return found
 
 
-def _by_publisher(item: tuple[tuple[str, int], Copy]) -> tuple[str, str, int, int]:
-    (branch, _), (message, _) = item
-    assert isinstance(message, Publish)
-    return branch, message.publisher, message.incarnation, message.sequence
+def _send_over_tree(found: list[tuple[Key, Held]], context: Context) -> None:
+    """A broker that plans no routes any more sends what it held, what was parked and what soft
+    links have not confirmed over the links of their branches, each publisher's in order: nothing
+    later of the same publishers has gone there. Of copies of one message one is enough."""
+    sent: set[tuple[str, int]] = set()
+    for (_, _, branch), held in sorted(found, key=lambda item: (item[0], item[1].place)):
+        held.source.left -= 1  # its place is taken by the copy
+        if (branch, id(held.source)) not in sent:
+            sent.add((branch, id(held.source)))
+            context.copies.append(branch, held.message, held.source)
+            context.copies.links[branch].post()
 
 
-def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> None:
-    """What was held is held again, or, by a broker that plans no routes any more, sent over the
-    link of its branch."""
-    context, message = broker.context, state.message
+def _restore_held(state: HeldState, source: InFlight, broker: Broker) -> tuple[Key, Held]:
+    """What was held or parked."""
+    message = state.message
     assert isinstance(message, Publish | Unadvertise)
     stream = broker.publications.streams.known(state.publisher, state.incarnation)
     if isinstance(message, Publish):
         source.stream = stream
         source.bytes = COPY_BYTES + len(message.body)
-    if context.held is not None:
-        key = state.publisher, state.incarnation, state.branch
-        targets = int.from_bytes(state.targets, "big")
-        context.held.restore(key, Held(message, targets, source, state.sequence))
-    else:
-        source.left -= 1  # its place is taken by the copy
-        context.copies.append(state.branch, message, source)
-        context.copies.links[state.branch].post()
+    targets, reached = int.from_bytes(state.targets, "big"), frozenset(state.reached)
+    key = state.publisher, state.incarnation, state.branch
+    return key, Held(message, targets, source, state.sequence, reached)
 
 
 def _restore_in_flight(state: BrokerState) -> list[InFlight]:

@@ -84,6 +84,10 @@ class HeldState(msgspec.Struct, array_like=True):
     source: int
     """The number of what it will be a copy of."""
     sequence: int
+    parked: bool = False
+    """Whether it is parked."""
+    reached: tuple[str, ...] = ()
+    """Links that have had a copy of it already."""
 
 
 class PlaceholderFields(msgspec.Struct, array_like=True):
@@ -192,7 +196,7 @@ class BrokerState(msgspec.Struct, array_like=True):
     former: dict[str, str] = msgspec.field(default_factory=dict)
     """Former neighbours, and why each is one."""
     held: list[HeldState] = msgspec.field(default_factory=list)
-    """Data messages that wait for their turn in a branch, in order."""
+    """Data messages that wait for their turn in a branch, in order, or are parked."""
     chance: tuple[int, dict[str, int]] = msgspec.field(default_factory=lambda: (0, {}))
     """The seed, and how many numbers each owner has drawn."""
     load: LoadSampled = LoadSampled(0)
@@ -210,6 +214,9 @@ class BrokerState(msgspec.Struct, array_like=True):
     """By former neighbour, who has taken its place."""
     successors: dict[str, str] = msgspec.field(default_factory=dict)
     """By neighbour that has taken another's place and has not sent its tables: that other one."""
+    ended: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
+    """By publisher and incarnation of `seen`, the sequence before the last end of an advertisement,
+    where there was one."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

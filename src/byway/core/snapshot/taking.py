@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from byway.core.branch_queues import BranchQueues
 from byway.core.client_session import ClientSession
 from byway.core.copies import CopyQueue
+from byway.core.held import Held, Key
 from byway.core.in_flight import InFlight
 from byway.core.links import LinkEnd
 from byway.core.recovery import Recovery
@@ -77,6 +78,7 @@ def take(broker: Broker) -> bytes:
         masks=[*_masks(seen.young), *_masks(seen.old)],
         successions=broker.successions.known,
         successors=broker.recovery.successors,
+        ended=[(*key, s.ended) for key, s in (*seen.young.items(), *seen.old.items()) if s.ended],
     )
     return encode(state)
 
@@ -99,9 +101,10 @@ def all_in_flight(broker: Broker) -> list[InFlight]:
     queues = broker.context.copies.links.values()
     stack = [source for queue in queues for _, source in reversed(list(queue))]
     stack += [p for client in broker.clients.sessions.values() for p in client.held]
-    if broker.context.held is not None:
-        held = broker.context.held.queues.values()
-        stack += [one.source for queue in held for one in queue]
+    held = broker.context.held
+    if held is not None:
+        waiting = (*held.queues.values(), *held.parked.queues.values())
+        stack += [one.source for queue in waiting for one in queue]
     while stack:
         pending = stack.pop()
         if id(pending) not in found:
@@ -148,11 +151,23 @@ def _link(end: LinkEnd, unconfirmed: list[int], broker: Broker) -> LinkState:
 
 
 def _held(queues: BranchQueues | None, numbers: dict[int, int]) -> list[HeldState]:
+    if queues is None:
+        return []
     return [
-        HeldState(*key, held.message, _bytes(held.targets), numbers[id(held.source)], held.sequence)
-        for key, queue in (queues.queues.items() if queues is not None else ())
-        for held in queue
+        *_held_states(queues.parked.queues, numbers, parked=True),
+        *_held_states(queues.queues, numbers, parked=False),
     ]
+
+
+def _held_states(
+    queues: Mapping[Key, Iterable[Held]], numbers: dict[int, int], *, parked: bool
+) -> Iterator[HeldState]:
+    for key, queue in queues.items():
+        for held in queue:
+            source, reached = numbers[id(held.source)], tuple(sorted(held.reached))
+            yield HeldState(
+                *key, held.message, _bytes(held.targets), source, held.sequence, parked, reached
+            )
 
 
 def _numbers(copies: CopyQueue) -> list[int]:

@@ -161,6 +161,10 @@ class Connections:
         for (node, other), dials in zip(_both_ways(link), dialling, strict=True):
             if not self._expect(node, other, dials=dials):
                 return
+        for node in link.ends:
+            node.handle_waiting()
+        if any(node.broker is None for node in link.ends):
+            return  # one has ended meanwhile
         hello_of_a, hello_of_b = self._hello(a, b), self._hello(b, a)
         soft = LinkKind.SOFT in (hello_of_a.kind, hello_of_b.kind)
         link.channels = self._channel(link, a, b, soft=soft), self._channel(link, b, a, soft=soft)

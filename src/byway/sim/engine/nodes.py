@@ -198,6 +198,14 @@ class Node:
         if self.inbox and self.broker is not None:
             self.wake()  # the broker may want to read it now
 
+    def handle_waiting(self) -> None:
+        """Let the broker handle the control inputs that wait, where `handle_now` would: what it
+        greets with must not be older."""
+        if self._is_instant and not self._is_working:
+            waiting = self.inbox.take_control()
+            if waiting:
+                self._work(waiting)
+
     def control(self, event: Input) -> None:
         """Queue an input that never waits behind publications."""
         self.inbox.put_control(event)

@@ -189,6 +189,8 @@ def leaks(node: Node) -> Iterator[str]:
             yield f"{node.name}: timer {timer.owner} {timer.detail} is set"
     if broker.held:
         yield f"{node.name}: {broker.held} data messages are held"
+    if broker.parked:
+        yield f"{node.name}: {broker.parked} data messages are parked"
     for link, facts in broker.links.items():
         for lane, kept in (("control", facts.unacknowledged), ("data", facts.unconfirmed)):
             if kept:
