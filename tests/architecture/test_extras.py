@@ -131,7 +131,7 @@ def test_all_brings_all_and_dev_brings_more() -> None:
     everything = set().union(*EXTRAS.values())
     assert brought_by("all") == everything
     assert brought_by("dev") > everything
-    assert PROJECT["optional-dependencies"].keys() == {*EXTRAS, "all", "dev", "docs"}
+    assert PROJECT["optional-dependencies"].keys() == {*EXTRAS, "all", "dev", "bench", "docs"}
 
 
 @pytest.mark.parametrize("module", NEEDS)

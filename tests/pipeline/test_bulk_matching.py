@@ -26,8 +26,8 @@ from byway.pipeline.bulk_matching.blocks import (
 )
 from byway.pipeline.bulk_matching.filter_texts import FilterTexts
 from byway.pipeline.bulk_matching.index_parts import MEMORY_MIN, build
+from byway.pipeline.bulk_matching.match_frames import _arriving, parts_and_slices
 from byway.pipeline.bulk_matching.match_task import counts, pairs
-from byway.pipeline.bulk_matching.matching import _arriving, parts_and_slices
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.table_files import read_table, write_file
 from byway.pipeline.workload_schemas import (

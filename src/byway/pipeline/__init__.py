@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from byway.pipeline.sweeps import read_sweep, sweep
     from byway.pipeline.table_files import read_table, write_table
     from byway.pipeline.traces import TraceTables, analyse, computed_once, read_traces
-    from byway.pipeline.workloads import Workload, workload
+    from byway.pipeline.workloads import WorkloadFrames, workload
 
 __all__ = [
     "Imported",
     "TraceTables",
-    "Workload",
+    "WorkloadFrames",
     "analyse",
     "computed_once",
     "match",
@@ -44,7 +44,7 @@ __all__ = [
 _HOMES = {
     "Imported": "importing",
     "TraceTables": "traces",
-    "Workload": "workloads",
+    "WorkloadFrames": "workloads",
     "analyse": "traces",
     "computed_once": "traces",
     "match": "bulk_matching",

@@ -5,7 +5,7 @@ worker does with both, `matching` is the plan that brings them together, `match_
 answers. The answer is that of the cross join.
 """
 
+from byway.pipeline.bulk_matching.match_frames import MEMORY_BYTES, match, match_counts
 from byway.pipeline.bulk_matching.match_tables import MatchOutcome, match_tables
-from byway.pipeline.bulk_matching.matching import MEMORY_BYTES, match, match_counts
 
 __all__ = ["MEMORY_BYTES", "MatchOutcome", "match", "match_counts", "match_tables"]

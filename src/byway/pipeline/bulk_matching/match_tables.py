@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from byway.pipeline.bulk_matching.matching import MEMORY_BYTES, match, match_counts
+from byway.pipeline.bulk_matching.match_frames import MEMORY_BYTES, match, match_counts
 from byway.pipeline.jobs import Progress
 from byway.pipeline.schemas import TableSchema
 from byway.pipeline.table_files import StrPath, below, clear_table, read_table, write_table

@@ -32,7 +32,7 @@ CONTENT: Final = "_content"
 _CORRUPT: Final = "_corrupt"
 
 
-class Source(NamedTuple):
+class SourceRows(NamedTuple):
     """Rows of files with the same columns. A frame has them under names of its own, beside the
     place and the text of each row, and what is wrong with it as a whole."""
 
@@ -88,7 +88,7 @@ def _shown(address: str) -> str:
 
 def sources_of(
     spark: SparkSession, files: Sequence[str], delimiter: str, *, multiline: bool
-) -> list[Source]:
+) -> list[SourceRows]:
     """The rows of all files, those with the same columns together."""
     parquet = [file for file in files if _suffix(file) == PARQUET]
     headers: dict[tuple[str, ...], list[str]] = {}
@@ -122,7 +122,7 @@ def _header(spark: SparkSession, file: str, delimiter: str) -> list[str]:
 
 def _csv_source(
     spark: SparkSession, files: list[str], names: list[str], delimiter: str, *, multiline: bool
-) -> Source:
+) -> SourceRows:
     from pyspark.sql import functions as sql
 
     own = [f"c{number}" for number in range(len(names))]
@@ -141,10 +141,10 @@ def _csv_source(
     content = sql.coalesce(sql.col(_CORRUPT), sql.concat_ws(delimiter, *own))
     fault = sql.when(sql.col(_CORRUPT).isNotNull(), told)
     frame = _placed(rows, own, fault, content)
-    return Source(files, frame, dict(zip(names, own, strict=True)), is_csv=True)
+    return SourceRows(files, frame, dict(zip(names, own, strict=True)), is_csv=True)
 
 
-def _parquet_source(spark: SparkSession, files: list[str]) -> Source:
+def _parquet_source(spark: SparkSession, files: list[str]) -> SourceRows:
     from pyspark.sql import functions as sql
 
     with told_of(", ".join(files), "user"):
@@ -161,7 +161,7 @@ def _parquet_source(spark: SparkSession, files: list[str]) -> Source:
     texts = [renamed[column].cast("string") for column in own]
     nothing = sql.lit(None).cast("string")
     frame = _placed(renamed, own, nothing, sql.concat_ws(",", *texts))
-    return Source(files, frame, dict(zip(names, own, strict=True)), is_csv=False)
+    return SourceRows(files, frame, dict(zip(names, own, strict=True)), is_csv=False)
 
 
 def _placed(rows: DataFrame, own: list[str], fault: Any, content: Any) -> DataFrame:
@@ -178,7 +178,9 @@ def _placed(rows: DataFrame, own: list[str], fault: Any, content: Any) -> DataFr
     )
 
 
-def numbered(spark: SparkSession, sources: Sequence[Source], files: Sequence[str]) -> list[Source]:
+def numbered(
+    spark: SparkSession, sources: Sequence[SourceRows], files: Sequence[str]
+) -> list[SourceRows]:
     """The sources with the columns `_row` and `_number`: the number of each row in its file, and
     through all files in their order, from 1. This counts all rows first."""
     from pyspark.sql import functions as sql

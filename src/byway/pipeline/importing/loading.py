@@ -16,7 +16,7 @@ from byway.pipeline.importing.formats import (
     CONTENT,
     FAULT,
     FILE,
-    Source,
+    SourceRows,
     input_files,
     numbered,
     sources_of,
@@ -63,7 +63,7 @@ class ImportPlan(NamedTuple):
     """The rows to import, and how their columns are used."""
 
     files: list[str]
-    sources: list[Source]
+    sources: list[SourceRows]
     layout: Layout
     unread: list[str]
     """Columns that are not used."""
@@ -113,7 +113,7 @@ def _shown(files: Sequence[str]) -> str:
     return ", ".join(files[:SHOWN_MAX]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _check_options(kind: Kind, sources: Sequence[Source], options: ImportOptions) -> None:
+def _check_options(kind: Kind, sources: Sequence[SourceRows], options: ImportOptions) -> None:
     for source in sources:
         file, names = source.files[0], source.columns
         if options.id is not None and options.id not in names:
@@ -128,7 +128,7 @@ def _check_options(kind: Kind, sources: Sequence[Source], options: ImportOptions
 
 
 def _layout(
-    kind: Kind, sources: Sequence[Source], every: Sequence[str], options: ImportOptions
+    kind: Kind, sources: Sequence[SourceRows], every: Sequence[str], options: ImportOptions
 ) -> Layout:
     if kind == "subscriptions":
         wanted = options.filter or (every[0] if len(every) == 1 else "filter")
@@ -145,7 +145,7 @@ def _layout(
     return layout
 
 
-def _types(sources: Sequence[Source], options: ImportOptions) -> dict[str, Type]:
+def _types(sources: Sequence[SourceRows], options: ImportOptions) -> dict[str, Type]:
     """The type of each column: the user's, else Parquet's, else inferred from rows of CSV."""
     samples: dict[str, list[str | None]] = {}
     found: dict[str, Type] = {}
@@ -162,7 +162,7 @@ def _types(sources: Sequence[Source], options: ImportOptions) -> dict[str, Type]
     return inferred(samples) | found | options.types
 
 
-def _declared(source: Source, options: ImportOptions) -> dict[str, Type]:
+def _declared(source: SourceRows, options: ImportOptions) -> dict[str, Type]:
     of = source.frame.schema
     found = {}
     for name, own in source.columns.items():

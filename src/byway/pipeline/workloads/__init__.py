@@ -4,9 +4,10 @@
 DataFrames of them and writes these.
 """
 
-from byway.pipeline.workloads.generate import Description, Workload, generate, workload
+from byway.pipeline.workloads.generate import Description, WorkloadFrames, generate, workload
 from byway.pipeline.workloads.kinds import KINDS, WorkloadRequest, request_of
 
 __all__ = [
-    "KINDS", "Description", "Workload", "WorkloadRequest", "generate", "request_of", "workload",
+    "KINDS", "Description", "WorkloadFrames", "WorkloadRequest", "generate", "request_of",
+    "workload",
 ]  # fmt: skip

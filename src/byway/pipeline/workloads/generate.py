@@ -36,7 +36,7 @@ _TASKS_PER_CORE: Final = 2
 _TABLES: Final = {table.name: table for table in (SUBSCRIPTIONS, PUBLICATIONS, SCHEDULE)}
 
 
-class Workload(NamedTuple):
+class WorkloadFrames(NamedTuple):
     """The tables of a workload. Nothing is computed before one is used."""
 
     subscriptions: DataFrame
@@ -71,7 +71,7 @@ def workload(
     publications: int = ROWS_DEFAULT,
     seed: int = 0,
     settings: tuple[str, ...] = (),
-) -> Workload:
+) -> WorkloadFrames:
     """The tables of a workload of a kind that `byway pipeline workload` knows, as DataFrames.
 
     `size` is the number of subscriptions, `settings` are `key=value` for parameters of the
@@ -81,10 +81,10 @@ def workload(
     return frames_of(spark, request_of(kind, size, publications, seed, settings))
 
 
-def frames_of(spark: SparkSession, request: WorkloadRequest) -> Workload:
+def frames_of(spark: SparkSession, request: WorkloadRequest) -> WorkloadFrames:
     """The tables of a request that was checked."""
     frames = {table: _frame(spark, request, table) for table in tables_of(request)}
-    return Workload(frames[SUBSCRIPTIONS], frames[PUBLICATIONS], frames.get(SCHEDULE))
+    return WorkloadFrames(frames[SUBSCRIPTIONS], frames[PUBLICATIONS], frames.get(SCHEDULE))
 
 
 def generate(
