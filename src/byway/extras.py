@@ -52,8 +52,10 @@ NEEDS: Final[Mapping[str, Need]] = MappingProxyType(
         "byway.sim": Need("broker", _INDEX),
         "byway.story.trace_steps": Need("trace", ("numpy", "pyarrow")),
         "byway.trace": Need("broker", ("numpy",)),
+        "byway.trace.file_merging": Need("trace", ("numpy", "pyarrow")),
         "byway.trace.files": Need("trace", ("numpy", "pyarrow")),
         "byway.trace.parquet_footer": Need("trace", ("numpy", "pyarrow")),
+        "byway.trace.trace_writer": Need("trace", ("numpy", "pyarrow")),
         "byway.workload": Need("broker", ("numpy",)),
     }
 )

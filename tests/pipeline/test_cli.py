@@ -50,7 +50,8 @@ def test_runs_that_do_not_fit_beside_one_another_are_lines(tmp_path: Path) -> No
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "3 runs"  # the first one has no row
-    assert [re.split("  +", line)[0] for line in lines[-3:]] == names[1:]
+    heads = [re.split("  +", line)[0] for line in lines]
+    assert [head for head in heads if head in names] == names[1:]
 
 
 def test_an_analysis_leaves_nothing_of_another_one(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_a_file_whose_rows_are_damaged_is_told(tmp_path: Path) -> None:
         buffer.published(number**2, "ticker", 1, number, 0, matches=0, copies=0, size_bytes=64)
     with TraceWriter(tmp_path / "r[1] x", run="r1") as writer:
         writer.write(buffer.drain())
-    (file,) = (tmp_path / "r[1] x").iterdir()
+    (file,) = (tmp_path / "r[1] x").rglob("*.parquet")
     content = bytearray(file.read_bytes())
     content[4:3_000] = b"\xff" * 2_996
     file.write_bytes(content)

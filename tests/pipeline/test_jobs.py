@@ -3,15 +3,17 @@
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
-from byway.pipeline.jobs import run_job
+from byway.pipeline.jobs import run_action, run_job
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -90,3 +92,20 @@ def test_stopping_a_job_stops_no_other(
         assert len(other.result()) == 1
     assert signal.getsignal(signal.SIGINT) is handler
     assert threading.current_thread() is threading.main_thread()
+
+
+def slowly(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        time.sleep(0.5)
+        yield batch
+
+
+def test_the_tasks_of_an_action_are_told(spark: SparkSession) -> None:
+    """Those of its jobs alone, though others run in the session."""
+    told: list[tuple[int, int, str]] = []
+    frame = spark.range(0, 5, 1, 5).mapInArrow(slowly, "id bigint")
+    spark.range(0, 70, 1, 7).count()
+    rows = run_action(spark, frame.collect, lambda *facts: told.append(facts), "numbers")
+    assert sorted(row["id"] for row in rows) == [0, 1, 2, 3, 4]
+    assert max(total for _, total, _ in told) == 5
+    assert all(0 <= done <= total and what == "numbers" for done, total, what in told)

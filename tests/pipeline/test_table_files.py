@@ -346,7 +346,7 @@ def trace_file(directory: Path) -> Path:
     buffer.delivered(1_010, ["ann"], "ticker", 1, 1, 1_000, hop=0, distance=0, size_bytes=64)
     with TraceWriter(directory, run="r1") as writer:
         writer.write(buffer.drain())
-    return max(directory.glob("*.parquet"))
+    return max(directory.rglob("*.parquet"))
 
 
 def test_a_trace_is_read_below_a_directory(spark: SparkSession, tmp_path: Path) -> None:

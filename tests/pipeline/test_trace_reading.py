@@ -13,9 +13,9 @@ from byway.pipeline.failures import explained
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import TRACE
 from byway.pipeline.traces import analyse, compact, computed_once, read_traces
-from byway.pipeline.traces.reading import FOOTERS_MAX
+from byway.pipeline.traces.trace_reading import FOOTERS_MAX
 from byway.trace import TraceBuffer, TraceWriter
-from byway.trace.layout import DAY_US, listed
+from byway.trace.trace_directories import DAY_US, listed
 
 DAY = 20_775  # 2026-11-18
 NOON_US = DAY * DAY_US + DAY_US // 2

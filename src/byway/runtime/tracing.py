@@ -17,7 +17,7 @@ from byway.core.placeholders import sample_placeholders
 from byway.model.trace_schema import Queue, TableKind
 from byway.runtime.server import BrokerServer
 from byway.trace import RowBatch, TraceBuffer
-from byway.trace.writer import TraceWriter
+from byway.trace.trace_writer import TraceWriter
 
 log = logging.getLogger("byway.trace")
 

@@ -22,7 +22,7 @@ from byway.model.trace_schema import TraceEvent
 from byway.story.steps import Source, StoryStep
 from byway.story.subject import PublicationId, Subject
 from byway.trace.files import check_trace_file
-from byway.trace.layout import PARTIAL, SUFFIX, listed
+from byway.trace.trace_directories import PARTIAL, SUFFIX, listed
 
 _OF_PUBLICATIONS: Final = (
     TraceEvent.PUBLISHED,

@@ -9,14 +9,14 @@ from byway.trace.buffer import NullTrace, RowBatch, TraceBuffer
 
 if TYPE_CHECKING:
     from byway.trace.files import read_trace
-    from byway.trace.writer import TraceWriter
+    from byway.trace.trace_writer import TraceWriter
 
 __all__ = ["NullTrace", "RowBatch", "TraceBuffer", "TraceWriter", "read_trace"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "TraceWriter":
-        from byway.trace.writer import TraceWriter
+        from byway.trace.trace_writer import TraceWriter
 
         return TraceWriter
     if name == "read_trace":

@@ -30,8 +30,8 @@ from byway.model.trace_schema import (
     TraceEvent,
 )
 from byway.trace.buffer import RowBatch
-from byway.trace.layout import PARTIAL, SUFFIX, listed, used_names
 from byway.trace.parquet_footer import read_footer, version_key
+from byway.trace.trace_directories import PARTIAL, SUFFIX, listed, used_names
 
 ROWS_PER_GROUP: Final = 131_072
 ROWS_PER_FILE: Final = 8 * ROWS_PER_GROUP

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from byway.model.trace_schema import COLUMNS, TraceEvent
 from byway.trace import TraceBuffer, TraceWriter, read_trace
 from byway.trace.files import DirectoryWriter
-from byway.trace.layout import DAY_US, date_of
+from byway.trace.trace_directories import DAY_US, date_of
 
 NAMES = st.sampled_from(["A", "B", "é", ""]) | st.text(
     st.characters(codec="utf-8"), min_size=0, max_size=5

@@ -55,8 +55,10 @@ def test_a_group_is_in_one_cluster_and_all_over_it() -> None:
         (Feeds(seed=1), 6_552, 0.09),
         (Feeds(seed=1, feeds=60, density=10), 19_472, 0.53),
         (Feeds(seed=1, brokers=250, feeds=250, subscribers=125), 28_690, 0.09),
+        (Feeds(seed=1, brokers=21, feeds=20, subscribers=10, items=50, density=6), 900, 0.09),
+        (Feeds(seed=1, brokers=21, feeds=20, subscribers=11, items=50, density=69), 6_000, 0.54),
     ],
-    ids=["DT1", "DT2", "DT3"],
+    ids=["DT1", "DT2", "DT3", "DT4", "DT5"],
 )
 def test_counts_are_those_of_the_seed(workload: Feeds, subscriptions: int, share: float) -> None:
     count = workload.subscription_count()

@@ -66,7 +66,9 @@ def input_files(spark: SparkSession, places: Sequence[StrPath]) -> tuple[list[st
         found = [file for file in below if _suffix(file) in (CSV, PARQUET)]
         if not found:
             reason = f"it holds no {CSV} or {PARQUET} file"
-            if below == [_shown(place)]:
+            if not below and _suffix(place) in (CSV, PARQUET):
+                reason = "the file is empty"
+            elif below == [_shown(place)]:
                 reason = f"expected a name that ends in {CSV} or {PARQUET}"
             raise TableError(place, reason)
         files += found

@@ -28,7 +28,8 @@ from byway.pipeline.importing.user_frames import (
     Kind,
     Layout,
     check_attribute_names,
-    table_columns,
+    is_bad,
+    marked_rows,
 )
 from byway.pipeline.jobs import Progress
 from byway.pipeline.pipeline_errors import TableError
@@ -191,11 +192,13 @@ def load(
     target, rejects = below(place, table.name), below(place, f"{table.name}_rejects")
     marked = _marked(spark, plan)
     seen = Observation("import")
-    is_bad = sql.col(REASON).isNotNull()
-    counts = sql.count(sql.lit(1)).alias("rows"), sql.count_if(is_bad).alias("rejected")
-    write_table(marked.observe(seen, *counts).where(~is_bad), table, target, progress)
+    rejects_seen = sql.count(REASON).alias("rejected")
+    counts = sql.count(sql.lit(1)).alias("rows"), rejects_seen
+    needed = marked.select(*table.names, REASON)  # the rest is not computed for good rows
+    good = needed.observe(seen, *counts).where(sql.col(REASON).isNull())
+    write_table(good, table, target, progress)
     rejected = int(seen.get["rejected"])
-    bad = marked.where(is_bad).select(*REJECTS.names)
+    bad = marked.where(is_bad()).select(*REJECTS.names)
     if not rejected:  # nothing is read again
         bad = spark.createDataFrame([], REJECTS.spark_schema()).coalesce(1)
     write_table(bad, REJECTS, rejects, progress)
@@ -228,16 +231,11 @@ def _marked(spark: SparkSession, plan: ImportPlan) -> DataFrame:
     frames = []
     local = sql.regexp_replace(FILE, "^file:/+", "/")
     file = sql.url_decode(sql.replace(local, sql.lit("+"), sql.lit("%2B")))
+    kept = [file.alias("file"), sql.col("_row").alias("row"), sql.col(CONTENT).alias("content")]
     for source in numbered(spark, plan.sources, plan.files):
-        columns = table_columns(
-            source.frame, source.cells(), sql.col("_number"), plan.layout, sql.col(FAULT)
-        )
-        places = (
-            file.alias("file"),
-            sql.col("_row").alias("row"),
-            sql.col(CONTENT).alias("content"),
-        )
-        frames.append(source.frame.select(*columns, *places))
+        number, fault = sql.col("_number"), sql.col(FAULT)
+        rows = marked_rows(source.frame, source.cells(), number, plan.layout, fault, kept)
+        frames.append(rows)
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 

@@ -43,89 +43,83 @@ class Type(StrEnum):
 # --- values of cells --------------------------------------------------------------------------
 
 
-def value_and_reason(cell: Column, of: DataType, type_: Type) -> tuple[Column, Column]:
-    """The value of a cell of a frame's type, null if it is empty or none; and why it is none."""
+def cell_of(cell: Column, of: DataType) -> Column:
+    """A cell of a frame's type; an empty text is null."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StringType
 
-    if isinstance(of, StringType):
-        cell = sql.when(cell != "", cell)  # an empty cell is an absent one
-        value, reason = _OF_TEXT[type_](cell)
-    else:
-        value, reason = _of_value(cell, of, type_)
-    return value, sql.when(cell.isNotNull(), reason)
+    return sql.when(cell != "", cell) if isinstance(of, StringType) else cell
 
 
-def _integer(cell: Column) -> tuple[Column, Column]:
+def value_of(cell: Column, of: DataType, type_: Type) -> Column:
+    """The value of a cell; null if it is null, or has none of this type."""
     from pyspark.sql import functions as sql
+    from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
 
-    value = cell.try_cast("bigint")
-    is_large = sql.trim(cell).rlike(f"^{_ANY_INTEGER.pattern}$")
-    why = sql.when(is_large, "does not fit into 64 bits").otherwise("is no integer")
-    return value, sql.when(value.isNull(), _told(cell, why))
-
-
-def _number(cell: Column) -> tuple[Column, Column]:
-    from pyspark.sql import functions as sql
-
-    is_number = cell.rlike(rf"(?i)^\s*{_NUMBER.pattern}\s*$")
-    value = sql.when(is_number, cell.try_cast("double"))
-    is_large = (sql.abs(value) == float("inf")) & cell.rlike("[0-9]")
-    too_large = sql.lit("is too large for a floating-point number")
-    reason = sql.when(value.isNull(), _told(cell, sql.lit("is no number")))
-    return value, reason.when(is_large, _told(cell, too_large))
-
-
-def _boolean(cell: Column) -> tuple[Column, Column]:
-    from pyspark.sql import functions as sql
-
-    word = sql.lower(sql.btrim(cell, sql.lit(_BLANKS)))
-    value = sql.when(word == "true", True).when(word == "false", False)
-    return value, sql.when(value.isNull(), _told(cell, sql.lit("is neither true nor false")))
-
-
-def _string(cell: Column) -> tuple[Column, Column]:
-    from pyspark.sql import functions as sql
-
-    size = sql.char_length(cell)
-    told = f"a string may have at most {STRING_LENGTH_MAX} characters, this one has "
-    return cell, sql.when(size > STRING_LENGTH_MAX, sql.concat(sql.lit(told), size.cast("string")))
-
-
-_OF_TEXT: Final = {
-    Type.INTEGER: _integer,
-    Type.NUMBER: _number,
-    Type.BOOLEAN: _boolean,
-    Type.STRING: _string,
-}
-
-
-def _of_value(cell: Column, of: DataType, type_: Type) -> tuple[Column, Column]:
-    """As `value_and_reason`, of a cell that is no text."""
-    from pyspark.sql import functions as sql
-    from pyspark.sql.types import BooleanType, NumericType
-
-    shown = cell.cast("string")
     if type_ is Type.STRING:
-        return _string(shown)
-    is_number = isinstance(of, NumericType)
-    nothing = sql.lit(None).cast("string")
-    if type_ is Type.NUMBER and is_number:
-        return cell.cast("double"), nothing
+        return cell.cast("string")
+    if isinstance(of, StringType):
+        if type_ is Type.INTEGER:
+            return cell.try_cast("bigint")
+        if type_ is Type.NUMBER:
+            return sql.when(cell.rlike(rf"(?i)^\s*{_NUMBER.pattern}\s*$"), cell.try_cast("double"))
+        word = sql.lower(sql.btrim(cell, sql.lit(_BLANKS)))
+        return sql.when(word == "true", True).when(word == "false", False)
     if type_ is Type.BOOLEAN and isinstance(of, BooleanType):
-        return cell, nothing
-    if type_ is Type.INTEGER and is_number:
+        return cell
+    if type_ is Type.NUMBER and isinstance(of, NumericType):
+        return cell.cast("double")
+    if type_ is Type.INTEGER and isinstance(of, IntegralType):
+        return cell.cast("bigint")
+    if type_ is Type.INTEGER and isinstance(of, NumericType):
         whole = cell.try_cast("bigint")
-        is_whole = sql.coalesce(whole == cell, sql.lit(False))
-        is_large = sql.coalesce(sql.floor(cell.cast("double")) == cell, sql.lit(False))
-        why = sql.when(is_large, "does not fit into 64 bits").otherwise("is no integer")
-        return sql.when(is_whole, whole), sql.when(~is_whole, _told(shown, why))
-    told = {Type.INTEGER: "is no integer", Type.NUMBER: "is no number"}
-    why = sql.lit(told.get(type_, "is neither true nor false"))
-    return sql.lit(None).cast(_SPARK[type_]), _told(shown, why)
+        return sql.when(whole == cell, whole)
+    return sql.lit(None).cast(_SPARK[type_])
+
+
+def can_fail(of: DataType, type_: Type) -> bool:
+    """Whether a cell of a frame's type may have no value of this type."""
+    from pyspark.sql import types as t
+
+    return not (
+        (type_ is Type.INTEGER and isinstance(of, t.IntegralType))
+        or (type_ is Type.NUMBER and isinstance(of, t.NumericType))
+        or (type_ is Type.BOOLEAN and isinstance(of, t.BooleanType))
+    )
+
+
+def reason_of(cell: Column, value: Column, of: DataType, type_: Type) -> Column:
+    """Why a cell is rejected that has this value; null: it is not."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import NumericType
+
+    if type_ is Type.STRING:
+        size = sql.char_length(value)
+        told = f"a string may have at most {STRING_LENGTH_MAX} characters, this one has "
+        long = sql.concat(sql.lit(told), size.cast("string"))
+        return sql.when(size > STRING_LENGTH_MAX, long)
+    text = cell.cast("string")
+    why = sql.lit(_WHY[type_])
+    if type_ is Type.INTEGER:
+        is_large = sql.trim(text).rlike(f"^{_ANY_INTEGER.pattern}$")
+        if isinstance(of, NumericType):
+            real = cell.cast("double")
+            is_large = (sql.rint(real) == real) & ~sql.isnan(real)
+        why = sql.when(is_large, "does not fit into 64 bits").otherwise(why)
+    reason = sql.when(cell.isNotNull() & value.isNull(), _told(text, why))
+    if type_ is Type.NUMBER:
+        is_large = (sql.abs(value) == float("inf")) & text.rlike("[0-9]")
+        too_large = sql.lit("is too large for a floating-point number")
+        reason = reason.when(is_large, _told(text, too_large))
+    return reason
 
 
 _SPARK: Final = {Type.INTEGER: "bigint", Type.NUMBER: "double", Type.BOOLEAN: "boolean"}
+_WHY: Final = {
+    Type.INTEGER: "is no integer",
+    Type.NUMBER: "is no number",
+    Type.BOOLEAN: "is neither true nor false",
+}
 
 
 def _told(cell: Column, why: Column) -> Column:

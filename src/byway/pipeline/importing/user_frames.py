@@ -6,17 +6,18 @@ rows come from and go to is decided elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from byway.model import BywayError
 from byway.model.errors import InvalidValueError
 from byway.model.values import ATTRIBUTES_MAX, check_name
 from byway.pipeline.bulk_matching.filter_texts import FilterTexts
-from byway.pipeline.importing.types import Type, declared, value_and_reason
+from byway.pipeline.importing.types import Type, can_fail, cell_of, declared, reason_of, value_of
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import TableSchema
 from byway.pipeline.workload_schemas import PUBLICATIONS, SUBSCRIPTIONS
@@ -37,7 +38,13 @@ _MAPS: Final = {
     "strings": Type.STRING,
     "booleans": Type.BOOLEAN,
 }
-_ROW: Final = "_row"
+_ROW: Final = "_whole"
+_NUMBER: Final = "_id"
+_FAULT: Final = "_wrong"
+_FILTER: Final = "_filter"
+_BARRIER: Final = "_barrier"
+"""A column that is not deterministic. Spark pushes no condition below it, where it would compute
+the reasons twice."""
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,57 +116,109 @@ def _imported(frame: DataFrame, layout: Layout) -> Imported:
 
     columns = {name: frame[_quoted(name)] for name in frame.columns}
     number = sql.monotonically_increasing_id() + 1
-    numbered = frame.select(sql.struct(*columns.values()).alias(_ROW), number.alias("_number"))
-    cells = {name: numbered[_ROW].getField(name) for name in columns}
-    marked = numbered.select(_ROW, *table_columns(numbered, cells, numbered["_number"], layout))
-    good = marked.where(sql.col(REASON).isNull()).select(*TABLES[layout.kind].names)
-    bad = marked.where(sql.col(REASON).isNotNull())
-    return Imported(good, bad.select(f"{_ROW}.*", REASON))
+    whole = sql.struct(*columns.values()).alias(_ROW)
+    marked = marked_rows(frame, columns, number, layout, kept=[whole])
+    good = marked.where(is_good()).select(*TABLES[layout.kind].names)
+    return Imported(good, marked.where(is_bad()).select(f"{_ROW}.*", REASON))
 
 
-def table_columns(
+def is_good() -> Column:
+    """Whether a marked row was not rejected."""
+    from pyspark.sql import functions as sql
+
+    return sql.col(REASON).isNull() & (sql.col(_BARRIER) >= 0)
+
+
+def is_bad() -> Column:
+    """Whether a marked row was rejected."""
+    from pyspark.sql import functions as sql
+
+    return sql.col(REASON).isNotNull() & (sql.col(_BARRIER) >= 0)
+
+
+def marked_rows(
     frame: DataFrame,
     cells: Mapping[str, Column],
     number: Column,
     layout: Layout,
     fault: Column | None = None,
-) -> list[Column]:
-    """The columns of the table, and the `reason`, of cells in `frame`. `number` is the id of a row
-    if rows are numbered; `fault` is what is wrong with the row as a whole, null: nothing."""
+    kept: Sequence[Column] = (),
+) -> DataFrame:
+    """The columns of the table, the `reason`, and those that are `kept`, of the cells of a frame.
+    `number` is the id of a row if rows are numbered; `fault` is what is wrong with the row as a
+    whole, null: nothing."""
     from pyspark.sql import functions as sql
 
-    fields = frame.select(*cells.values()).schema
-    of = {name: field.dataType for name, field in zip(cells, fields, strict=True)}
-
-    def converted(name: str, type_: Type) -> tuple[Column, Column]:
-        value, reason = value_and_reason(cells[name], of[name], type_)
-        return value, sql.when(reason.isNotNull(), sql.concat(sql.lit(f"{name}: "), reason))
-
-    reasons = [] if fault is None else [fault]
-    id, broker = number, sql.lit(None).cast("string")
+    wanted = {name: type_ for name, type_ in layout.attributes.items() if type_ is not Type.SKIP}
     if layout.id is not None:
-        id, reason = converted(layout.id, Type.INTEGER)
-        reasons += [reason, sql.when(id.isNull(), f"{layout.id}: it has no number")]
-    if layout.broker is not None and layout.broker in cells:
-        broker, reason = converted(layout.broker, Type.STRING)
-        reasons.append(reason)
+        wanted[layout.id] = Type.INTEGER
+    if layout.broker is not None:
+        wanted[layout.broker] = Type.STRING
+    used = [name for name in (layout.filter, *wanted) if name is not None and name in cells]
+    of = {
+        name: field.dataType
+        for name, field in zip(
+            used, frame.select(*(cells[name] for name in used)).schema, strict=True
+        )
+    }
+    # a step of its own, so that what several others need is computed once
+    own = {name: f"_{place}" for place, name in enumerate(wanted) if name in cells}
+    no_fault = sql.lit(None).cast("string")
+    values = []
+    for name, column in own.items():
+        cell = cell_of(cells[name], of[name])
+        value = value_of(cell, of[name], wanted[name])
+        values.append(value.alias(f"{column}v"))
+        if can_fail(of[name], wanted[name]):
+            values.append(cell.alias(f"{column}c"))
+    if layout.filter is not None:
+        values.append(cells[layout.filter].cast("string").alias(_FILTER))
+    fault = (no_fault if fault is None else fault).alias(_FAULT)
+    step = frame.select(*kept, number.alias(_NUMBER), fault, *values)
+    names = step.columns[: len(kept)]
+
+    reasons = [sql.col(_FAULT)]
+    for name, column in own.items():
+        if not can_fail(of[name], wanted[name]):
+            continue
+        told = reason_of(step[f"{column}c"], step[f"{column}v"], of[name], wanted[name])
+        reasons.append(sql.concat(sql.lit(f"{name}: "), told))  # null with a null in it
+    id, broker = sql.col(_NUMBER), no_fault
+    if layout.id is not None:
+        id = step[f"{own[layout.id]}v"]
+        reasons.append(sql.when(id.isNull(), f"{layout.id}: it has no number"))
+    if layout.broker in own:
+        broker = step[f"{own[layout.broker]}v"]
     found = [id.alias("id"), broker.alias("broker")]
-    if layout.kind == "subscriptions":
-        assert layout.filter is not None
-        text = cells[layout.filter].cast("string")
-        found.append(text.alias("filter"))
-        reasons.append(_filter_reason()(text, sql.lit(layout.filter)))
+    if layout.filter is not None:
+        found.append(sql.col(_FILTER).alias("filter"))
+        reasons.append(_filter_reason(layout.filter))
     else:
-        values: dict[Type, dict[str, Column]] = {type_: {} for type_ in _MAPS.values()}
-        for name, type_ in layout.attributes.items():
-            if type_ is not Type.SKIP and name in cells:
-                values[type_][name], reason = converted(name, type_)
-                reasons.append(reason)
-        every = [value for some in values.values() for value in some.values()]
-        if len(every) > ATTRIBUTES_MAX:
-            reasons.append(_too_many(every))
-        found += [_map(name, values[type_]) for name, type_ in _MAPS.items()]
-    return [*found, sql.coalesce(*reasons, sql.lit(None).cast("string")).alias(REASON)]
+        maps = {
+            name: _map(
+                name,
+                {
+                    attribute: step[f"{own[attribute]}v"]
+                    for attribute, its in layout.attributes.items()
+                    if its is type_ and attribute in own
+                },
+            )
+            for name, type_ in _MAPS.items()
+        }
+        if len(layout.attributes) > ATTRIBUTES_MAX:
+            reasons.append(_too_many(maps.values()))
+        found += [column.alias(name) for name, column in maps.items()]
+    reason = sql.coalesce(*reasons, no_fault).alias(REASON)
+    return step.select(*names, *found, reason, sql.spark_partition_id().alias(_BARRIER))
+
+
+def _filter_reason(name: str) -> Column:
+    from pyspark.sql import functions as sql
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    told = arrow_udf(filter_reasons, "string")  # type: ignore[call-overload]
+    reason: Column = told(sql.col(_FILTER), sql.lit(name))
+    return reason
 
 
 def _map(name: str, values: Mapping[str, Column]) -> Column:
@@ -168,35 +227,28 @@ def _map(name: str, values: Mapping[str, Column]) -> Column:
 
     type_ = next(str(column.type) for column in PUBLICATIONS.columns if column.name == name)
     if not values:
-        return sql.create_map().cast(type_).alias(name)
+        return sql.create_map().cast(type_)
     entries = [
         sql.when(value.isNotNull(), sql.struct(sql.lit(key).alias("key"), value.alias("value")))
         for key, value in values.items()
     ]
     there = sql.array_compact(sql.array(*entries))
-    return sql.map_from_entries(there).cast(type_).alias(name)
+    return sql.map_from_entries(there).cast(type_)
 
 
-def _too_many(values: list[Column]) -> Column:
+def _too_many(maps: Iterable[Column]) -> Column:
     from pyspark.sql import functions as sql
 
-    count = sum((value.isNotNull().cast("int") for value in values), sql.lit(0))
+    count = sum(map(sql.size, maps), sql.lit(0))
     told = f" attributes, but a publication has at most {ATTRIBUTES_MAX}"
     return sql.when(count > ATTRIBUTES_MAX, sql.concat(count.cast("string"), sql.lit(told)))
 
 
-def _filter_reason() -> Any:
-    """A function of Spark: why a filter cannot be read, with the name of its column."""
-    from pyspark.sql.pandas.functions import arrow_udf
-
-    def reasons(texts: Any, names: Any) -> Any:
-        import pyarrow as pa
-
-        column = names[0].as_py() if len(names) else ""
-        found = map(why_no_filter, texts.to_pylist())
-        return pa.array([why and f"{column}: {why}" for why in found], pa.string())
-
-    return arrow_udf(reasons, "string")  # type: ignore[call-overload]
+def filter_reasons(texts: pa.Array, names: pa.Array) -> pa.Array:
+    """Run in a worker: why filters cannot be read, with the name of their column."""
+    column = names[0].as_py() if len(names) else ""
+    found = map(why_no_filter, texts.to_pylist())
+    return pa.array([why and f"{column}: {why}" for why in found], pa.string())
 
 
 def why_no_filter(text: str | None) -> str | None:

@@ -28,7 +28,7 @@ from byway.pipeline.table_files import (
     run_of,
     write_table,
 )
-from byway.trace.layout import listed
+from byway.trace.trace_directories import listed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

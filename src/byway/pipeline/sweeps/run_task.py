@@ -22,7 +22,7 @@ import msgspec
 from byway.pipeline.schemas import FAILURES, METRICS, REQUESTS, TableSchema
 from byway.pipeline.sweeps.plan import Run
 from byway.pipeline.table_files import PARTIAL, SUFFIX, write_file
-from byway.trace.layout import listed, run_directory
+from byway.trace.trace_directories import listed, run_directory
 
 Item = TypeVar("Item")
 

@@ -7,7 +7,7 @@ aggregates most of them once, and many tables are computed from that small one.
 
 from byway.pipeline.traces.analysis import TraceTables, analyse, computed_once, write_tables
 from byway.pipeline.traces.compaction import Compaction, compact
-from byway.pipeline.traces.reading import read_traces
+from byway.pipeline.traces.trace_reading import read_traces
 
 __all__ = [
     "Compaction",

@@ -1,7 +1,7 @@
 """Compacts traces: merges the small files of live brokers, each large file in a task of its own.
 
-`byway.trace.compaction` decides what is merged, and when readers take it. Here it is done on Spark,
-in rounds, so that a driver that is killed loses the work of one round at most.
+`byway.trace.file_merging` decides what is merged, and when readers take it. Here it is done on
+Spark, in rounds, so that a driver that is killed loses the work of one round at most.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from byway.model.errors import TraceError
 from byway.pipeline.jobs import run_job
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.table_files import StrPath, place_of
-from byway.trace.compaction import (
+from byway.trace.file_merging import (
     TARGET_BYTES,
     Merged,
     clean,

@@ -13,7 +13,10 @@ from byway.pipeline.claims.claim import Claim
 
 
 def _found() -> dict[str, Claim]:
-    names = sorted(m.name for m in iter_modules(__path__) if not m.name.startswith("_"))
+    names = sorted(
+        (m.name for m in iter_modules(__path__) if not m.name.startswith("_")),
+        key=lambda name: (name[0], int(name[1:])),
+    )
     claims = (import_module(f"{__name__}.{name}").CLAIM for name in names)
     return {claim.id: claim for claim in claims}
 

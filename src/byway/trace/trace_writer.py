@@ -16,7 +16,7 @@ import numpy as np
 
 from byway.trace.buffer import RowBatch
 from byway.trace.files import ROWS_PER_FILE, ROWS_PER_GROUP, DirectoryWriter
-from byway.trace.layout import DAY_US, date_directory, run_directory
+from byway.trace.trace_directories import DAY_US, date_directory, run_directory
 
 
 class TraceWriter:

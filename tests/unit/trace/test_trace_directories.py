@@ -10,8 +10,8 @@ import pytest
 
 from byway.model.errors import TraceError
 from byway.trace import TraceBuffer, TraceWriter, read_trace
-from byway.trace.compaction import Merge, clean, lock, merge_files, plan, put_in_place
-from byway.trace.layout import DAY_US, date_of, listed, replaced_by
+from byway.trace.file_merging import FileMerge, clean, lock, merge_files, plan, put_in_place
+from byway.trace.trace_directories import DAY_US, date_of, listed, replaced_by
 
 DAY = 20_775  # 2026-11-18
 
@@ -134,7 +134,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 def test_a_merged_file_with_other_rows_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "A", [1, 2])
     (merge,) = plan(tmp_path)
-    short = Merge(merge.sources[:1], merge.target, merge.partial)
+    short = FileMerge(merge.sources[:1], merge.target, merge.partial)
     with pytest.raises(TraceError, match="has 1 rows, expected 2"):
         put_in_place(merge, merge_files(short))
     assert len(listed(tmp_path)) == 2

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
+
+import numpy as np
 
 SUFFIX: Final = ".parquet"
 PARTIAL: Final = ".partial"
@@ -22,7 +23,6 @@ MERGED: Final = "merged-"
 """What the names of files begin with that compaction has made."""
 
 _REPLACED: Final = ".replaced"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE: Final = re.compile(r"date=\d{4}-\d\d-\d\d")
 
 
@@ -39,7 +39,7 @@ def date_directory(root: Path, run: str, day: int) -> Path:
 def date_of(day: int) -> str:
     """The date of a day by its number. It lies in the years 1 to 9999, as Python's own do."""
     first, last = -719_162, 2_932_896
-    return f"{_EPOCH + timedelta(days=min(max(day, first), last)):%Y-%m-%d}".rjust(10, "0")
+    return str(np.datetime64(min(max(day, first), last), "D"))
 
 
 def is_dated(directory: Path) -> bool:

@@ -2,11 +2,11 @@
 or there twice.
 
 A merged file is written under a hidden name. The names of what it replaces are stated in a file
-beside it, and then it gets its own name: from that moment readers (`layout.listed`) take it instead
-of them. What was replaced stays for a while, for readers that listed it before, and is removed by a
-later compaction. If the process dies anywhere, the same call goes on from there. One process at a
-time compacts below a directory, which a lock ensures that ends with the process; others may merge
-files for it, but only the one with the lock gives them their names.
+beside it, and then it gets its own name: from that moment readers (`trace_directories.listed`) take
+it instead of them. What was replaced stays for a while, for readers that listed it before, and is
+removed by a later compaction. If the process dies anywhere, the same call goes on from there. One
+process at a time compacts below a directory, which a lock ensures that ends with the process;
+others may merge files for it, but only the one with the lock gives them their names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from byway.model.errors import TraceError
 from byway.trace.files import check_trace_file, write_merged
-from byway.trace.layout import (
+from byway.trace.trace_directories import (
     MERGED,
     PARTIAL,
     SUFFIX,
@@ -43,7 +43,7 @@ _MADE: Final = re.compile(rf"^{MERGED}|-[0-9a-f]{{32}}$")
 _LOCK: Final = ".compaction.lock"
 
 
-class Merge(msgspec.Struct, frozen=True):
+class FileMerge(msgspec.Struct, frozen=True):
     """Files of one directory that become one."""
 
     sources: tuple[str, ...]
@@ -91,7 +91,7 @@ def clean(root: Path, before_s: float) -> int:
     return removed
 
 
-def plan(root: Path, target_bytes: int = TARGET_BYTES) -> list[Merge]:
+def plan(root: Path, target_bytes: int = TARGET_BYTES) -> list[FileMerge]:
     """The files to be merged, by directories of a run and a day; others are left alone."""
     by_directory: dict[Path, list[Path]] = {}
     for file in listed(root):
@@ -121,19 +121,19 @@ def _groups(files: Iterable[Path], target_bytes: int) -> Iterator[list[Path]]:
         yield group
 
 
-def _merge(directory: Path, sources: list[Path]) -> Merge | None:
+def _merge(directory: Path, sources: list[Path]) -> FileMerge | None:
     if len(sources) < 2:
         return None
     first = _MADE.sub("", sources[0].stem)  # names keep the order of what they hold
     name = f"{MERGED}{first}-{uuid4().hex}{SUFFIX}"
-    return Merge(
+    return FileMerge(
         sources=tuple(map(str, sources)),
         target=str(directory / name),
         partial=str(directory / f".{name}{PARTIAL}"),
     )
 
 
-def merge_files(merge: Merge) -> Merged:
+def merge_files(merge: FileMerge) -> Merged:
     """Write the rows of all sources, in their order, to the hidden file. Raises `TraceError` with
     the source that is at fault."""
     partial = Path(merge.partial)
@@ -144,7 +144,7 @@ def merge_files(merge: Merge) -> Merged:
     return Merged(rows, partial.stat().st_size)
 
 
-def put_in_place(merge: Merge, merged: Merged) -> None:
+def put_in_place(merge: FileMerge, merged: Merged) -> None:
     """Let readers take the merged file instead of its sources, from one moment to the next."""
     target, partial = Path(merge.target), Path(merge.partial)
     expected = sum(_rows(Path(source)) for source in merge.sources)

@@ -1,8 +1,8 @@
 """Reads traces: which files of a directory count, and which rows of them.
 
-Days are left out by the names of their directories (`byway.trace.layout`), and so is what a merged
-file replaces. Spark lists the files and plans without those, so the driver opens a few footers at
-most, and no path is handed to it twice.
+Days are left out by the names of their directories (`byway.trace.trace_directories`), and so is
+what a merged file replaces. Spark lists the files and plans without those; the driver opens a few
+footers at most.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 from byway.pipeline.failures import NOT_A_TRACE
 from byway.pipeline.schemas import TRACE
 from byway.pipeline.table_files import CATALOG, StrPath, check_file, place_of, read_table
-from byway.trace.layout import DAY_US, date_of, replaced_by
 from byway.trace.parquet_footer import version_key
+from byway.trace.trace_directories import DAY_US, date_of, replaced_by
 
 FOOTERS_MAX: Final = 32
 """Files of this machine whose footers are looked at before Spark reads any row."""
