@@ -116,7 +116,9 @@ class MarkerFile:
         except msgspec.DecodeError as error:
             raise StorageError(path, f"is damaged: {error}; {advice}") from error
         if not 1 <= found.format <= FORMAT_WITH_SUCCESSORS:
-            raise StorageError(path, f"has format {found.format}, expected {FORMAT}")
+            raise StorageError(
+                path, f"has format {found.format}, expected 1 to {FORMAT_WITH_SUCCESSORS}"
+            )
         if found.checksum != _checksum(found):
             raise StorageError(path, f"is damaged: its checksum is wrong; {advice}")
         if found.id != self.id:

@@ -128,7 +128,8 @@ def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
     """Layout 6 appended a list to every session; layout 7 the kind of every link and three
     fields more, former neighbours, what is held, random numbers drawn, the last load, which
     neighbours are listed, the paths of entries, which are empty, masks of what was seen, of what is
-    in flight which targets several entries matched for, and who has taken a neighbour's place."""
+    in flight which targets several entries matched for, who has taken a neighbour's place, and
+    where advertisements have ended."""
     magic, layout, state = msgspec.msgpack.decode(earlier)
     assert layout == 5
     for client in state[BrokerState.__struct_fields__.index("clients")]:
@@ -143,7 +144,7 @@ def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
         state[fields.index(table)].append([])
     for pending in state[fields.index("in_flight")]:
         pending.append(b"")
-    state += [{}, [], (0, {}), load, None, state[fields.index("link_numbers")], 1, [], {}, {}]
+    state += [{}, [], (0, {}), load, None, state[fields.index("link_numbers")], 1, [], {}, {}, []]
     return msgspec.msgpack.encode((magic, VERSION, state))
 
 

@@ -134,6 +134,8 @@ async def test_a_leaf_with_work_does_not_leave_and_goes_on():
         {
             "broker": "leaf",
             "neighbour": "hub",
+            "neighbours": ["hub"],
+            "silent": [],
             "confirmed": True,
             "clients": 0,
             "sessions": 0,

@@ -173,7 +173,7 @@ def test_another_brokers_file_is_refused(tmp_path):
         (lambda data: data[:-9], "is damaged: "),
         (lambda _: b"", "is damaged: "),
         (lambda _: b"\xff" * 20, "is damaged: "),
-        (lambda data: data.replace(b'"format":2', b'"format":3'), "has format 3, expected 2"),
+        (lambda data: data.replace(b'"format":2', b'"format":4'), "has format 4, expected 1 to 3"),
         (lambda _: b" " * 20_000_000, "is longer than 16777216 bytes"),
     ],
     ids=["another name", "cut", "empty", "no text", "newer", "long"],
