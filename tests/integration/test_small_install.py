@@ -162,7 +162,7 @@ def test_the_wheel_describes_itself(wheel: Path) -> None:
     assert told["Description-Content-Type"] == "text/markdown"
     assert told.get_payload(decode=True) == (ROOT / "README.md").read_bytes()
     assert told["License-Expression"] == "Apache-2.0"
-    extras = {"broker", "trace", "pipeline", "all", "dev", "docs"}
+    extras = {"broker", "trace", "pipeline", "all", "dev", "bench", "docs"}
     assert set(told.get_all("Provides-Extra", [])) == extras
     classifiers = " ".join(told.get_all("Classifier", []))
     versions = re.findall(r"Python :: (3\.\d+)", classifiers)

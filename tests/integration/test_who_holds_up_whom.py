@@ -69,6 +69,7 @@ def test_topology_show_names_the_slow_subscriber_and_the_slow_link(tmp_path: Pat
             assert one == {
                 "publisher": "p", "local": True, "unconfirmed": COUNT, "held": 0,
                 "oldest_s": one["oldest_s"], "links": {"E": COUNT}, "unlisted": 0,
+                "parked": {},
             }  # fmt: skip
             (slow,) = status["subscribers"]
             assert (status["slow_subscribers"], slow["client"]) == (1, "mute")

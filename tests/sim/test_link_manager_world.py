@@ -203,7 +203,7 @@ def test_two_runs_are_equal(tmp_path: Path) -> None:
             twelve.run(12, 2)
             world.check()
         states = [node.broker.snapshot() for node in world.nodes.values()]
-        found.append((states, [file.read_bytes() for file in sorted(directory.iterdir())]))
+        found.append((states, [file.read_bytes() for file in sorted(directory.rglob("*.parquet"))]))
         assert twelve.opened.total() > 5
     assert found[0] == found[1]
 

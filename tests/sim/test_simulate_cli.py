@@ -239,7 +239,8 @@ def test_one_seed_is_one_run_byte_for_byte(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         facts = json.loads(done.stdout)
         del facts["wall_s"]
-        files = [(path.name, path.read_bytes()) for path in sorted(directory.iterdir())]
+        traces = sorted(directory.rglob("*.parquet"))
+        files = [(str(path.relative_to(directory)), path.read_bytes()) for path in traces]
         shown.append((facts, files))
     assert shown[0] == shown[1]
     table = read_trace(tmp_path / "1")

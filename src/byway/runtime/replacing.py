@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from byway.core.broker import Broker
-from byway.core.inputs import NeighbourReplaced
-from byway.core.successions import Succession
 from byway.model.addresses import Address
 from byway.model.bounds import NAME_LENGTH_MAX
 from byway.model.errors import ConfigError, shortened
@@ -26,6 +23,8 @@ from byway.runtime.dial_rules import dialled_address
 from byway.runtime.http_answers import Facts
 
 if TYPE_CHECKING:
+    from byway.core.broker import Broker
+    from byway.core.successions import Succession
     from byway.runtime.server import BrokerServer
 
 log = logging.getLogger("byway.commands")
@@ -67,6 +66,8 @@ async def replace(server: BrokerServer, facts: Facts) -> Replaced:
             status = HTTPStatus.CONFLICT if broker.is_neighbour(old) else HTTPStatus.NOT_FOUND
             raise CommandError(status, reason)
         server.neighbour_links.forgotten.discard(by)
+        from byway.core.inputs import NeighbourReplaced  # the command needs no extra
+
         server.driver.now(NeighbourReplaced(old, by, address))
         waiting = server.broker.unconfirmed(by)
         log.warning("%s takes the place of %s for good: %d messages wait for it", by, old, waiting)
