@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from byway.cli.main import app
 from byway.local.mesh_showcase import MeshOutcome, MeshPhase, MeshStep
+from byway.local.outage_showcase import OutageOutcome
 from byway.local.showcase import (
     WANTED,
     ShowcaseAccount,
@@ -31,6 +32,7 @@ def test_a_person_sees_rates_and_who_got_what() -> None:
     assert result.exit_code == 0, result.output
     for words in ("B1 Cairo", "   1 s  ", "delivered", "Events received", "Every subscriber",
         "  2.0 s  without ", "  with the mesh ", "soft links are in use. With the mesh, ",
+        "B1 is killed for 3 s while quotes are published", "events went round it meanwhile",
     ):  # fmt: skip
         assert words in result.stdout
     for name, broker, filter in WANTED:
@@ -62,6 +64,11 @@ def test_a_program_gets_one_object() -> None:
     assert with_mesh["settled"][1] < without["settled"][1]
     assert with_mesh["settled"][2] < without["settled"][2]
     assert "brokers only forward a quote" in shown["mesh"]["finding"]
+    outage = shown["outage"]
+    assert outage["is_exact"]
+    assert outage["dead_s"] >= 2.5
+    assert outage["crossed"] > 0  # without the mesh none does while the broker is dead
+    assert outage["finding"].endswith("nothing was lost, doubled or out of order.")
 
 
 def event(sequence: int, hops: int, **attributes: int) -> Event:
@@ -126,6 +133,14 @@ def test_the_finding_of_the_mesh_is_what_was_measured(is_exact: bool) -> None:
         "hops instead of 2.8."
     )
     assert outcome.is_complete is is_exact
+
+
+def test_the_finding_of_the_outage_tells_of_what_is_missing() -> None:
+    outcome = OutageOutcome(dead_s=3.04, crossed=1_234, pause_s=0.66, is_exact=False)
+    assert outcome.finding == (
+        "B1 was dead for 3.0 s; 1,234 events went round it meanwhile, with a pause of 0.7 s at "
+        "most; events are missing."
+    )
 
 
 def test_an_event_out_of_order_is_unexpected() -> None:

@@ -1,5 +1,6 @@
-"""`byway demo`: seven brokers at work, without a mesh and with one, then a storm of
-unsubscriptions, live and simulated, which Spark analyses; every number is measured here.
+"""`byway demo`: seven brokers at work, without a mesh, with one, and while one of them is dead,
+then a storm of unsubscriptions, live and simulated, which Spark analyses; every number is measured
+here.
 
 Exit codes: 0 every subscriber received exactly what it should, once; 1 one did not.
 """
@@ -24,6 +25,7 @@ from byway.model.errors import BywayError
 
 if TYPE_CHECKING:  # brokers take long to import, and shells ask for options alone
     from byway.local.mesh_showcase import MeshOutcome
+    from byway.local.outage_showcase import OutageOutcome
     from byway.local.showcase import Showcase, ShowcaseOutcome
 
 WATCH_S = 0.25
@@ -54,9 +56,9 @@ def demo(
 ) -> None:
     """Run seven brokers on loopback, publish stock quotes at three of them, subscribe at six.
 
-    Then switch on the mesh, and show how brokers without subscribers are passed by. Then run a
-    storm of unsubscriptions, live and simulated, under two covering policies, analyse it with
-    Spark, and write a report.
+    Then switch on the mesh, and show how brokers without subscribers are passed by, and that
+    deliveries go on when one of them is killed. Then run a storm of unsubscriptions, live and
+    simulated, under two covering policies, analyse it with Spark, and write a report.
     """
     from byway.local.showcase import SHAPE, Showcase
     from byway.matching import ensure_kernels
@@ -72,7 +74,9 @@ def demo(
     mesh = _run_mesh(console)
     facts: dict[str, Any] = msgspec.to_builtins(outcome)
     facts["mesh"] = msgspec.to_builtins(mesh) | {"finding": mesh.finding}
-    is_complete = outcome.is_complete and mesh.is_complete
+    outage = _run_outage(console)
+    facts["outage"] = msgspec.to_builtins(outage) | {"finding": outage.finding}
+    is_complete = outcome.is_complete and mesh.is_complete and outage.is_exact
     if not brief:
         storm = _run_storm(out, outcome, mesh, console)
         facts |= {"storm": storm}
@@ -186,6 +190,18 @@ def _run_mesh(console: Console) -> MeshOutcome:
     console.print(Text(title, "green" if outcome.is_complete else "bold red"), soft_wrap=True)
     if outcome.is_complete:
         console.print("Every subscriber received exactly what it should, once and in order.")
+    return outcome
+
+
+def _run_outage(console: Console) -> OutageOutcome:
+    from byway.local.outage_showcase import DEAD, DEAD_S, show_outage
+
+    console.print()
+    console.print(Text("A dead broker: quotes go round it", "bold cyan"))
+    console.print(f"{DEAD} is killed for {DEAD_S:.0f} s while quotes are published")
+    outcome = show_outage()
+    style = "green" if outcome.is_exact else "bold red"
+    console.print(Text(outcome.finding, style), soft_wrap=True)
     return outcome
 
 
