@@ -79,6 +79,8 @@ class Writer:
                 return bytes(self.draw(st.sampled_from((0, 1_000, type.max_length))))
             case inspect.BoolType():
                 return True
+            case inspect.NoneType():
+                return None
         raise TypeError(type)
 
     def struct(self, type: inspect.StructType) -> list[Any]:
