@@ -206,7 +206,7 @@ def test_a_trace_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = run(SMALL, "--trace", tmp_path / "file")
     assert result.exit_code == 2
-    assert "File exists" in result.stderr
+    assert "Not a directory" in result.stderr
 
 
 def test_help_names_every_option() -> None:
