@@ -411,6 +411,19 @@ class TableSync:
                 ended, state.unclaimed, state.paths = sorted(state.unclaimed), {}, {}
                 self._send_synced(link, SubscriptionsSynced, ended)
 
+    @property
+    def awaits_confirmations(self) -> bool:
+        """Whether a comparison goes on only because publications may be unconfirmed: the driver
+        then has this broker look now and then, by its load samples."""
+        recovery = self._recovery
+        return any(
+            state.phase is SyncPhase.ADVERTS_SYNCED
+            and not state.peer_advertised
+            and recovery.missing.get(link) is not Missing.ALL
+            and recovery.knows_all_except(link)
+            for link, state in self.states.items()
+        )
+
     def _knows_adverts_of(self, link: str) -> bool:
         """Whether the advertisements of a neighbour, which has not sent all of them, are known as
         far as it needs to be told subscriptions."""

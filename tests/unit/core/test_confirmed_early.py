@@ -77,9 +77,11 @@ def test_the_advertisements_are_awaited_only_while_publications_are_unconfirmed(
     net.slow = None
     net.settle()
     assert "B3" in net.brokers["B2"].missing
+    assert [name for name, broker in net.brokers.items() if broker.uses_load] == ["B3"]
     net.do("B3", LoadSampled(0))
     net.settle()
     assert list(net.brokers["B2"].missing) == ["B0"]
+    assert not net.brokers["B3"].uses_load
 
 
 @pytest.mark.parametrize("seed", range(40))
