@@ -23,8 +23,6 @@ from byway.core.recovery import UNLISTED_TIMER_OWNER
 from byway.model.messages import Attached, Replies, Requests
 from byway.sim.engine.encoded_frames import payload_of
 from byway.sim.engine.node_storage import NodeStorage, StorageOptions
-from byway.sim.topology.tree import LinkSpec, Topology
-from byway.sim.world import World
 from byway.storage.storage import JOURNAL_BYTES
 from byway.wire import (
     FRAME_BYTES_MAX,
@@ -388,40 +386,6 @@ FOUND = (282,)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fixed_seeds(variant):
     assert many(run, (*range(60), *FOUND), **VARIANTS[variant])["deliveries"] > 50
-
-
-def test_a_broker_without_behaviours_looks_whether_publications_are_confirmed():
-    """B2 forgets while B3, whose copies for B4 are slow, must not tell it yet what it wants (see
-    `test_confirmed_early`); B0, whose tables B2 lacks too, stays away. B3 tells it later."""
-    links = [("B0", "B2"), ("B1", "B2"), ("B2", "B3"), ("B3", "B4")]
-    topology = Topology(
-        ("B0", "B1", "B2", "B3", "B4"), tuple(LinkSpec(a, b, 1_000) for a, b in links)
-    )
-    world = World(topology, config=BrokerConfig(load_interval_us=0))
-    source, sink = (
-        world.client(name, home, 600_000_000) for name, home in (("p", "B1"), ("s", "B4"))
-    )
-    source.advertise("ANY")
-    sink.subscribe("p > 1")
-    assert world.quiet(60_000_000)
-    world.delay("B3", "B4", 8_000_000, world.now_us + 100_000)
-    source.publish({"p": 5})
-    source.unadvertise(*source.advertisements)
-    world.run(world.now_us + 20_000)
-    world.crash("B0")
-    world.crash("B2")
-    world.restart("B2", stored=False)
-    brokers = {name: node.broker for name, node in world.nodes.items()}
-    world.run(world.now_us + 5_000_000)
-    assert list(brokers["B2"].missing) == ["B0", "B3"]
-    assert [name for name in ("B1", "B2", "B3", "B4") if brokers[name].uses_load] == ["B3"]
-    world.run(world.now_us + 5_000_000)
-    assert sink.deliveries == 1
-    assert list(brokers["B2"].missing) == ["B0"]
-    assert not brokers["B3"].uses_load
-    world.restart("B0", stored=True)
-    assert world.quiet(60_000_000)
-    assert world.check().violations == ()
 
 
 @pytest.mark.slow

@@ -414,10 +414,8 @@ class BrokerQueries:
 
     @property
     def uses_load(self) -> bool:
-        """Whether anything here goes by the driver's load samples, now or always."""
-        if self.behaviours or self.policy.statistics is not None:
-            return True
-        return self.sync.awaits_confirmations
+        """Whether anything here goes by the driver's load samples."""
+        return bool(self.behaviours) or self.policy.statistics is not None
 
     # --- clients -------------------------------------------------------------------------------
 
