@@ -46,6 +46,7 @@ from byway.model.messages import (
     PublicationRouted,
     PublicationsAccepted,
     PublicationsConfirmed,
+    PublicationsUnconfirmed,
     Publish,
     PublishRequest,
     RecordUpdate,
@@ -248,6 +249,9 @@ def message(what: object) -> str:
             return f"{kind} past {', '.join(what.path)}" if what.path else f"{kind} ended"
         case SpanTaken():
             return kind
+        case PublicationsUnconfirmed():
+            told = (f"{publisher}:{life} to {last}" for publisher, life, last in what.publishers)
+            return f"{kind} {', '.join(told)}"
         case SyncDigest() | SyncRequest() | SyncNames():
             return f"{kind} {_compared(what)}"
     raise AssertionError(f"no words for {what}")

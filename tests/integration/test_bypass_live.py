@@ -52,6 +52,10 @@ class Seven:
         """How many publications A has parked for X."""
         return self.brokers["A"].metric("byway_link_parked_messages", link="X")
 
+    def parked_of(self, publisher: str) -> float:
+        """How many publications of a publisher A has parked."""
+        return self.brokers["A"].metric("byway_publisher_parked_messages", publisher=publisher)
+
 
 @pytest.fixture
 def seven(tmp_path: Path) -> Iterator[Seven]:
@@ -196,6 +200,7 @@ async def test_only_publishers_whom_clients_of_the_dead_broker_want_wait(seven: 
         publishers = {one.publisher: one for one in status.publishers}
         assert "clean" not in publishers
         assert publishers["wanted"].parked.keys() == {"X"}
+        assert seven.parked_of("wanted") > 0
         assert {tuple(link.round) for link in status.mesh.links if link.round} == {("X",)}
         await sources["wanted"].stop()
         assert taken["X"].count("wanted") < sources["wanted"].published

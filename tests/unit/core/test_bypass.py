@@ -139,7 +139,11 @@ def test_people_see_what_is_parked_and_since_when(chain):
     trace = TraceBuffer("B1")
     sample_backlogs(chain.b1, trace, 7)
     batch = trace.drain()
-    assert [batch.names["kind"][row["kind"] - 1] for row in batch.rows] == ["parked"]
+    assert [batch.names["kind"][row["kind"] - 1] for row in batch.rows] == [
+        "parked",
+        "publisher_unconfirmed",
+        "publisher_parked",
+    ]
     facts = {fact.broker: fact for fact in mesh_of(chain.b1).facts()}
     assert (facts["B3"].round, facts["B2"].bypassed_us) == (("B2",), begun_us)
 

@@ -75,6 +75,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
     streams.old = _restore_streams(old, masks, streams)
     for publisher, incarnation, ended in state.ended:
         streams.known(publisher, incarnation).ended = ended
+    for publisher, incarnation, neighbour, last in state.owed:
+        streams.known(publisher, incarnation).owe(neighbour, last)
     for link in state.links:
         _restore_copies(link, context.copies, pendings, streams)
     held = [_restore_held(one, pendings[one.source], broker) for one in state.held]

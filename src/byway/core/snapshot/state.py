@@ -217,6 +217,9 @@ class BrokerState(msgspec.Struct, array_like=True):
     ended: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
     """By publisher and incarnation of `seen`, the sequence before the last end of an advertisement,
     where there was one."""
+    owed: list[tuple[str, int, str, int]] = msgspec.field(default_factory=list)
+    """By publisher, incarnation and neighbour, the sequence up to which publications go there
+    whatever it wants."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

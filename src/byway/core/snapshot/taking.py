@@ -79,6 +79,11 @@ def take(broker: Broker) -> bytes:
         successions=broker.successions.known,
         successors=broker.recovery.successors,
         ended=[(*key, s.ended) for key, s in (*seen.young.items(), *seen.old.items()) if s.ended],
+        owed=[
+            (*key, link, last)
+            for key, s in (*seen.young.items(), *seen.old.items())
+            for link, last in (s.owed or {}).items()
+        ],
     )
     return encode(state)
 
