@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from byway.core.actions import CloseLink, OpenLink, Send, SetTimer
+from byway.core.actions import CloseLink, OpenLink, Send, SetTimer, Timer
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import (
@@ -13,12 +13,17 @@ from byway.core.inputs import (
     NeighbourAdded,
     NeighbourRemoved,
     NeighbourReplaced,
+    NeighboursListed,
     Started,
+    TimerFired,
 )
 from byway.core.invariants import validate
+from byway.core.links import UNLISTED
 from byway.core.losses import RUNS_MAX, Losses, LostRun
 from byway.core.mesh.mesh_config import MeshConfig
 from byway.core.reachability import TIMER as REACHABILITY
+from byway.core.recovery import UNLISTED_TIMER_OWNER
+from byway.model.addresses import Address, Listing, Neighbour
 from byway.model.messages import Delivery, NeighbourNames
 from tests.core_net import DEFAULT, Net
 
@@ -226,6 +231,63 @@ def test_a_neighbour_restarts_meanwhile(stored: bool, when: str) -> None:
     net.settle()
     assert net.events("sc")[-1] == 3
     assert net.confirmed("pa") == 3
+    sound(net)
+
+
+def forgetful_first(listed: Sequence[str] = ()) -> Successor:
+    """c has lost its state while d was dead, so it cannot name d's other neighbours; it is the
+    first that is linked with d's successor."""
+    net = star()
+    net.publish("pa", n=1)
+    net.settle()
+    net.brokers["c"] = Broker("c", ("d",), DEFAULT, 2)
+    net.do("c", Started())
+    net.attach("pc", "c", ttl_us=10**9)
+    net.replace("d", "b")
+    net.begin("b", listed)
+    net.do("b", NeighboursListed(Listing(tuple(Neighbour(Address(n, 1), n) for n in listed))))
+    net.meet("c", "b")
+    net.settle()
+    net.advertise("pc", "ANY")
+    net.publish("pc", n=20)
+    net.settle()
+    return net
+
+
+def test_a_neighbour_that_cannot_name_the_others_is_told_first() -> None:
+    net = forgetful_first()
+    b = net.brokers["b"]
+    assert b.missing.keys() >= {UNLISTED}
+    assert net.confirmed("pc") == 0
+    sound(net)
+    net.do("b", TimerFired(Timer(UNLISTED_TIMER_OWNER, "1")))  # of a broker that has just begun
+    assert b.missing.keys() >= {UNLISTED}
+    net.meet("a", "b")
+    net.settle()
+    assert b.missing.keys() == {"c", "e"}
+    assert net.confirmed("pc") == 0
+    net.meet("e", "b")
+    net.settle()
+    assert b.is_recovered
+    assert b.neighbours == ("a", "c", "e")
+    assert net.confirmed("pc") == 1
+    assert net.confirmed("pa") == 2
+    assert [d.publication.body for d in net.got("se", Delivery)]
+    sound(net)
+
+
+def test_a_successor_that_lists_its_neighbours_waits_for_these() -> None:
+    net = forgetful_first(listed=("c",))
+    assert net.brokers["b"].is_recovered
+    assert net.confirmed("pc") == 1
+
+
+def test_a_successor_may_be_told_its_neighbours_when_nobody_can_name_them() -> None:
+    net = forgetful_first()
+    net.do("b", NeighboursListed(Listing((Neighbour(Address("c", 1), "c"),))))
+    net.settle()
+    assert net.brokers["b"].is_recovered
+    assert net.confirmed("pc") == 1
     sound(net)
 
 
