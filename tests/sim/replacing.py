@@ -1,5 +1,6 @@
 """A broker of a world does not come back, and another one takes its place, as with `byway topology
 replace`: it begins with nothing, and an operator tells the neighbours of the dead one, one by one.
+Or the two neighbours of the dead broker take its place, each for the other.
 """
 
 from collections.abc import Collection
@@ -9,6 +10,7 @@ from byway.core.inputs import NeighbourAdded, NeighbourReplaced, NeighboursListe
 from byway.model.addresses import Address, Listing, Neighbour
 from byway.sim.broker_starts import BrokerStarts
 from byway.sim.engine.connections import SimLink
+from byway.sim.engine.nodes import Node
 from byway.sim.engine.service import INSTANT
 from byway.sim.topology.tree import LinkSpec, Topology
 from byway.sim.world import World
@@ -17,30 +19,49 @@ from byway.sim.world import World
 def replace(world: World, dead: str, successor: str) -> Collection[str]:
     """Start a successor of a broker that is down; returns the neighbours that are to be told. The
     clients of the dead one are gone with it."""
-    world._totals.add(world._stopped.pop(dead).counters)
-    for other in world.nodes:
-        if other != dead:
-            world._connections.of(dead, other)  # some may go on dialling it
-    old = world.nodes.pop(dead)
-    for client in world._dialling.pop(dead):
-        client.watches[dead].on_restarted(stored=False)
-        client.vanish()
+    old = _bury(world, dead)
     node = world.nodes[successor] = world._node(successor, old.config, INSTANT)
     world._dialling[successor] = []
-    world.topology = _renamed(world.topology, dead, successor)
-    world._starts = BrokerStarts(world.topology, (), ())
-    _connect_by_order_only(world, old, successor)
+    names = {name: name for name in world.topology.brokers} | {dead: successor}
+    links = (LinkSpec(names[x.a], names[x.b], x.latency_us) for x in world.topology.links)
+    _connect_by_order_only(world, old, Topology(tuple(names.values()), tuple(links)))
     world._start(successor, Broker(successor, (), node.config, 1, trace=node.trace))
     node.handle_now(NeighboursListed(Listing()))
     node.answers = True
     return world.topology.neighbours(successor)
 
 
+def contract(world: World, dead: str) -> Collection[str]:
+    """A broker that is down between two others has no successor but these: returns the two, which
+    are to be told, each that the other one takes the place."""
+    one, other = ends = world.topology.neighbours(dead)
+    latency_us = world.topology.latency_us(one, other)
+    old, tree = _bury(world, dead), world.topology
+    links = [link for link in tree.links if dead not in (link.a, link.b)]
+    brokers = tuple(name for name in tree.brokers if name != dead)
+    links.append(LinkSpec(one, other, latency_us))
+    _connect_by_order_only(world, old, Topology(brokers, tuple(links)))
+    return ends
+
+
+def _bury(world: World, dead: str) -> Node:
+    """Take away a broker that is down, and its clients."""
+    world._totals.add(world._stopped.pop(dead).counters)
+    for other in world.nodes:
+        if other != dead:
+            world._connections.of(dead, other)  # some may go on dialling it
+    for client in world._dialling.pop(dead):
+        client.watches[dead].on_restarted(stored=False)
+        client.vanish()
+    return world.nodes.pop(dead)
+
+
 def tell(world: World, neighbour: str, dead: str, successor: str) -> None:
     """The command reaches a neighbour, which is up and has not forgotten the dead broker."""
     broker = world.nodes[neighbour].broker
     assert broker is not None
-    assert broker.reason_not_to_replace(dead, successor) == ""
+    reason = broker.reason_not_to_replace(dead, successor)
+    assert reason == "", reason
     world.nodes[neighbour].handle_now(NeighbourReplaced(dead, successor, f"at {successor}"))
 
 
@@ -54,22 +75,18 @@ def list_neighbours(world: World, successor: str) -> None:
     )
 
 
-def _renamed(tree: Topology, dead: str, successor: str) -> Topology:
-    names = {name: name for name in tree.brokers} | {dead: successor}
-    links = (LinkSpec(names[link.a], names[link.b], link.latency_us) for link in tree.links)
-    return Topology(tuple(names.values()), tuple(links))
-
-
-def _connect_by_order_only(world: World, old, successor: str) -> None:
-    """Nobody dials the successor before it has been told to, and nobody the dead broker after."""
-    connections, topology = world._connections, world.topology
-    connections._topology = topology
-    connections._nodes = {**world.nodes, old.name: old, **connections._nodes}
-    connections._nodes[successor] = world.nodes[successor]
-    connections._places |= {name: place for place, name in enumerate(topology.brokers)}
-    pairs = {(successor, other) for other in topology.neighbours(successor)}
-    connections._unlisted |= pairs | {(other, successor) for _, other in pairs}
-    for spec in topology.links:
-        if successor in (spec.a, spec.b):
-            ends = connections._nodes[spec.a], connections._nodes[spec.b]
-            connections._links[spec.a, spec.b] = SimLink(*ends, spec.latency_us)
+def _connect_by_order_only(world: World, old: Node, tree: Topology) -> None:
+    """The tree is another one; nobody dials a new neighbour before being told to, and nobody the
+    dead broker after."""
+    connections, before = world._connections, {(link.a, link.b) for link in world.topology.links}
+    world.topology = connections._topology = tree
+    world._starts = BrokerStarts(tree, (), ())
+    connections._nodes = {**connections._nodes, **world.nodes, old.name: old}
+    connections._places |= {name: place for place, name in enumerate(tree.brokers)}
+    for spec in tree.links:
+        pair = spec.a, spec.b
+        if pair not in before:
+            connections._unlisted |= {pair, pair[::-1]}
+            if pair not in connections._links:  # there may have been one past the dead broker
+                ends = connections._nodes[spec.a], connections._nodes[spec.b]
+                connections._links[pair] = SimLink(*ends, spec.latency_us)

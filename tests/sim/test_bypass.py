@@ -79,7 +79,7 @@ class BypassRun:
         """Publishers whose publications no client of a broker that dies wants."""
         self.forgetful: set[str] = set()
         """Brokers that came back without their state while a neighbour of them was away."""
-        self.clean = self.replaced = 0
+        self.clean = self.replaced = self.contracted = 0
 
     def plant(self) -> Topology:
         rng = self.rng
@@ -175,6 +175,9 @@ class BypassRun:
     def replace(self, broker: str) -> None:
         """Another broker takes the place of one; neighbours are told one by one."""
         self.replaced += 1
+        if len(self.tree.neighbours(broker)) == 2 and self.rng.random() < 0.5:
+            self.contract(broker)
+            return
         successor = self.rng.choice(("A", "B1-", "Z")) + broker
         told = list(replacing.replace(self.world, broker, successor))
         for neighbour in self.rng.sample(told, len(told)):
@@ -183,6 +186,16 @@ class BypassRun:
             self.pass_time(self.rng.choice((0, 1_000, 500_000)))
         if self.forgetful.issuperset(told):  # none of them can name the others
             replacing.list_neighbours(self.world, successor)
+        self.tree = self.world.topology
+
+    def contract(self, broker: str) -> None:
+        """The two neighbours of a broker take its place, each for the other."""
+        self.contracted += 1
+        one, other = self.rng.sample(ends := replacing.contract(self.world, broker), len(ends))
+        for here, there in ((one, other), (other, one)):
+            replacing.tell(self.world, here, broker, there)
+            self.publish(self.rng.randint(0, 3))
+            self.pass_time(self.rng.choice((0, 1_000, 500_000)))
         self.tree = self.world.topology
 
     # --- the promise ---------------------------------------------------------------------------
@@ -252,6 +265,7 @@ def bypass(seed, happened):
     run.run()
     happened["clean"] += run.clean
     happened["replaced"] += run.replaced
+    happened["contracted"] += run.contracted
     happened["runs"] += 1
 
 

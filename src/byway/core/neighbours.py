@@ -223,8 +223,10 @@ class Neighbours:
         for behaviour in self._behaviours.values():
             behaviour.on_neighbour_replaced(old)
         for link in [link for link in context.ends if link not in context.tree]:
-            if context.branch_of(link) == old:
+            if link == new or context.branch_of(link) == old:
                 self.disconnect(link, f"{new} takes the place of {old}, which it passes by")
+        if self._successions.is_unmet(new):
+            self._remove(new, f"it takes the place of {old}")
         self._successions.begin(event)
         context.former.pop(new, None)
         self._remember(old, self._successions.reason_for(old))

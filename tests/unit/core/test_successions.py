@@ -418,6 +418,49 @@ def test_where_nobody_takes_a_place(old: str, new: str, reason: str) -> None:
     assert net.brokers["a"].snapshot() == before
 
 
+def test_a_broker_refuses_that_goes_round_the_neighbour_it_had() -> None:
+    """What it had sent there goes round it, so its link begins anew: still it had a neighbour."""
+    config = BrokerConfig(mesh=MeshConfig(delta=3, interval_us=0, bypass_after_us=1_000))
+    net = Successor([("a", "d"), ("d", "e"), ("e", "f")], config)
+    net.settle()
+    for name in ("f", "d"):
+        net.kill(name)
+    net.now_us += 1_000
+    net.fire("e", Timer("mesh", "bypass"))
+    assert net.brokers["e"].bypassed.keys() == {"d"}
+    net.do("a", NeighbourReplaced("d", "e", "at e"))
+    net.meet("a", "e")
+    assert "it has other neighbours (d, f)" in net.refused[-1][1].reason
+    assert net.brokers["e"].is_recovered
+
+
+def test_two_that_take_the_place_for_each_other_are_told_one_after_the_other() -> None:
+    """The first dials the second before that is told: refused, and known as a neighbour by then."""
+    net = Successor([("a", "d"), ("d", "e")])
+    for client, broker in (("pa", "a"), ("se", "e")):
+        net.attach(client, broker, ttl_us=10**9)
+    net.advertise("pa", "ANY")
+    net.settle()
+    net.subscribe("se", "n > 0")
+    net.settle()
+    net.kill("d")
+    net.publish("pa", n=1)
+    net.settle()
+    net.do("a", NeighbourReplaced("d", "e", "at e"))
+    net.meet("a", "e")
+    assert net.refused[-1][0] == "e"
+    net.do("a", LinkDown("e"))
+    net.settle()
+    assert net.brokers["e"].reason_not_to_replace("d", "a") == ""
+    net.do("e", NeighbourReplaced("d", "a", "at a"))
+    net.connect("a", "e")
+    net.settle()
+    assert (net.brokers["a"].neighbours, net.brokers["e"].neighbours) == (("e",), ("a",))
+    assert net.events("se") == [1]
+    assert net.confirmed("pa") == 1
+    sound(net)
+
+
 def test_who_was_replaced_is_said() -> None:
     net = star()
     net.replace("d", "b")
