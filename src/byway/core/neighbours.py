@@ -278,6 +278,11 @@ class Neighbours:
             self.on_replaced(NeighbourReplaced(link, message.successor, message.address))
             if link in self._context.ends:  # it waits for an operator, and loses nothing
                 self._context.out.do(CloseLink(link, message.reason))
+        elif link in self._recovery.successors and link in self._context.tree:
+            # it may not have been told yet; what it is to get is given up by an operator alone
+            self._context.ends[link].lost()
+            self._link_went_down(link, LinkChange.CLOSED, in_tree=True)
+            self._context.out.do(CloseLink(link, message.reason))
         else:
             self._remove(link, message.reason, for_good)
 

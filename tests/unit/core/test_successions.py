@@ -24,7 +24,7 @@ from byway.core.mesh.mesh_config import MeshConfig
 from byway.core.reachability import TIMER as REACHABILITY
 from byway.core.recovery import UNLISTED_TIMER_OWNER
 from byway.model.addresses import Address, Listing, Neighbour
-from byway.model.messages import Delivery, NeighbourNames
+from byway.model.messages import Delivery, LinkKind, NeighbourNames
 from tests.core_net import DEFAULT, Net
 
 STAR = [("a", "d"), ("c", "d"), ("d", "e")]
@@ -38,6 +38,10 @@ class Successor(Net):
         super().__init__(edges, config)
         self.config = config
         self.refused: list[tuple[str, CloseLink]] = []
+
+    def do(self, broker: str, event: object) -> None:
+        told = Started(0, f"at {broker}") if isinstance(event, Started) else event
+        super().do(broker, told)
 
     def closed(self, broker: str, action: CloseLink) -> None:
         self.refused.append((broker, action))
@@ -459,6 +463,49 @@ def test_two_that_take_the_place_for_each_other_are_told_one_after_the_other() -
     assert net.events("se") == [1]
     assert net.confirmed("pa") == 1
     sound(net)
+
+
+def test_a_successor_that_knows_of_nothing_yet_makes_nobody_give_up_what_waits_for_it() -> None:
+    net = Successor([("a", "d"), ("d", "e")])
+    for client, broker in (("pa", "a"), ("se", "e")):
+        net.attach(client, broker, ttl_us=10**9)
+    net.advertise("pa", "ANY")
+    net.settle()
+    net.subscribe("se", "n > 0")
+    net.settle()
+    net.kill("d")
+    net.publish("pa", n=1)
+    net.settle()
+    net.do("a", NeighbourReplaced("d", "e", "at e"))
+    net.connect("a", "e")  # which has no such neighbour, and says so
+    net.settle()
+    assert (net.brokers["a"].neighbours, net.confirmed("pa")) == (("e",), 0)
+    net.do("a", LinkDown("e"))
+    net.do("e", NeighbourReplaced("d", "a", "at a"))
+    net.connect("a", "e")
+    net.settle()
+    assert (net.events("se"), net.confirmed("pa")) == ([1], 1)
+    sound(net)
+
+
+def test_the_mesh_leaves_a_link_alone_that_becomes_one_of_the_tree() -> None:
+    """e has begun to open a soft link to a, round d."""
+    config = BrokerConfig(mesh=MeshConfig(delta=3, interval_us=0, bypass_after_us=1_000))
+    net = Successor([("a", "d"), ("d", "e")], config)
+    for client, broker in (("pe", "e"), ("sa", "a")):
+        net.attach(client, broker, ttl_us=10**9)
+    net.advertise("pe", "ANY")
+    net.settle()
+    net.subscribe("sa", "n > 0")
+    net.settle()
+    net.kill("d")
+    net.publish("pe", n=1)
+    net.now_us += 1_000
+    net.fire("e", Timer("mesh", "bypass"))
+    assert net.brokers["e"].links["a"].kind is LinkKind.SOFT
+    net.do("e", NeighbourAdded("a"))
+    assert net.brokers["e"].neighbours == ("a", "d")
+    assert net.brokers["e"].links["a"].kind is LinkKind.PRIMARY
 
 
 def test_who_was_replaced_is_said() -> None:
