@@ -244,10 +244,8 @@ def message(what: object) -> str:
             return f"{kind} {', '.join(what.brokers) or 'none'}"
         case RecordUpdate():
             return f"{kind} {_records(what)}"
-        case SoftSpan():
+        case SoftSpan() | SpanTaken():
             return f"{kind} past {', '.join(what.path)}" if what.path else f"{kind} ended"
-        case SpanTaken():
-            return kind
         case SyncDigest() | SyncRequest() | SyncNames():
             return f"{kind} {_compared(what)}"
     raise AssertionError(f"no words for {what}")
