@@ -32,6 +32,9 @@ class BypassRun:
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
         self.delta = rng.randint(2, 4)
+        gains = random.Random(f"gains {seed}")
+        eager = gains.random() < 0.5  # brokers open soft links for little traffic, and drop them
+        gain = {"gain_min": 1, "stay_us": gains.choice((0, 1_000_000))} if eager else {}
         self.tree = self.plant()
         self.named = self.tree.brokers
         """Brokers that publications name; a successor is wanted by no name."""
@@ -42,7 +45,8 @@ class BypassRun:
                 name: mesh_config(
                     self.delta,
                     rng.choice(("S0", "S1", "S2", "SH")),
-                    mesh={"bypass_after_us": AFTER_US, "interval_us": rng.choice((0, 200_000))},
+                    mesh={"bypass_after_us": AFTER_US, "interval_us": rng.choice((0, 200_000))}
+                    | gain,
                     covering=rng.choice(policies),
                     merging=rng.random() < 0.3,
                     pruning_samples_min=1,
