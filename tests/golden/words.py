@@ -245,10 +245,8 @@ def message(what: object) -> str:
             return f"{kind} {', '.join(what.brokers) or 'none'}"
         case RecordUpdate():
             return f"{kind} {_records(what)}"
-        case SoftSpan():
+        case SoftSpan() | SpanTaken():
             return f"{kind} past {', '.join(what.path)}" if what.path else f"{kind} ended"
-        case SpanTaken():
-            return kind
         case PublicationsUnconfirmed():
             told = (f"{publisher}:{life} to {last}" for publisher, life, last in what.publishers)
             return f"{kind} {', '.join(told)}"

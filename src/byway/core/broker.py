@@ -369,7 +369,7 @@ class Broker(BrokerQueries):
             handler(event.timer.detail)
 
     def _on_unlisted_timer(self, detail: str) -> None:
-        if self.recovery.has_waited_for_unlisted(detail):
+        if self.recovery.has_waited_for_unlisted(detail) and not self.recovery.nobody_named:
             self._neighbours.stop_waiting_for_unlisted()
 
     def _on_load_sampled(self, event: LoadSampled) -> None:

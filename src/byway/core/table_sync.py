@@ -181,6 +181,8 @@ class TableSync:
         """Send one neighbour the names of all neighbours."""
         self.states[link].names_sent = True
         names = tuple(name for name in self._context.tree if name != UNLISTED)[:NEIGHBOURS_MAX]
+        if self._recovery.nobody_named:
+            names = ()  # others would take them for all
         self._context.out.send(link, NeighbourNames(names, self._recovery.restarting))
 
     # --- changes -------------------------------------------------------------------------------

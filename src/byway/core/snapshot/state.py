@@ -159,6 +159,7 @@ class TableSyncState(msgspec.Struct, array_like=True):
     compared_with: list[str]
     neighbours_of: dict[str, tuple[str, ...]]
     rechecking: dict[str, int]
+    nobody_named: bool = False
 
 
 class ReachabilityState(msgspec.Struct, array_like=True):

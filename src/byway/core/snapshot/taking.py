@@ -97,6 +97,7 @@ def _sync(recovery: Recovery, sync: TableSync) -> TableSyncState:
         compared_with=recovery.compared_with,
         neighbours_of=sync.neighbours_of,
         rechecking=recovery.rechecking,
+        nobody_named=recovery.nobody_named,
     )
 
 
