@@ -81,8 +81,8 @@ def _print(report: Replaced) -> None:
     old = succession.neighbour
     if report.cannot_name:
         typer.echo(
-            f"  {report.broker} has lost its state, and cannot name other neighbours of {old}: "
-            f"{succession.successor} waits until one that can is linked with it, or lists them"
+            f"  {report.broker} does not know the other neighbours of {old}, if any: "
+            f"{succession.successor} waits until a broker that does is linked with it, or lists them"
         )
     if report.listed:
         typer.echo(f"  {report.broker} still lists {old} as a neighbour: take it off the list")
