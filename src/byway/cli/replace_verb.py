@@ -82,7 +82,8 @@ def _print(report: Replaced) -> None:
     if report.cannot_name:
         typer.echo(
             f"  {report.broker} does not know the other neighbours of {old}, if any: "
-            f"{succession.successor} waits until a broker that does is linked with it, or lists them"
+            f"{succession.successor} waits until a broker that does is linked with it, or lists "
+            "them"
         )
     if report.listed:
         typer.echo(f"  {report.broker} still lists {old} as a neighbour: take it off the list")
