@@ -113,8 +113,8 @@ def test_what_is_not_reproduced_has_a_section() -> None:
         if verdict == "no"
     }
     for id, results in failed.items():
-        assert re.search(rf"^## {id}\b", results.page, re.MULTILINE), id
-    for id in re.findall(r"^## (U\d+)\b", (RESULTS / "index.md").read_text(), re.MULTILINE):
+        assert re.search(rf"^##+ {id}\b", results.page, re.MULTILINE), id
+    for id in re.findall(r"^##+ (U\d+)\b", (RESULTS / "index.md").read_text(), re.MULTILINE):
         assert id in failed
 
 
