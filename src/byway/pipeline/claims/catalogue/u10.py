@@ -59,11 +59,8 @@ CLAIM = Claim(
         "each monitor moves every two minutes, to another broker of its region",
         "*growing* is read as a queue that is half longer after twice the time, *stable* tables as "
         "at most a tenth larger, “virtually no congestion” as a hundredth of active's queue",
-        "brokers are as slow as the paper says theirs were (profile `paper-slow`), as in U7 to U9; "
-        "with the times of table II of 003 the longest queue was 964 messages under active "
-        "covering and 3 under selective pruning (monitors move, three seeds), which was known "
-        "when this was chosen",
+        "service times: table II of 003, growing with the table",
     ),
-    full=Size(settings={"brokers.profile": '"paper-slow"'}),
+    full=Size(),
     quick=SMALL_MOVING,
 )
