@@ -39,9 +39,20 @@ class Stages:
     shuffled_records: int
     shuffled_bytes: int
     processor_s: float
-    """Of their tasks."""
+    """Of their tasks in the JVM; workers of Python are processes of their own."""
     on_two_s: float
     """Of their tasks, at best on two cores: a stage ends with its longest task."""
+    run_s: float
+    """By the clock, of all tasks one after another, with the workers of Python."""
+    run_on_two_s: float
+    """The same at best on two cores."""
+
+    def told(self, rows: int) -> str:
+        """A line of a table of growth."""
+        return (
+            f"{rows:,} rows: {self.stages} stages, {self.tasks} tasks, "
+            f"{self.shuffled_records:,} records and {self.shuffled_bytes / 2**20:,.1f} MiB shuffled"
+        )
 
 
 def stages_since(spark: SparkSession, last: int) -> Stages:
@@ -51,12 +62,14 @@ def stages_since(spark: SparkSession, last: int) -> Stages:
     nothing = gateway.jvm.java.util.ArrayList()
     stages = store.stageList(None, False, False, gateway.new_array(gateway.jvm.double, 0), nothing)
     found = [s for s in _all(stages) if s.stageId() > last and str(s.status()) == "COMPLETE"]
-    on_two_s = 0.0
+    on_two_s = run_on_two_s = 0.0
     for stage in found:
         tasks = _all(store.taskList(stage.stageId(), stage.attemptId(), TASKS_MAX))
         metrics = [t.taskMetrics().get() for t in tasks if t.taskMetrics().isDefined()]
         longest = max((m.executorCpuTime() for m in metrics), default=0)
         on_two_s += max(longest, stage.executorCpuTime() / 2) / 1e9
+        longest = max((m.executorRunTime() for m in metrics), default=0)
+        run_on_two_s += max(longest, stage.executorRunTime() / 2) / 1e3
     return Stages(
         last=max((stage.stageId() for stage in found), default=last),
         stages=len(found),
@@ -65,6 +78,8 @@ def stages_since(spark: SparkSession, last: int) -> Stages:
         shuffled_bytes=sum(stage.shuffleWriteBytes() for stage in found),
         processor_s=sum(stage.executorCpuTime() for stage in found) / 1e9,
         on_two_s=on_two_s,
+        run_s=sum(stage.executorRunTime() for stage in found) / 1e3,
+        run_on_two_s=run_on_two_s,
     )
 
 

@@ -164,9 +164,8 @@ def _growth(spark: SparkSession, run: Run, place: Path, rows: int, share: int) -
     _byway(spark, trace, place / "out" / "byway")
     found = stages_since(spark, before)
     return (
-        f"{rows:,} rows: {found.stages} stages, {found.tasks} tasks, {found.shuffled_records:,} "
-        f"records and {found.shuffled_bytes / 2**20:,.1f} MiB shuffled, {found.processor_s:.1f} s "
-        f"of tasks; at best {found.processor_s / found.on_two_s:.2f} times as fast on two cores"
+        f"{found.told(rows)}, {found.processor_s:.1f} s of tasks; "
+        f"at best {found.processor_s / found.on_two_s:.2f} times as fast on two cores"
     )
 
 

@@ -4,6 +4,7 @@
     python -m tests.chaos --rounds 1..50        a part of them
     python -m tests.chaos --seed 17 --rounds 1  one again
     python -m tests.chaos --short               a few short rounds, as CI runs them
+    python -m tests.chaos --mesh                soft links in all rounds, instead of half
     python -m tests.chaos --scene two-inner-unlisted
 
 Every round has a seed, which is printed and gives the same network, clients and faults again (not
@@ -48,6 +49,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--short", action="store_true", help="short rounds: a few, unless told which"
     )
+    parser.add_argument("--mesh", action="store_true", help="a mesh in every round, not in half")
     parser.add_argument("--scene", choices=sorted(SCENES))
     parser.add_argument("--dir", type=Path, help="for files (default: a temporary one)")
     parser.add_argument("--keep", action="store_true", help="keep the files of all rounds")
@@ -76,6 +78,7 @@ def one(asked: argparse.Namespace, seed: int, directory: Path) -> int:
             short=asked.short,
             tmpfs=can_mount(directory / "mount"),
             remembering=knows_state_dir(),
+            mesh=True if asked.mesh else None,
         )
     outcome = carry_out(plan, directory / "round", keep=asked.keep)
     print(outcome, flush=True)
@@ -99,6 +102,7 @@ class Rounds:
         directory.mkdir(parents=True)
         options = ["--one", "--seed", str(seed), "--rounds", "1", "--dir", str(directory)]
         options += ["--short"] * self._asked.short + ["--keep"] * self._asked.keep
+        options += ["--mesh"] * self._asked.mesh
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos", *options],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from byway.model.tree_shapes import random_parents
 from tests.chaos.interests import ALL, Interest, drawn
@@ -34,6 +34,10 @@ class Broker:
     """Whether it has `state_dir`: without `--data`, it still knows its neighbours' names."""
     power: bool = False
     """Whether it syncs every write (`durability = "power"`)."""
+    delta: int = 1
+    """How many hops of the tree it knows; with 1 it has no mesh."""
+    strategy: str = "SH"
+    """Over which links it sends, if it has a mesh."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ class Plan:
     covering: str = "none"
     keepalive_ms: int | None = None
     """None: the default."""
+    bypass_after_ms: int | None = None
+    """None: the default."""
     traffic_s: float = FAULTS_S + 1.0
     """Traffic lasts at least so long, and until everyone is back."""
     tags: tuple[str, ...] = ()
@@ -115,6 +121,11 @@ class Plan:
     def broker(self, name: str) -> Broker:
         """The broker of this name."""
         return next(b for b in self.brokers if b.name == name)
+
+    @property
+    def has_mesh(self) -> bool:
+        """Whether brokers open soft links, and send round dead neighbours."""
+        return any(broker.delta > 1 for broker in self.brokers)
 
     def neighbours(self, name: str) -> list[str]:
         """Neighbours of a broker."""
@@ -126,6 +137,10 @@ class Plan:
         ]
         kept = " ".join(b.name + "+" * b.keeps + "~" * b.remembers for b in self.brokers)
         lines.append(f"  brokers (+ keeps its state, ~ remembers its neighbours): {kept}")
+        if self.has_mesh:
+            deltas = " ".join(f"{b.name} {b.delta} {b.strategy}" for b in self.brokers)
+            after = self.bypass_after_ms or "default"
+            lines.append(f"  mesh (delta and strategy): {deltas}; bypass after {after}")
         links = " ".join(
             f"{link.a}-{link.b}(listed by {'+'.join(link.listed_by)}{', proxy' * link.proxied})"
             for link in self.links
@@ -288,10 +303,16 @@ class _Draft:
 
 
 def drawn_plan(
-    seed: int, *, short: bool = False, tmpfs: bool = False, remembering: bool = False
+    seed: int,
+    *,
+    short: bool = False,
+    tmpfs: bool = False,
+    remembering: bool = False,
+    mesh: bool | None = None,
 ) -> Plan:
     """The round of a seed. `short`: fewer publications and no long absences. `tmpfs`: whether small
-    disks may be mounted. `remembering`: whether brokers know `state_dir`."""
+    disks may be mounted. `remembering`: whether brokers know `state_dir`. `mesh`: whether there is
+    one, where the seed does not decide."""
     rng = random.Random(f"chaos {seed}")
     draft = _Draft(rng, remembering)
     draft.tree()
@@ -311,18 +332,40 @@ def drawn_plan(
     if short:
         faults = tuple(Fault(f.at, f.kind, f.target, min(f.lasts, 3.0), f.how) for f in faults)
     stops = any(f.kind == "stop" for f in faults)
+    brokers, bypass_after_ms = _mesh(seed, draft.brokers, mesh)
     return Plan(
         name=f"seed {seed}",
         seed=seed,
-        brokers=tuple(draft.brokers),
+        brokers=brokers,
         links=tuple(draft.links),
         clients=tuple(clients),
         faults=faults,
         covering=covering,
         keepalive_ms=1_000 if stops and rng.random() < 0.8 else None,
+        bypass_after_ms=bypass_after_ms,
         traffic_s=6.0 if short else FAULTS_S + 1.0,
         tags=("heavy",) if heavy else (),
     )
+
+
+def _mesh(
+    seed: int, brokers: list[Broker], wished: bool | None
+) -> tuple[tuple[Broker, ...], int | None]:
+    """In every other round, a mesh: brokers that differ in how far they see and over which links
+    they send, some of them without. What else a seed draws does not depend on it."""
+    rng = random.Random(f"chaos {seed} mesh")
+    has_mesh = rng.random() < 0.5
+    if not (has_mesh if wished is None else wished):
+        return tuple(brokers), None
+    drawn = (
+        replace(
+            broker,
+            delta=rng.choice((1, 2, 3, 4, 4, 4)),
+            strategy=rng.choice(("S0", "S1", "S2", "S2", "SH")),
+        )
+        for broker in brokers
+    )
+    return tuple(drawn), rng.choice((300, 1_000, None))
 
 
 def _heavy(draft: _Draft) -> None:

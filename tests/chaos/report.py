@@ -62,6 +62,8 @@ def kinds_of(plan: Plan) -> list[str]:
             kinds.add("neighbours without state at once")
     if "heavy" in plan.tags:
         kinds.add("heavy traffic")
+    if plan.has_mesh:
+        kinds.add("mesh")
     return sorted(kinds)
 
 

@@ -48,6 +48,8 @@ FULL_S = 5.0
 JUST_S = 1.0
 """So long after there is room again a broker may still end: it had tried to write before."""
 STEP_S = 0.02
+QUICK_LINKS = ("interval=500ms", "gain_min=2", "stay=2s", "opening=3s", "backoff=1s")
+"""Options of brokers with a mesh: soft links come and go within the seconds that a round takes."""
 
 
 @dataclass
@@ -202,6 +204,16 @@ class Round:
         rest = ["--set", f"core.covering={plan.covering}"]
         if plan.keepalive_ms is not None:
             rest += ["--set", f"limits.keepalive_ms={plan.keepalive_ms}"]
+        if broker.delta > 1:
+            rest += [
+                "--set",
+                f"mesh.delta={broker.delta}",
+                "--set",
+                f"mesh.strategy={broker.strategy}",
+            ]
+            rest += [word for setting in QUICK_LINKS for word in ("--set", f"mesh.{setting}")]
+            if plan.bypass_after_ms is not None:
+                rest += ["--set", f"mesh.bypass_after={plan.bypass_after_ms}ms"]
         if broker.remembers:
             rest += ["--set", f"state_dir={self.directory / f'names-{name}'}"]
         if broker.power:
@@ -218,7 +230,8 @@ class Round:
             url = f"byway://127.0.0.1:{listen[name]}"
             async with byway.connect(url, name=f"probe-{name}") as probe:
                 status = await probe.broker_status()
-            up = sorted(link.broker for link in status.links if link.state == "up")
+            of_tree = [link for link in status.links if link.kind == "primary"]
+            up = sorted(link.broker for link in of_tree if link.state == "up")
             return up == sorted(self.plan.neighbours(name))
 
         deadline = time.monotonic() + SETTLE_S

@@ -35,6 +35,7 @@ def test_two_hundred_plans_have_every_fault_and_policy() -> None:
         "kill -9, clients",
         "kill -9, with state",
         "kill -9, without state",
+        "mesh",
         "neighbours without state at once",
         "several killed at once",
         "torn file, cut",
@@ -42,6 +43,15 @@ def test_two_hundred_plans_have_every_fault_and_policy() -> None:
         "torn file, garbage",
     }
     assert kinds.count("neighbours without state at once") >= 10
+
+
+def test_a_mesh_changes_nothing_else_of_a_plan() -> None:
+    for seed in range(1, 51):
+        with_mesh, without = drawn_plan(seed, mesh=True), drawn_plan(seed, mesh=False)
+        assert with_mesh.has_mesh
+        assert not without.has_mesh
+        assert (with_mesh.faults, with_mesh.clients) == (without.faults, without.clients)
+        assert [b.keeps for b in with_mesh.brokers] == [b.keeps for b in without.brokers]
 
 
 def test_plans_are_fair_trees() -> None:

@@ -46,6 +46,7 @@ from byway.model.messages import (
     PublicationRouted,
     PublicationsAccepted,
     PublicationsConfirmed,
+    PublicationsUnconfirmed,
     Publish,
     PublishRequest,
     RecordUpdate,
@@ -244,10 +245,11 @@ def message(what: object) -> str:
             return f"{kind} {', '.join(what.brokers) or 'none'}"
         case RecordUpdate():
             return f"{kind} {_records(what)}"
-        case SoftSpan():
+        case SoftSpan() | SpanTaken():
             return f"{kind} past {', '.join(what.path)}" if what.path else f"{kind} ended"
-        case SpanTaken():
-            return kind
+        case PublicationsUnconfirmed():
+            told = (f"{publisher}:{life} to {last}" for publisher, life, last in what.publishers)
+            return f"{kind} {', '.join(told)}"
         case SyncDigest() | SyncRequest() | SyncNames():
             return f"{kind} {_compared(what)}"
     raise AssertionError(f"no words for {what}")

@@ -82,6 +82,8 @@ def test_topology_show_names_the_slow_subscriber_and_the_slow_link(tmp_path: Pat
             assert middle.metric("byway_link_oldest_unconfirmed_seconds", link="W") == 0
             assert middle.metric("byway_publishers_unconfirmed") == 1
             assert middle.metric("byway_publisher_unconfirmed_messages_max") == COUNT
+            assert middle.metric("byway_publisher_unconfirmed_messages", publisher="p") == COUNT
+            assert middle.metric("byway_publisher_held_messages", publisher="p") == 0
         finally:
             stopped.signal(signal.SIGCONT)
         publisher.is_told(PublicationsConfirmed(COUNT))

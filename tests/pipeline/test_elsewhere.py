@@ -217,58 +217,13 @@ def test_claims_are_the_same(elsewhere: list[str], tmp_path: Path) -> None:
     assert "<svg" in (out / "report.html").read_text()
 
 
-ON_FRAMES = """
-import sys
-from pyspark.sql import SparkSession
-from byway.model import parse
-from byway.pipeline import (
-    match, match_counts, open_session, publications_from, read_table, subscriptions_from, workload,
-    write_table,
-)
-from byway.pipeline.workload_schemas import PAIRS
-
-where = dict([sys.argv[1:3]])
-builder = SparkSession.builder
-if "--remote" in where:
-    builder = builder.remote(where["--remote"])
-else:
-    builder = builder.master(where["--master"])
-theirs = builder.getOrCreate()
-with open_session() as spark:
-    assert spark is theirs
-    tables = workload(spark, "dt1", size=300, publications=200)
-    found = match(tables.publications, tables.subscriptions)
-    write_table(found, PAIRS, sys.argv[3], lambda done, total, what: None)
-    pairs = sorted(map(tuple, read_table(spark, PAIRS, sys.argv[3]).collect()))
-    wanted = {row["id"]: parse(row["filter"]) for row in tables.subscriptions.collect()}
-    rows = {row["id"]: row for row in tables.publications.collect()}
-    expected = sorted(
-        (number, other)
-        for number, row in rows.items()
-        for other, filter in wanted.items()
-        if filter.matches({**row["integers"], **row["strings"]})
-    )
-    assert pairs == expected and expected, (len(pairs), len(expected))
-    counts = match_counts(tables.publications, tables.subscriptions)
-    assert sum(row["matches"] for row in counts.collect()) == 2 * len(expected)
-    own = spark.createDataFrame([(1, "item = 3"), (2, "item =")], "n int, asks string")
-    good, bad = subscriptions_from(own, "asks", id="n")
-    assert [row["filter"] for row in good.collect()] == ["item = 3"]
-    assert [row["n"] for row in bad.collect()] == [2]
-    good, bad = publications_from(own.select("n", "asks"), {"n": "integer", "asks": "number"})
-    assert good.count() == 0 and bad.count() == 2
-assert theirs.range(3).count() == 3  # it still runs
-theirs.stop()
-print("done")
-"""
-
-
 def run(directory: Path, *arguments: object, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         env=os.environ
         | {"SPARK_CONF_DIR": str(configuration(directory)), "SPARK_LOCAL_IP": "127.0.0.1"}
         | environment,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
@@ -280,10 +235,9 @@ def run(directory: Path, *arguments: object, **environment: str) -> str:
 def test_frames_of_a_session_that_is_there_are_the_same(
     elsewhere: list[str], tmp_path: Path
 ) -> None:
+    program = ("-m", "tests.pipeline.own_session")
     with java_home():
-        told = run(
-            tmp_path, ON_FRAMES, *elsewhere, tmp_path / "pairs", PYSPARK_PYTHON=sys.executable
-        )
+        told = run(tmp_path, *program, tmp_path, *elsewhere, PYSPARK_PYTHON=sys.executable)
     assert told == "done\n"
 
 
@@ -301,6 +255,6 @@ def test_workers_have_the_environment_that_is_shipped(cluster: list[str], tmp_pa
     }
     arguments = ["pipeline", "workload", "dt1", "--publications", "5", "--out", tmp_path / "w"]
     command = "import sys; from byway.cli.main import app; app(sys.argv[1:])"
-    told = run(tmp_path, command, *arguments, *cluster, **shipped)
+    told = run(tmp_path, "-c", command, *arguments, *cluster, **shipped)
     assert "publications: 5 rows" in told
     assert (tmp_path / "started").exists()

@@ -206,6 +206,29 @@ def test_problems_of_the_first_points_are_reported(tmp_path: Path) -> None:
     assert len(caught.value.problems) == FAILED_POINTS_MAX
 
 
+def test_a_scenario_is_read_once_for_all_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    read_bytes = Path.read_bytes
+
+    def read(file: Path) -> bytes:
+        opened.append(file)
+        return read_bytes(file)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    sweep = sweep_of(
+        tmp_path,
+        HEAD + f"seeds = 3\n[grid]\nnetwork.latency_ms = {list(range(1, 41))}\n"
+        'client.0 = [{ name = "ticker", broker = "B1" }]\n"client.0.broker" = ["B2", "B3"]',
+    )
+    assert len(opened) == 1
+    assert len({run.id for run in sweep.runs}) == len(sweep.runs) == 240
+    for run in sweep.runs[::40]:  # a value that later settings change stays as it was
+        settings = [f"{key}={value}" for key, value in run.settings.items()]
+        assert run.scenario == read_scenario(CHAIN, settings)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match="cannot be read: No such file"):
         read_sweep(tmp_path / "nowhere.toml")

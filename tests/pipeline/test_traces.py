@@ -244,6 +244,19 @@ def test_sizes_are_those_of_the_last_sample_in_an_interval(spark: SparkSession) 
     ]  # fmt: skip
 
 
+def test_backlogs_of_publishers_are_no_queues_besides(spark: SparkSession) -> None:
+    samples = frame(
+        spark,
+        [
+            row(TraceEvent.QUEUE_SAMPLED, kind="unconfirmed", link="B", count=5),
+            row(TraceEvent.QUEUE_SAMPLED, kind="publisher_unconfirmed", publisher="p", count=3),
+            row(TraceEvent.QUEUE_SAMPLED, kind="publisher_unconfirmed", publisher="q", count=2),
+        ],
+    )
+    found = collected(analyse(samples).sizes, "what")
+    assert [(f["kind"], f["count_total"]) for f in found] == [("unconfirmed", 5)]
+
+
 def test_links_are_added_up_where_there_is_no_sample_of_the_whole(spark: SparkSession) -> None:
     samples = frame(
         spark,

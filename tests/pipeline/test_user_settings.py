@@ -124,7 +124,8 @@ def test_a_session_that_is_started_has_the_user_s_settings(tmp_path: Path) -> No
         "spark.master local[1]\n"
         "spark.app.name theirs\n"
         "spark.driver.memory 640m\n"
-        "spark.driver.extraJavaOptions -Dtheirs=1 -Darrow.enable_null_check_for_get=true\n"
+        "spark.driver.extraJavaOptions -Dtheirs=1 -Darrow.enable_null_check_for_get=true "
+        "-XX:+UseSerialGC\n"
         "spark.ui.enabled true\n"
         "spark.ui.port 0\n"
         "spark.sql.session.timeZone Asia/Tokyo\n"
@@ -140,6 +141,8 @@ def test_a_session_that_is_started_has_the_user_s_settings(tmp_path: Path) -> No
     null_check = [o for o in told["java"] if o.startswith("-Darrow.enable_null_check")]
     assert null_check[-1].endswith("=true")  # Java takes the last
     assert "-Darrow.enable_unsafe_memory_access=true" in told["java"]
+    assert "-XX:+UseSerialGC" in told["java"]
+    assert "-XX:+UseParallelGC" not in told["java"]  # Java starts with one only
     assert told["zone"] == "Asia/Tokyo"
     assert told["python"] == sys.executable
     assert told["environment"] == "/no/python"  # as it was

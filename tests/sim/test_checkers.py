@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from byway.core.actions import Send, SendReply, SetTimer, Timer
+from byway.core.branch_queues import BranchQueues
 from byway.core.broker_config import BrokerConfig
 from byway.core.mesh.mesh_config import MeshConfig
 from byway.core.origin import Origin
@@ -424,6 +425,32 @@ def test_what_stays_behind_is_seen():
     assert counts["leaks"] >= 1
     assert counts["unsettled"] == 1  # the publication is never confirmed
     assert any("data messages are kept for B3" in s for s in case.world.check().violations)
+
+
+def test_what_is_held_for_ever_is_seen(monkeypatch):
+    case = Case(mesh=MeshConfig(delta=2))
+    monkeypatch.setattr(BranchQueues, "_send_on", nothing)
+    case.source.unadvertise(*case.source.advertisements)
+    case.report()
+    assert "B1: 1 data messages are held" in case.world.check().violations
+
+
+def test_what_is_parked_for_ever_is_seen(monkeypatch):
+    case = Case(mesh=MeshConfig(delta=2, bypass_after_us=20_000))
+    case.world.client("middle", "B2", 100 * SECOND).subscribe("p >= 0")
+    assert case.world.quiet(10 * SECOND)
+    case.world.crash("B2")
+    case.publish(2)
+    case.world.run(case.world.now_us + 5 * SECOND)
+    assert case.world.nodes["B1"].broker.parked == 2
+    monkeypatch.setattr(BranchQueues, "on_link_changed", nothing)
+    case.world.restart("B2", stored=True)
+    case.report()
+    assert "B1: 2 data messages are parked" in case.world.check().violations
+
+
+def nothing(*_):
+    """Done instead of what a broker should do."""
 
 
 def _is_acknowledgement(action):

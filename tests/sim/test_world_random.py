@@ -51,6 +51,7 @@ def test_links_that_come_and_go(part):
         (6_387, {"links": True, "outages": True}),  # nobody tells an older state who has left
         (8_572, {"links": True}),  # an older state turns a neighbour away as a former one
         (10_213, {}),  # one that wanted to leave while it was away never did
+        (1_802_961_743, {"outages": True}),  # a publication is refused to a client that has left
     ],
 )
 def test_seeds_that_failed_once(seed, options):

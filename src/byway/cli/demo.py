@@ -8,6 +8,7 @@ Exit codes: 0 every subscriber received exactly what it should, once; 1 one did 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -199,6 +200,7 @@ def _run_outage(console: Console) -> OutageOutcome:
     console.print()
     console.print(Text("A dead broker: quotes go round it", "bold cyan"))
     console.print(f"{DEAD} is killed for {DEAD_S:.0f} s while quotes are published")
+    logging.getLogger("byway.bypass").setLevel(logging.ERROR)  # its neighbours would all say so
     outcome = show_outage()
     style = "green" if outcome.is_exact else "bold red"
     console.print(Text(outcome.finding, style), soft_wrap=True)

@@ -19,7 +19,7 @@ from byway.cli import pipeline_tables
 from byway.cli.app import Seconds, new_app, refuse, time_option
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
 from byway.cli.summaries import shown
-from byway.pipeline.pipeline_errors import SweepError
+from byway.pipeline.pipeline_errors import SweepError, TableError
 
 if TYPE_CHECKING:
     from byway.pipeline.sweeps import Sweep, SweepOutcome
@@ -81,8 +81,11 @@ def analyse(
         progress_bar("analysing") as progress,
     ):
         from byway.pipeline.jobs import run_action
+        from byway.pipeline.table_files import check_place
         from byway.pipeline.traces import computed_once, read_traces, write_tables
 
+        if out is not None:
+            check_place(spark, out)
         trace = read_traces(spark, *traces, since=since, until=until)
         with computed_once(trace, every_s) as tables:
             ordered = tables.summary.orderBy("run")
@@ -156,7 +159,13 @@ def compact(
 @app.command()
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="SWEEP.toml", help="The sweep.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Keep runs, metrics and traces there.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR",
+            help="Keep runs, metrics and traces there; all workers must see the directory.",
+        ),
+    ],
     as_json: AsJson = False,
     master: Master = None,
     remote: Remote = None,
@@ -167,16 +176,17 @@ def sweep(
     valid.
     """
     try:
-        from byway.pipeline.sweeps import read_sweep, run_sweep
+        from byway.pipeline.sweeps import read_sweep, run_sweep, sweep_directory
 
+        directory = sweep_directory(out)
         plan = read_sweep(file)
-    except SweepError as error:
+    except (SweepError, TableError) as error:
         refuse(error)
     with (
         spark_session(master, remote) as spark,
         progress_bar(plan.name, len(plan.runs)) as progress,
     ):
-        outcome = run_sweep(spark, plan, out, progress)
+        outcome = run_sweep(spark, plan, directory, progress)
     if as_json:
         typer.echo(msgspec.json.encode({"sweep": plan.name, **outcome.facts()}))
     else:

@@ -78,8 +78,13 @@ def _print(report: Replaced) -> None:
             f"  {report.broker} does not dial {succession.successor} ({report.not_dialled}): list "
             f"{report.broker} as a neighbour of {succession.successor}, or the other way round"
         )
+    old = succession.neighbour
+    if report.cannot_name:
+        typer.echo(
+            f"  {report.broker} has lost its state, and cannot name other neighbours of {old}: "
+            f"{succession.successor} waits until one that can is linked with it, or lists them"
+        )
     if report.listed:
-        old = succession.neighbour
         typer.echo(f"  {report.broker} still lists {old} as a neighbour: take it off the list")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -20,7 +19,7 @@ from rich.text import Text
 
 from byway.cli.app import new_app, refuse
 from byway.cli.spark import AsJson, Master, Remote, progress_bar, spark_session
-from byway.pipeline.pipeline_errors import SweepError
+from byway.pipeline.pipeline_errors import SweepError, TableError
 
 if TYPE_CHECKING:
     from byway.pipeline.claims import Claim, Reproduction
@@ -43,8 +42,8 @@ def reproduce(
         typer.Option("--full/--quick", help="Published sizes, or small ones that take minutes."),
     ] = False,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Directory of the runs and the report.")
-    ] = Path("reproduction"),
+        str, typer.Option(metavar="DIR", help="Directory of the runs and the report.")
+    ] = "reproduction",
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -80,17 +79,19 @@ def reproduce(
     from byway.pipeline.claims import reproduce as reproduced
     from byway.pipeline.claims.report import facts, write_report
     from byway.pipeline.claims.reproduction import plan_runs
+    from byway.pipeline.sweeps import sweep_directory
 
     settings = _settings(changed or [])
     try:
+        directory = sweep_directory(out)
         total = len(plan_runs(chosen, full=full, seeds=seeds, changed=settings).sweep.runs)
-    except SweepError as error:
+    except (SweepError, TableError) as error:
         refuse(error)
     with spark_session(master, remote) as spark, progress_bar("runs", total) as progress:
         found = reproduced(
-            spark, chosen, out, full=full, seeds=seeds, changed=settings, progress=progress
+            spark, chosen, directory, full=full, seeds=seeds, changed=settings, progress=progress
         )
-    page = write_report(found, out, _command(ids or [], full, seeds, settings))
+    page = write_report(found, directory, _command(ids or [], full, seeds, settings))
     if as_json:
         typer.echo(msgspec.json.encode(facts(found) | {"report": str(page)}))
     else:

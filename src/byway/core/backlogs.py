@@ -7,6 +7,8 @@ its clock. Nothing here changes the broker.
 from __future__ import annotations
 
 from heapq import nsmallest
+from operator import add
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,8 +17,11 @@ from byway.core.in_flight import COPY_BYTES
 from byway.core.links import UNLISTED
 from byway.core.streams import Publisher, Stream
 from byway.model.messages import Publish
-from byway.model.trace_schema import Queue
+from byway.model.trace_schema import QUEUES_OF_PUBLISHERS, Queue
 from byway.trace import TraceBuffer
+
+PUBLISHERS_MAX: Final = 20
+"""Publishers that are told one by one: those with the most unconfirmed publications."""
 
 
 class LinkBacklog(msgspec.Struct, frozen=True):
@@ -54,6 +59,15 @@ class PublisherBacklog(msgspec.Struct, frozen=True):
     """How many are kept for neighbours that are not listed and may connect."""
     parked: tuple[tuple[str, int], ...] = ()
     """By dead neighbour, how many wait for it to come back or for a way round it; by name."""
+
+
+class PublisherCounts(NamedTuple):
+    """How many publications of one publisher are not confirmed, see `PublisherBacklog`."""
+
+    publisher: str
+    unconfirmed: int
+    held: int
+    parked: int
 
 
 def link_backlogs(broker: Broker) -> list[LinkBacklog]:
@@ -101,6 +115,26 @@ def most_unconfirmed(broker: Broker) -> tuple[int, int]:
     most."""
     found = _unconfirmed(broker)
     return len(found), max((count for count, _ in found.values()), default=0)
+
+
+def publisher_counts(broker: Broker) -> list[PublisherCounts]:
+    """The publishers with the most unconfirmed publications, the worst first, without what takes a
+    look at each of these. Those of a publisher that began anew count with its earlier ones."""
+    if not has_backlog(broker):
+        return []
+    found: dict[str, PublisherCounts] = {}
+    for (name, _), (count, stream) in _unconfirmed(broker).items():
+        _, *before = found.get(name, (name, 0, 0, 0))
+        more = count, stream.waiting - stream.parked, stream.parked
+        found[name] = PublisherCounts(name, *map(add, before, more))
+    return nsmallest(PUBLISHERS_MAX, found.values(), key=lambda one: (-one.unconfirmed, one))
+
+
+def has_backlog(broker: Broker) -> bool:
+    """Whether anything is unconfirmed."""
+    held = broker.context.held
+    is_held = held is not None and not held.is_empty
+    return bool(broker.context.copies.bytes or is_held or broker.held_deliveries)
 
 
 def _unconfirmed(broker: Broker) -> dict[Publisher, tuple[int, Stream]]:
@@ -163,7 +197,8 @@ def _oldest(broker: Broker, chosen: dict[Publisher, tuple[int, Stream]]) -> dict
 
 def sample_backlogs(broker: Broker, trace: TraceBuffer, now_us: int) -> None:
     """Trace what each link has not confirmed, and what is held and parked in its branch, where
-    there is any: how many messages, and the bytes of their bodies."""
+    there is any: how many messages, and the bytes of their bodies. And how many they are of each of
+    the worst publishers."""
     held = broker.context.held
     for link in broker.context.ends:
         if link == UNLISTED:
@@ -181,3 +216,7 @@ def sample_backlogs(broker: Broker, trace: TraceBuffer, now_us: int) -> None:
         if held is not None and waiting:
             size = held.parked.bytes[link] - waiting * COPY_BYTES
             trace.queue_sampled(now_us, Queue.PARKED, waiting, size, link)
+    for publisher, *counts in publisher_counts(broker):
+        for queue, count in zip(QUEUES_OF_PUBLISHERS, counts, strict=True):
+            if count:
+                trace.queue_sampled(now_us, queue, count, 0, publisher=publisher)

@@ -88,6 +88,7 @@ from byway.model.messages import (
     LinkProbe,
     Message,
     NeighbourNames,
+    PublicationsUnconfirmed,
     Publish,
     PublishRequest,
     Refused,
@@ -147,7 +148,7 @@ class Broker(BrokerQueries):
         self.deliveries = deliveries = SessionDeliveries(context)
         self.clients = clients = Clients(context, deliveries)
         self.publications = publications = Publications(context, clients, deliveries, recovery)
-        sync.has_unconfirmed_from = publications.has_unconfirmed_from
+        sync.unconfirmed_from = publications.unconfirmed_from
         self.back_pressure = BackPressure(context, deliveries, clients.sessions)
         self.successions = successions = Successions(
             context,
@@ -296,6 +297,7 @@ class Broker(BrokerQueries):
             SyncRequest: self.sync.on_request,
             SyncNames: self.sync.on_names,
             SyncNamesAlong: self.sync.on_names,
+            PublicationsUnconfirmed: self.publications.on_unconfirmed,
             AdvertisementsSynced: self._neighbours.on_advertisements_synced,
             SubscriptionsSynced: self._neighbours.on_subscriptions_synced,
             NeighbourNames: self._neighbours.on_names,
@@ -367,13 +369,12 @@ class Broker(BrokerQueries):
             handler(event.timer.detail)
 
     def _on_unlisted_timer(self, detail: str) -> None:
-        if self.recovery.has_waited_for_unlisted(detail):
+        if self.recovery.has_waited_for_unlisted(detail) and not self.recovery.nobody_named:
             self._neighbours.stop_waiting_for_unlisted()
 
     def _on_load_sampled(self, event: LoadSampled) -> None:
         self.context.load = event
         self.context.routing.policy.on_load_sampled(event.queued)
-        self.sync.advance()
         for behaviour in self.behaviours.values():
             behaviour.on_load_sampled(event)
 

@@ -237,7 +237,9 @@ class LinkEnd:
             raise RemoteProtocolError(self.peer, f"has incarnation {hello.incarnation}")
 
     def _check_numbers(self, received: tuple[int, int]) -> None:
-        """Only what the peer acknowledged was forgotten, so it cannot lack older messages."""
+        """Only what the peer acknowledged was forgotten, so it cannot lack older messages. What was
+        numbered while the link was down counts as sent: a peer that says it has that loses it, as
+        it can lose whatever it is sent."""
         data = (self.copies.last_confirmed, self.copies.posted) if self.open else (0, 0)
         ranges = (self.control.first - 1, self.control.next - 1), data
         for lane, number, (least, most) in zip(Lane, received, ranges, strict=True):

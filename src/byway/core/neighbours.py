@@ -185,6 +185,8 @@ class Neighbours:
     def on_listed(self, event: NeighboursListed) -> None:
         """The settings list other neighbours, or more is known of these."""
         self._context.listing = event.listing
+        if all(link == UNLISTED or self._is_listed(link) for link in self._context.tree):
+            self._on_named()
 
     def on_added(self, event: NeighbourAdded) -> None:
         """An operator adds a neighbour."""
@@ -221,8 +223,10 @@ class Neighbours:
         for behaviour in self._behaviours.values():
             behaviour.on_neighbour_replaced(old)
         for link in [link for link in context.ends if link not in context.tree]:
-            if context.branch_of(link) == old:
+            if link == new or context.branch_of(link) == old:
                 self.disconnect(link, f"{new} takes the place of {old}, which it passes by")
+        if self._successions.is_unmet(new):
+            self._remove(new, f"it takes the place of {old}")
         self._successions.begin(event)
         context.former.pop(new, None)
         self._remember(old, self._successions.reason_for(old))
@@ -274,6 +278,11 @@ class Neighbours:
             self.on_replaced(NeighbourReplaced(link, message.successor, message.address))
             if link in self._context.ends:  # it waits for an operator, and loses nothing
                 self._context.out.do(CloseLink(link, message.reason))
+        elif link in self._recovery.successors and link in self._context.tree:
+            # it may not have been told yet; what it is to get is given up by an operator alone
+            self._context.ends[link].lost()
+            self._link_went_down(link, LinkChange.CLOSED, in_tree=True)
+            self._context.out.do(CloseLink(link, message.reason))
         else:
             self._remove(link, message.reason, for_good)
 
@@ -281,6 +290,23 @@ class Neighbours:
         """Whether the settings list a broker, as far as the driver has told."""
         listing = self._context.listing
         return listing is None or any(n.id == link for n in listing.listed)
+
+    def _expect_unnamed(self, link: str) -> None:
+        """This broker takes the place of one that a neighbour had. If it does not list its
+        neighbours, it waits for those that nobody has named yet."""
+        recovery = self._recovery
+        if recovery.compared_with or recovery.nobody_named or self._is_listed(link):
+            return
+        recovery.nobody_named = True
+        if UNLISTED not in self._context.ends:
+            self._learn(UNLISTED)
+
+    def _on_named(self) -> None:
+        """Somebody has named the neighbours of the broker whose place this one takes."""
+        if self._recovery.nobody_named:
+            self._recovery.nobody_named = False
+            self._sync.send_names_to_all()
+            self.stop_waiting_for_unlisted()
 
     def stop_waiting_for_unlisted(self) -> None:
         """Neighbours that are not listed had their time to connect."""
@@ -383,6 +409,7 @@ class Neighbours:
             if old is not None and in_tree and not self._successions.is_mutual(link, old):
                 self._sync.on_succession(link)
                 self.copy_to_missing_again()
+                self._expect_unnamed(link)
             if in_tree:
                 self._sync.on_link_reset(link)
                 context.routing.subscription_rules.link_anew(link)
@@ -470,11 +497,14 @@ class Neighbours:
     def on_digest(self, link: str, message: SyncDigest) -> None:
         """A neighbour says what it holds, and names neighbours that this broker had."""
         self._sync.check_digest(link, message)
+        is_first = link not in self._recovery.compared_with
         unknown = self._sync.unknown_neighbours(link, message)
         self.copy_to_missing_again()
         for name in unknown:
             if name != self._context.name:
                 self._learn(name)
+        if is_first and message.neighbours:
+            self._on_named()
         self._sync.on_digest(link, message)
 
     def on_names(self, link: str, message: NeighbourNames) -> None:

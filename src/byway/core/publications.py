@@ -38,6 +38,7 @@ from byway.model.errors import BywayError, RemoteProtocolError
 from byway.model.messages import (
     Delivery,
     PublicationRouted,
+    PublicationsUnconfirmed,
     Publish,
     PublishRequest,
     Refused,
@@ -109,6 +110,8 @@ class Publications:
                     reason = f"sends a publication that cannot be read: {error}"
                     raise RemoteProtocolError(link, reason) from error
             context.counters.publications_received += 1
+            if stream.owed is not None:
+                routes = self._with_owed(routes, stream, sequence, link)
             self._route(message, routes, link, pending)
         context.finish(pending)
 
@@ -420,11 +423,39 @@ class Publications:
         self._context.counters.deliveries += len(names)
         return list(names)
 
-    def has_unconfirmed_from(self, link: str) -> bool:
-        """Whether publications that came from the side of a neighbour, or ends of advertisements,
-        are unconfirmed here."""
+    # --- unconfirmed at a neighbour ------------------------------------------------------------
+
+    def unconfirmed_from(self, link: str) -> list[tuple[str, int, int]]:
+        """By publisher and incarnation, the highest sequence of publications that came from the
+        side of a neighbour and are unconfirmed here, or were behind others when these said so."""
         branch_of, sources = self._context.branch_of, self._duplicates.in_flight()
-        return any(s.link is not None and branch_of(s.link) == link for s in sources)
+        open_here = {
+            id(s.stream) for s in sources if s.link is not None and branch_of(s.link) == link
+        }
+        found = {}
+        for generation in (self.streams.old, self.streams.young):
+            for key, stream in generation.items():
+                owed = [n for other, n in (stream.owed or {}).items() if other != link]
+                last = max([*owed, stream.last if id(stream) in open_here else 0])
+                if last:
+                    found[key] = last
+        return [(*key, last) for key, last in sorted(found.items())]
+
+    def on_unconfirmed(self, link: str, message: PublicationsUnconfirmed) -> None:
+        """A neighbour has unconfirmed publications from this side, which may come again."""
+        for publisher, incarnation, last in message.publishers:
+            self.streams.of(publisher, incarnation).owe(link, last)
+
+    def _with_owed(self, routes: Routes, stream: Stream, sequence: int, link: str) -> Routes:
+        """The routes of a publication, and neighbours that have it unconfirmed."""
+        mask, matched, local, several = routes
+        assert stream.owed is not None, "nothing is owed"
+        for other, last in stream.owed.items():
+            if sequence <= last and other != link and other in self._context.tree:
+                mask |= 1 << self._context.numbers.number(other)
+        if sequence > max(stream.owed.values()) and stream.seen is None:
+            stream.owed = None  # they come in order
+        return mask, matched, local, several
 
     # --- neighbours whose tables are missing ---------------------------------------------------
 

@@ -14,7 +14,9 @@ whenever it learns that.
 Neighbours that it does not list, and whose names it has lost, connect when they see it again. For
 a while, `unlisted_wait_us`, a neighbour without a name (`UNLISTED`) stands for them: its tables are
 missing, and what is kept for it is copied to each neighbour that connects. Without it the broker
-would confirm publications that it has sent to nobody.
+would confirm publications that it has sent to nobody. A successor that does not list the neighbours
+of the broker whose place it takes waits for them without a limit, until somebody names them: an
+operator tells them one by one, and those who lost their state cannot name the others.
 
 It decides for whom the broker waits; what is compared and sent is the business of `table_sync`.
 """
@@ -41,7 +43,7 @@ class Recovery:
 
     __slots__ = (
         "_context", "compared_with", "given_up", "lost_state", "missing", "missing_again",
-        "progressed", "rechecking", "restarting", "successors",
+        "nobody_named", "progressed", "rechecking", "restarting", "successors",
     )  # fmt: skip
 
     def __init__(self, context: Context) -> None:
@@ -69,6 +71,10 @@ class Recovery:
         self.successors: dict[str, str] = {}
         """By neighbour that has taken the place of another one and has not sent all its tables, or
         was sent no data since: that other one."""
+
+        self.nobody_named = False
+        """Whether this broker takes the place of another one, and nobody it has met knows the
+        neighbours of that one. `UNLISTED` stands for them, for as long as it takes."""
 
     def begin_from_older_state(self, links: Iterable[str]) -> None:
         """The broker goes on from a state that may be older than its last one."""

@@ -38,6 +38,9 @@ class Stream(msgspec.Struct, eq=False, gc=False):
     ended: int = 0
     """The sequence before the last end of an advertisement: up to it, subscriptions that wanted
     publications may have been withdrawn because of the end."""
+    owed: dict[str, int] | None = None
+    """By neighbour, the sequence up to which publications go there whatever it wants now: earlier
+    copies of them were unconfirmed there when tables were compared."""
     seen: SeenSequences | None = None
     """Which ones were seen, where they may arrive out of order; None: all up to `last`."""
 
@@ -46,6 +49,14 @@ class Stream(msgspec.Struct, eq=False, gc=False):
         if self.seen is not None:
             self.seen.add(sequence)
         self.last = max(self.last, sequence)
+
+    def owe(self, link: str, sequence: int) -> None:
+        """Note that publications up to a sequence go to a neighbour whatever it wants."""
+        self.owed = {**(self.owed or {}), link: sequence}
+
+    def is_owed(self, link: str, sequence: int) -> bool:
+        """Whether a publication goes to a neighbour whatever it wants."""
+        return self.owed is not None and sequence <= self.owed.get(link, 0)
 
     def count(self, link: str) -> None:
         """Count one more publication that a link has not confirmed."""
@@ -108,6 +119,8 @@ class Streams(Generations[Publisher, Stream]):
             if old in stream.open:
                 unconfirmed = stream.unconfirmed()
                 unconfirmed[new] = unconfirmed.pop(old)
+            if stream.owed is not None and old in stream.owed:
+                stream.owe(new, stream.owed.pop(old))
 
     def age(self) -> None:
         """Forget the old generation, but for streams with publications that are unconfirmed or

@@ -90,8 +90,9 @@ class Successions:
                 f"({', '.join(sorted(others))}): it can take the place of {old} only where these "
                 "two were all, for it has seen publications that others lack; start a new broker"
             )
-        beside = successor not in context.tree and context.branch_of(successor) == old
-        if successor in context.ends and not beside:  # else the link is one past the old one
+        # a link past the old one, or one whose span was not told yet, which is closed
+        beside = successor not in context.tree and context.branch_of(successor) in (old, successor)
+        if successor in context.ends and not beside and not self.is_unmet(successor):
             return (
                 f"{successor} is linked with {here} already, and may have been sent publications "
                 f"later than those that wait for {old}: stop {successor}, have {here} forget it "
@@ -99,6 +100,12 @@ class Successions:
                 "without its state"
             )
         return ""
+
+    def is_unmet(self, link: str) -> bool:
+        """Whether nothing was ever exchanged with a neighbour: it was listed, or dialled this
+        broker as a successor before this one was told of it, and was refused."""
+        context, awaited = self._context, self._recovery.successors
+        return link in context.tree and not context.ends[link].epoch and link not in awaited
 
     def begin(self, event: NeighbourReplaced) -> None:
         """Hold from the successor what was held from the old neighbour. The link is down."""
@@ -191,6 +198,6 @@ class Successions:
         return self._recovery.successors.get(link) == old
 
     def _met(self) -> Iterator[str]:
-        """Neighbours that this broker has exchanged greetings with."""
+        """Neighbours that this broker has ever been linked with."""
         ends = self._context.ends
-        return (link for link in self._context.tree if link and ends[link].peer_incarnation)
+        return (link for link in self._context.tree if link and ends[link].epoch)

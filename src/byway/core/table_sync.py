@@ -18,10 +18,10 @@ Each end goes through the same phases (`SyncPhase`) with what it has to send:
 - *synced*: all others have sent their subscriptions, and this end knows the peer's advertisements,
   so the peer knows all subscriptions that it needs.
 
-Advertisements that have ended here may count again: if publications from the peer's side are
-unconfirmed here, they may come again through a peer without state, ahead of the end of their
-advertisement. A peer that concluded from subscriptions withdrawn because of that end that nobody
-wants them would confirm them too early. So this end then hears the peer's advertisements first.
+Publications from the peer's side that are unconfirmed here may come again through a peer without
+state. The subscriptions that wanted them may have been withdrawn since, here or further on, because
+their advertisement has ended. A peer that concluded that nobody wants them would confirm them too
+early. So this end names them first (`PublicationsUnconfirmed`), and the peer sends it their copies.
 
 Two steps, because subscriptions go where advertisements came from: a broker without state cannot
 know that it has all subscriptions before the sender has seen all advertisements. (With one step a
@@ -49,6 +49,7 @@ from byway.model.messages import (
     AdvertisementsSynced,
     EntryId,
     NeighbourNames,
+    PublicationsUnconfirmed,
     Subscribe,
     SubscriptionsSynced,
     SyncDigest,
@@ -74,8 +75,9 @@ class TableSync:
         self.settled: deque[tuple[type[Announcement], EntryId, str]] = deque()
         """Entries that turned out to be settled behind a link, and how each was announced; the
         tables' rules take them from here."""
-        self.has_unconfirmed_from: Callable[[str], bool] = lambda _link: False
-        """Whether publications that came from a neighbour's side are unconfirmed here."""
+        self.unconfirmed_from: Callable[[str], Sequence[tuple[str, int, int]]] = lambda _link: ()
+        """By publisher and incarnation, up to which sequence publications that came from a
+        neighbour's side are unconfirmed here."""
 
     # --- links ---------------------------------------------------------------------------------
 
@@ -179,6 +181,8 @@ class TableSync:
         """Send one neighbour the names of all neighbours."""
         self.states[link].names_sent = True
         names = tuple(name for name in self._context.tree if name != UNLISTED)[:NEIGHBOURS_MAX]
+        if self._recovery.nobody_named:
+            names = ()  # others would take them for all
         self._context.out.send(link, NeighbourNames(names, self._recovery.restarting))
 
     # --- changes -------------------------------------------------------------------------------
@@ -385,8 +389,7 @@ class TableSync:
             self._context.out.opening[link] = None
 
     def advance(self) -> None:
-        """Conclude a phase with every neighbour for which all others have sent their part. (Whether
-        publications have been confirmed meanwhile is looked at now and then.)"""
+        """Conclude a phase with every neighbour for which all others have sent their part."""
         recovery = self._recovery
         for link in sorted(self.states):
             state = self.states[link]
@@ -403,19 +406,16 @@ class TableSync:
                 self._send_synced(link, AdvertisementsSynced, sorted(ended))
             if (
                 state.phase is SyncPhase.ADVERTS_SYNCED
+                and (state.peer_advertised or recovery.missing.get(link) is not Missing.ALL)
                 and recovery.knows_all_except(link)
-                and (state.peer_advertised or self._knows_adverts_of(link))
             ):
                 state.phase = SyncPhase.SYNCED
                 state.provisional = is_provisional
                 ended, state.unclaimed, state.paths = sorted(state.unclaimed), {}, {}
+                unconfirmed = self.unconfirmed_from(link)
+                for part in in_parts(unconfirmed) if unconfirmed else ():
+                    self._context.out.send(link, PublicationsUnconfirmed(part))
                 self._send_synced(link, SubscriptionsSynced, ended)
-
-    def _knows_adverts_of(self, link: str) -> bool:
-        """Whether the advertisements of a neighbour, which has not sent all of them, are known as
-        far as it needs to be told subscriptions."""
-        is_missing = self._recovery.missing.get(link) is Missing.ALL
-        return not is_missing and not self.has_unconfirmed_from(link)
 
     def _send_synced(
         self,

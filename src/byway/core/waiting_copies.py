@@ -13,6 +13,7 @@ from byway.core.bodies import routes_of
 from byway.core.context import Context
 from byway.core.in_flight import InFlight
 from byway.core.recovery import Recovery
+from byway.core.streams import Stream
 from byway.model.messages import Message, Publish
 from byway.model.trace_schema import DropReason
 
@@ -86,7 +87,7 @@ class WaitingCopies:
         last = min(position + room, len(copies))
         for copy in copies[position:last]:
             message, source = copy
-            if isinstance(message, Publish) and not self._is_wanted(message, link):
+            if isinstance(message, Publish) and not self._is_wanted(message, source.stream, link):
                 unwanted.append(source)
                 if link in self._recovery.successors:
                     lose(link, message)
@@ -101,8 +102,10 @@ class WaitingCopies:
         context.confirmed(link, unwanted)
         return last - position, wanted
 
-    def _is_wanted(self, message: Publish, link: str) -> bool:
+    def _is_wanted(self, message: Publish, stream: Stream | None, link: str) -> bool:
         context = self._context
+        if stream is not None and stream.is_owed(link, message.sequence):
+            return True
         mask, _, _, _ = routes_of(message.body, context.routing.subscriptions.index, None)
         return link in context.numbers.links(mask)
 

@@ -253,6 +253,16 @@ class SyncNamesAlong(SyncNames, frozen=True, array_like=True, tag="names-along")
     """By subscription, a hash of its path; 0: it came without one."""
 
 
+class PublicationsUnconfirmed(_Message, frozen=True, array_like=True, tag="unconfirmed"):
+    """Publications of these publishers, up to a sequence each, came from the receiver's side and
+    are unconfirmed at the sender or behind it, whose subscriptions may have been withdrawn since.
+    Copies of them that come to the receiver again go to the sender, where they wait for the
+    earlier ones. Sent ahead of `SubscriptionsSynced`."""
+
+    publishers: Annotated[tuple[tuple[Name, Int64, Int64], ...], Meta(max_length=IDS_MAX)]
+    """Publisher, incarnation, sequence."""
+
+
 class AdvertisementsSynced(_Message, frozen=True, array_like=True, tag="advs-told"):
     """The receiver now has all advertisements of the sender; these, which it held, have ended."""
 
@@ -423,6 +433,7 @@ Message = (
     | SyncRequest
     | SyncNames
     | SyncNamesAlong
+    | PublicationsUnconfirmed
     | AdvertisementsSynced
     | SubscriptionsSynced
     | LinkProbe
@@ -462,6 +473,8 @@ def entries_of(message: Message) -> int:
             return len(message.advertisements) + len(message.subscriptions)
         case AdvertisementsSynced() | SubscriptionsSynced():
             return len(message.ended)
+        case PublicationsUnconfirmed():
+            return len(message.publishers)
         case RecordUpdate():
             return len(message.gone) + len(message.records)
         case _:
@@ -483,6 +496,7 @@ LANE_OF: Final[dict[type, Lane]] = {
     SyncRequest: Lane.CONTROL,
     SyncNames: Lane.CONTROL,
     SyncNamesAlong: Lane.CONTROL,
+    PublicationsUnconfirmed: Lane.CONTROL,
     AdvertisementsSynced: Lane.CONTROL,
     SubscriptionsSynced: Lane.CONTROL,
     LinkProbe: Lane.CONTROL,

@@ -172,6 +172,13 @@ def quoted(found: object) -> str:
 # --- reading -----------------------------------------------------------------------------------
 
 
+@lru_cache
+def _fields_of(struct: type) -> tuple[dict[str, inspect.Field], dict[str, str]]:
+    """The fields of a struct that users set there, by their keys; and these by encoded names."""
+    fields = {key_of(field): field for field in given_fields(struct_info(struct))}
+    return fields, {field.encode_name: key for key, field in fields.items()}
+
+
 class _Reader:
     """Makes values of plain data and collects what is wrong. A value is None if anything is."""
 
@@ -185,8 +192,7 @@ class _Reader:
         if not isinstance(found, Mapping):
             self._refuse(path, OptionKind(info, Facts()), found)
             return None
-        fields = {key_of(field): field for field in given_fields(info)}
-        names = {field.encode_name: key for key, field in fields.items()}
+        fields, names = _fields_of(info.cls)
         made: dict[str, Any] = {}
         for key, member in found.items():
             field = fields.get(names.get(key) or key)

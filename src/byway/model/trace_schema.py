@@ -101,7 +101,7 @@ FILLED: Final[dict[TraceEvent, Filled]] = {
     TraceEvent.FORWARDED: Filled((*_PUBLICATION, "link", "span")),
     TraceEvent.DELIVERED: Filled((*_PUBLICATION, "client")),
     TraceEvent.DROPPED: Filled((*_PUBLICATION, "kind"), ("link", "client")),
-    TraceEvent.QUEUE_SAMPLED: Filled(("kind", "count", "size_bytes"), ("link",)),
+    TraceEvent.QUEUE_SAMPLED: Filled(("kind", "count", "size_bytes"), ("link", "publisher")),
     TraceEvent.TABLE_SAMPLED: Filled(("kind", "count"), ("link",)),
     TraceEvent.CONTROL_SENT: Filled(("kind", "link", "count", "size_bytes")),
     TraceEvent.LINK_CHANGED: Filled(("kind", "link", "span")),
@@ -124,7 +124,8 @@ class DropReason(StrEnum):
 
 
 class Queue(StrEnum):
-    """The values of `kind` in QUEUE_SAMPLED rows; with a link, the queue of that link."""
+    """The values of `kind` in QUEUE_SAMPLED rows; with a link, the queue of that link. Those of
+    publishers have words of their own, since the same messages are in the queues of links."""
 
     INPUT = "input"
     INPUT_PEAK = "input_peak"  # the most that were in it since measuring began; simulated only
@@ -132,6 +133,17 @@ class Queue(StrEnum):
     HELD = "held"  # kept back for the order of a publisher
     UNCONFIRMED = "unconfirmed"  # sent, and kept until confirmed
     PARKED = "parked"  # kept for a dead neighbour, or until there is a way round it
+    PUBLISHER_UNCONFIRMED = "publisher_unconfirmed"
+    PUBLISHER_HELD = "publisher_held"
+    PUBLISHER_PARKED = "publisher_parked"
+
+
+QUEUES_OF_PUBLISHERS: Final = (
+    Queue.PUBLISHER_UNCONFIRMED,
+    Queue.PUBLISHER_HELD,
+    Queue.PUBLISHER_PARKED,
+)
+"""Those that have a row for each of the publishers with the most."""
 
 
 class TableKind(StrEnum):

@@ -9,12 +9,17 @@ if TYPE_CHECKING:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Spark's default parallelism: the cores at hand, or what `spark.default.parallelism` says."""
+    """Spark's default parallelism: the cores at hand, or what `spark.default.parallelism` says.
+
+    Over Connect a small job finds the cores, if nothing is set.
+    """
     context = getattr(spark, "sparkContext", None)
     if context is not None:
         return int(context.defaultParallelism)
+    if (chosen := spark.conf.get("spark.default.parallelism", None)) is not None:
+        return int(chosen)
     from pyspark.sql import functions as sql
 
-    # Connect does not tell; a range has as many partitions
+    # a range has as many partitions
     numbers = spark.range(1 << 20).select(sql.spark_partition_id().alias("partition"))
     return max(1, numbers.distinct().count())

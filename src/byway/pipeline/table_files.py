@@ -36,6 +36,8 @@ CATALOG: Final = "catalog:"
 """What a place in the catalog begins with."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_OWN_FILE: Final = re.compile(r"file:(?://(?:localhost)?)?/+")
+"""How the address of a file of this machine begins."""
 _IS_PATTERN: Final = "__globPaths__"
 """Spark's option that says whether `[` and the like in a path stand for other characters."""
 _SPECIAL: Final = re.compile(r"[][{}*?\\]")
@@ -61,6 +63,29 @@ def below(place: StrPath, name: str) -> str:
     if isinstance(place, str) and text.startswith(CATALOG):
         return f"{text}{name}" if text == CATALOG else f"{text}.{name}"
     return f"{text.rstrip('/')}/{name}"
+
+
+def shared_directory(place: StrPath, what: str) -> Path:
+    """The directory at a place, for `what`: work whose tasks write files there by themselves. It is
+    one of this machine, which all workers mount at the same path.
+
+    Raises `TableError` if the place is in the catalog or has another scheme than `file:`.
+    """
+    text = os.fspath(place)
+    if isinstance(place, str) and (found := _OWN_FILE.match(text)):
+        return Path("/", text[found.end() :])
+    if isinstance(place, str) and (text.startswith(CATALOG) or _SCHEME.match(text)):
+        raise TableError(
+            place,
+            f"{what} in a directory that this machine and all workers mount at the same path; "
+            "name one, and copy from there",
+        )
+    return Path(text)
+
+
+def on_this_machine(path: Path) -> str:
+    """The place of a path of this machine, whatever filesystem Spark uses by default."""
+    return f"file://{path.absolute()}"
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -140,16 +165,25 @@ def reader_of(spark: SparkSession) -> DataFrameReader:
 
 def _is_there(spark: SparkSession, path: str) -> bool:
     """Whether there is a file or directory. Spark finds that out before it looks for rows, though
-    not if the path could be a pattern: then a pattern that stands for the path alone is asked."""
+    not if the path could be a pattern: then a pattern that stands for the path alone is asked. It
+    is asked for twice, because of a single path that is not there Spark logs where it looked."""
     from pyspark.errors import AnalysisException
 
     pattern = _SPECIAL.sub(r"\\\g<0>", path)
     try:
-        return bool(spark.read.schema("value string").text(pattern).columns)
+        return bool(spark.read.schema("value string").text([pattern, pattern]).columns)
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return False
         raise
+
+
+def check_place(spark: SparkSession, place: StrPath) -> None:
+    """Raise `TableError` if Spark has no filesystem for a place, before anything is computed for
+    it."""
+    if not (to := place_of(place)).startswith(CATALOG):
+        with told_of(os.fspath(place), "new"):
+            _is_there(spark, to)
 
 
 def _uppermost(paths: Sequence[str]) -> list[str]:

@@ -149,8 +149,10 @@ class Dialler:
         connection.when_lost = lost = loop.create_future()
         self._unidentified[connection] = None  # it may be greeted, or lost, before this resumes
         self._links.dialled[connection] = listed
+        is_made = False
         try:
             await loop.create_connection(lambda: connection, address.host, address.port)
+            is_made = True
             await lost
         except (OSError, UnicodeError) as error:  # a name may be none that can be looked up
             self._unidentified.pop(connection, None)
@@ -158,7 +160,8 @@ class Dialler:
         except asyncio.CancelledError:
             if not connection.was_up:
                 self._unidentified.pop(connection, None)
-                connection.close("it is not dialled any more")
+                if is_made:  # else the event loop has closed it, and uvloop's takes no goodbye
+                    connection.close("it is not dialled any more")
             raise
         finally:
             del self._links.dialled[connection]

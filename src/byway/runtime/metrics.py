@@ -1,7 +1,8 @@
 """The metrics of a broker process, in the format of Prometheus.
 
 Values are read from the broker when they are collected; nothing is counted for them alone. This
-module decides names and labels, and that only clients which do not read are named.
+module decides names and labels, and that clients are named only if they do not read, or if the most
+publications of theirs are unconfirmed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from byway._version import __version__
 from byway.clock import now_us
-from byway.core.backlogs import link_backlogs, most_unconfirmed
+from byway.core.backlogs import link_backlogs, most_unconfirmed, publisher_counts
 from byway.core.placeholders import by_link, placeholders
 from byway.runtime.inspection import age_s, slow_subscribers
 from byway.runtime.server import BrokerServer
@@ -189,6 +190,21 @@ class BrokerCollector(Collector):
         yield _gauge("byway_publishers_unconfirmed", words, publishers)
         words = "Unconfirmed publications of the publisher that has the most."
         yield _gauge("byway_publisher_unconfirmed_messages_max", words, most)
+        yield from self._publishers()
+
+    def _publishers(self) -> Iterator[Metric]:
+        families = [
+            GaugeMetricFamily(f"byway_publisher_{name}_messages", words, labels=["publisher"])
+            for name, words in (
+                ("unconfirmed", "Publications that are not confirmed, of those with the most."),
+                ("held", "Of these, copies that wait for their turn in a branch."),
+                ("parked", "Of these, copies that wait for a dead neighbour or a way round."),
+            )
+        ]
+        for publisher, *counts in publisher_counts(self._server.broker):
+            for family, count in zip(families, counts, strict=True):
+                family.add_metric([publisher], count)
+        yield from families
 
     def _waits(self) -> Iterator[Metric]:
         broker = self._server.broker

@@ -48,6 +48,8 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
     neighbours: list[str] = []
     """The other neighbours of the old broker, as far as this one was told: each of them has to be
     told of the successor."""
+    cannot_name: bool = False
+    """Whether this broker knows of no other neighbours because it has lost its state."""
     listed: bool = False
     """Whether the settings still list the old neighbour."""
     not_dialled: str = ""
@@ -90,7 +92,7 @@ def _report(server: BrokerServer, old: str, again: bool) -> Replaced:
     broker = server.broker
     (succession,) = (one for one in successions(broker) if one.neighbour == old)
     new = succession.successor
-    named = (set() if succession.done else set(broker.neighbours_of(new))) - {broker.name, new, old}
+    known = set() if succession.done else set(broker.neighbours_of(new))
     link = broker.link(new)
     reason = ""
     if link is not None and not link.up and not server.acceptance.is_listed(new):
@@ -101,7 +103,8 @@ def _report(server: BrokerServer, old: str, again: bool) -> Replaced:
         succession=succession,
         again=again,
         waiting=broker.unconfirmed(new),
-        neighbours=sorted(named),
+        neighbours=sorted(known - {broker.name, new, old}),
+        cannot_name=not succession.done and not known,
         listed=server.acceptance.is_listed(old),
         not_dialled=reason,
     )

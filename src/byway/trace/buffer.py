@@ -308,14 +308,21 @@ class TraceBuffer:
         )
 
     def queue_sampled(
-        self, t_us: int, queue: str, count: int, size_bytes: int, link: str | None = None
+        self,
+        t_us: int,
+        queue: str,
+        count: int,
+        size_bytes: int,
+        link: str | None = None,
+        publisher: str | None = None,
     ) -> None:
         """A queue holds `count` messages of `size_bytes` bytes together."""
         if len(self._data) >= self._limit_bytes:
             return self._lose(t_us)
         self._data += _pack_queue(
-            TraceEvent.QUEUE_SAMPLED, t_us, self._links[link], size_bytes, self._kinds[queue], count
-        )
+            TraceEvent.QUEUE_SAMPLED, t_us, self._publishers[publisher], self._links[link],
+            size_bytes, self._kinds[queue], count,
+        )  # fmt: skip
 
     def table_sampled(self, t_us: int, table: str, count: int, link: str | None = None) -> None:
         """A table holds `count` entries."""

@@ -31,7 +31,9 @@ METHODS = {
     "forwarded": PUBLICATION | {"links": st.lists(NAMES, max_size=3), "span": INT32},
     "delivered": PUBLICATION | {"clients": st.lists(NAMES, max_size=3)},
     "dropped": PUBLICATION | {"reason": NAMES, "link": MAYBE, "client": MAYBE},
-    "queue_sampled": {"queue": NAMES, "count": INT64, "size_bytes": INT64, "link": MAYBE},
+    "queue_sampled": {
+        "queue": NAMES, "count": INT64, "size_bytes": INT64, "link": MAYBE, "publisher": MAYBE,
+    },
     "table_sampled": {"table": NAMES, "count": INT64, "link": MAYBE},
     "control_sent": {"link": NAMES, "kind": NAMES, "size_bytes": INT64, "count": INT64},
     "link_changed": {"link": NAMES, "change": NAMES, "span": INT32},

@@ -3,6 +3,7 @@
 import pytest
 
 from byway.core.backlogs import (
+    PUBLISHERS_MAX,
     LinkBacklog,
     PublisherBacklog,
     link_backlogs,
@@ -74,18 +75,57 @@ def test_the_trace_tells_what_each_link_has_not_confirmed(lone):
     lone.ask("c", publish(1, p=1), publish(2, p=2))
     trace = TraceBuffer("B")
     sample_backlogs(lone.broker, trace, 7)
-    batch, size = trace.drain(), len(body(p=1))
-    rows = [
+    size = len(body(p=1))
+    assert samples(trace.drain()) == [
+        ("unconfirmed", "A", 2, 2 * size),
+        ("unconfirmed", "C", 1, size),
+        ("publisher_unconfirmed", "c", 2, 0),
+    ]
+
+
+def test_the_trace_tells_the_publishers_with_the_most(lone):
+    """Up to so many, the worst first; those of two lives of one publisher count together."""
+    for number in range(PUBLISHERS_MAX + 5):
+        name = f"p{number:02}"
+        lone.receive("D", publication(1, publisher=name, p=1), publication(2, publisher=name, p=1))
+    lone.receive("D", publication(1, publisher="p07", incarnation=2, p=1))
+    lone.receive("D", publication(3, publisher="p24", p=1))
+    trace = TraceBuffer("B")
+    sample_backlogs(lone.broker, trace, 7)
+    found = [row for row in samples(trace.drain()) if row[0] == "publisher_unconfirmed"]
+    others = [f"p{number:02}" for number in range(PUBLISHERS_MAX - 1) if number != 7]
+    assert found == [
+        ("publisher_unconfirmed", name, count, 0)
+        for name, count in (("p07", 3), ("p24", 3), *((name, 2) for name in others))
+    ]
+
+
+def test_a_sample_looks_at_no_publisher_while_nothing_is_unconfirmed(lone):
+    """However many it knows."""
+    counts = []
+    for first in (1, 1_000):
+        for number in range(first, 2 * first):
+            lone.receive("D", publication(1, publisher=f"p{number}", p=1))
+        for link in "AC":
+            lone.acknowledge(link, lone.broker.link(link).sent[1])
+        assert link_backlogs(lone.broker)[0].unconfirmed == 0
+        counts.append(steps(lambda: sample_backlogs(lone.broker, TraceBuffer("B"), 7)))
+    assert counts[0] == counts[1]
+
+
+def samples(batch):
+    """By row of a trace, its kind, its publisher or link, how many and how many bytes."""
+    return [
         (
-            int(row["t_us"]),
             batch.names["kind"][row["kind"] - 1],
-            batch.names["link"][row["link"] - 1],
+            batch.names["publisher"][row["publisher"] - 1]
+            if row["publisher"]
+            else batch.names["link"][row["link"] - 1],
             int(row["count"]),
             int(row["size_bytes"]),
         )
         for row in batch.rows
     ]
-    assert rows == [(7, "unconfirmed", "A", 2, 2 * size), (7, "unconfirmed", "C", 1, size)]
 
 
 def test_a_sample_takes_no_longer_with_more_copies(lone):

@@ -120,13 +120,19 @@ def test_the_trace_tells_what_is_held(lone):
     batch, size = trace.drain(), len(TO_C.body)
     rows = [
         (
-            *(batch.names[name][row[name] - 1] for name in ("kind", "link")),
+            batch.names["kind"][row["kind"] - 1],
+            *(batch.names[name][row[name] - 1] for name in ("link", "publisher") if row[name]),
             row["count"],
             row["size_bytes"],
         )
         for row in batch.rows
     ]
-    assert rows == [("held", "C", 4, 3 * size), ("unconfirmed", "D", 1, size)]
+    assert rows == [
+        ("held", "C", 4, 3 * size),
+        ("unconfirmed", "D", 1, size),
+        ("publisher_unconfirmed", "far", 1, 0),
+        ("publisher_held", "far", 4, 0),
+    ]
     assert link_backlogs(lone.broker)[1] == LinkBacklog("C", 0, 4, None)
 
 

@@ -4,6 +4,8 @@ The tree is B1 – B2 – B3 – B4; B2 dies. Its client wants high prices, that
 scenes of the mesh show the same frame by frame.
 """
 
+import logging
+
 import pytest
 
 from byway.core.actions import OpenLink, SetTimer
@@ -20,6 +22,7 @@ from byway.core.mesh.bypass import Bypass
 from byway.core.mesh.master_map import MasterMap
 from byway.core.mesh.mesh_config import MeshConfig
 from byway.model.messages import Delivery, LinkKind
+from byway.runtime.bypass_log import BypassLog
 from byway.trace import TraceBuffer
 from tests.golden.scene import Scene
 from tests.unit.core.mesh_parts import mesh_of
@@ -139,9 +142,39 @@ def test_people_see_what_is_parked_and_since_when(chain):
     trace = TraceBuffer("B1")
     sample_backlogs(chain.b1, trace, 7)
     batch = trace.drain()
-    assert [batch.names["kind"][row["kind"] - 1] for row in batch.rows] == ["parked"]
+    assert [batch.names["kind"][row["kind"] - 1] for row in batch.rows] == [
+        "parked",
+        "publisher_unconfirmed",
+        "publisher_parked",
+    ]
     facts = {fact.broker: fact for fact in mesh_of(chain.b1).facts()}
     assert (facts["B3"].round, facts["B2"].bypassed_us) == (("B2",), begun_us)
+
+
+def test_the_log_has_a_line_for_each_of_these(caplog):
+    chain, told = Chain(), BypassLog()
+
+    def lines():
+        caplog.clear()
+        told.tell(chain.b1)
+        return [record.getMessage() for record in caplog.records]
+
+    caplog.set_level(logging.INFO, "byway.bypass")
+    stored = chain.dies("B2")
+    chain.prices_published(120)
+    assert lines() == []
+    chain.wait(AFTER_US)
+    chain.reaches("B3")
+    begun = "B2 is away: publications go round it; 0 wait for it or for a way round it"
+    assert lines() == [begun]
+    chain.prices_published(200, 210)
+    parked = "publication 2 of pub is parked until B2 is back or there is a way round it"
+    assert lines() == [f"{parked}; further ones are not logged"]
+    assert lines() == []
+    chain.is_back("B2", stored)
+    chain.attach("near", "B2", resumes=True)
+    chain.settle()
+    assert lines() == ["publications go round B2 no more"]
 
 
 def test_what_is_parked_counts_for_the_bound_of_its_branch(chain):

@@ -128,8 +128,9 @@ def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
     """Layout 6 appended a list to every session; layout 7 the kind of every link and three
     fields more, former neighbours, what is held, random numbers drawn, the last load, which
     neighbours are listed, the paths of entries, which are empty, masks of what was seen, of what is
-    in flight which targets several entries matched for, who has taken a neighbour's place, and
-    where advertisements have ended."""
+    in flight which targets several entries matched for, who has taken a neighbour's place, whether
+    nobody has named the neighbours of a broker whose place this one takes, where advertisements
+    have ended, and what goes to a neighbour whatever it wants."""
     magic, layout, state = msgspec.msgpack.decode(earlier)
     assert layout == 5
     for client in state[BrokerState.__struct_fields__.index("clients")]:
@@ -142,9 +143,23 @@ def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
         for stored in state[fields.index(table)][0]:
             stored[EntryState.__struct_fields__.index("origin")]["behind"] = []
         state[fields.index(table)].append([])
+    state[fields.index("sync")].append(False)
     for pending in state[fields.index("in_flight")]:
         pending.append(b"")
-    state += [{}, [], (0, {}), load, None, state[fields.index("link_numbers")], 1, [], {}, {}, []]
+    state += [
+        {},
+        [],
+        (0, {}),
+        load,
+        None,
+        state[fields.index("link_numbers")],
+        1,
+        [],
+        {},
+        {},
+        [],
+        [],
+    ]
     return msgspec.msgpack.encode((magic, VERSION, state))
 
 

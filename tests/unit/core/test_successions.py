@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from byway.core.actions import CloseLink, OpenLink, Send, SetTimer
+from byway.core.actions import CloseLink, OpenLink, Send, SetTimer, Timer
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import (
@@ -13,13 +13,18 @@ from byway.core.inputs import (
     NeighbourAdded,
     NeighbourRemoved,
     NeighbourReplaced,
+    NeighboursListed,
     Started,
+    TimerFired,
 )
 from byway.core.invariants import validate
+from byway.core.links import UNLISTED
 from byway.core.losses import RUNS_MAX, Losses, LostRun
 from byway.core.mesh.mesh_config import MeshConfig
 from byway.core.reachability import TIMER as REACHABILITY
-from byway.model.messages import Delivery, NeighbourNames
+from byway.core.recovery import UNLISTED_TIMER_OWNER
+from byway.model.addresses import Address, Listing, Neighbour
+from byway.model.messages import Delivery, LinkKind, NeighbourNames
 from tests.core_net import DEFAULT, Net
 
 STAR = [("a", "d"), ("c", "d"), ("d", "e")]
@@ -33,6 +38,10 @@ class Successor(Net):
         super().__init__(edges, config)
         self.config = config
         self.refused: list[tuple[str, CloseLink]] = []
+
+    def do(self, broker: str, event: object) -> None:
+        told = Started(0, f"at {broker}") if isinstance(event, Started) else event
+        super().do(broker, told)
 
     def closed(self, broker: str, action: CloseLink) -> None:
         self.refused.append((broker, action))
@@ -229,6 +238,63 @@ def test_a_neighbour_restarts_meanwhile(stored: bool, when: str) -> None:
     sound(net)
 
 
+def forgetful_first(listed: Sequence[str] = ()) -> Successor:
+    """c has lost its state while d was dead, so it cannot name d's other neighbours; it is the
+    first that is linked with d's successor."""
+    net = star()
+    net.publish("pa", n=1)
+    net.settle()
+    net.brokers["c"] = Broker("c", ("d",), DEFAULT, 2)
+    net.do("c", Started())
+    net.attach("pc", "c", ttl_us=10**9)
+    net.replace("d", "b")
+    net.begin("b", listed)
+    net.do("b", NeighboursListed(Listing(tuple(Neighbour(Address(n, 1), n) for n in listed))))
+    net.meet("c", "b")
+    net.settle()
+    net.advertise("pc", "ANY")
+    net.publish("pc", n=20)
+    net.settle()
+    return net
+
+
+def test_a_neighbour_that_cannot_name_the_others_is_told_first() -> None:
+    net = forgetful_first()
+    b = net.brokers["b"]
+    assert b.missing.keys() >= {UNLISTED}
+    assert net.confirmed("pc") == 0
+    sound(net)
+    net.do("b", TimerFired(Timer(UNLISTED_TIMER_OWNER, "1")))  # of a broker that has just begun
+    assert b.missing.keys() >= {UNLISTED}
+    net.meet("a", "b")
+    net.settle()
+    assert b.missing.keys() == {"c", "e"}
+    assert net.confirmed("pc") == 0
+    net.meet("e", "b")
+    net.settle()
+    assert b.is_recovered
+    assert b.neighbours == ("a", "c", "e")
+    assert net.confirmed("pc") == 1
+    assert net.confirmed("pa") == 2
+    assert [d.publication.body for d in net.got("se", Delivery)]
+    sound(net)
+
+
+def test_a_successor_that_lists_its_neighbours_waits_for_these() -> None:
+    net = forgetful_first(listed=("c",))
+    assert net.brokers["b"].is_recovered
+    assert net.confirmed("pc") == 1
+
+
+def test_a_successor_may_be_told_its_neighbours_when_nobody_can_name_them() -> None:
+    net = forgetful_first()
+    net.do("b", NeighboursListed(Listing((Neighbour(Address("c", 1), "c"),))))
+    net.settle()
+    assert net.brokers["b"].is_recovered
+    assert net.confirmed("pc") == 1
+    sound(net)
+
+
 def test_the_old_broker_comes_back_and_is_refused_without_confirming_anything() -> None:
     net = Successor()
     for client, broker in (("pa", "a"), ("sc", "c")):
@@ -354,6 +420,92 @@ def test_where_nobody_takes_a_place(old: str, new: str, reason: str) -> None:
     assert net.brokers["a"].reason_not_to_replace(old, new).startswith(reason)
     assert net.brokers["a"].handle(0, NeighbourReplaced(old, new)) == []
     assert net.brokers["a"].snapshot() == before
+
+
+def test_a_broker_refuses_that_goes_round_the_neighbour_it_had() -> None:
+    """What it had sent there goes round it, so its link begins anew: still it had a neighbour."""
+    config = BrokerConfig(mesh=MeshConfig(delta=3, interval_us=0, bypass_after_us=1_000))
+    net = Successor([("a", "d"), ("d", "e"), ("e", "f")], config)
+    net.settle()
+    for name in ("f", "d"):
+        net.kill(name)
+    net.now_us += 1_000
+    net.fire("e", Timer("mesh", "bypass"))
+    assert net.brokers["e"].bypassed.keys() == {"d"}
+    net.do("a", NeighbourReplaced("d", "e", "at e"))
+    net.meet("a", "e")
+    assert "it has other neighbours (d, f)" in net.refused[-1][1].reason
+    assert net.brokers["e"].is_recovered
+
+
+def test_two_that_take_the_place_for_each_other_are_told_one_after_the_other() -> None:
+    """The first dials the second before that is told: refused, and known as a neighbour by then."""
+    net = Successor([("a", "d"), ("d", "e")])
+    for client, broker in (("pa", "a"), ("se", "e")):
+        net.attach(client, broker, ttl_us=10**9)
+    net.advertise("pa", "ANY")
+    net.settle()
+    net.subscribe("se", "n > 0")
+    net.settle()
+    net.kill("d")
+    net.publish("pa", n=1)
+    net.settle()
+    net.do("a", NeighbourReplaced("d", "e", "at e"))
+    net.meet("a", "e")
+    assert net.refused[-1][0] == "e"
+    net.do("a", LinkDown("e"))
+    net.settle()
+    assert net.brokers["e"].reason_not_to_replace("d", "a") == ""
+    net.do("e", NeighbourReplaced("d", "a", "at a"))
+    net.connect("a", "e")
+    net.settle()
+    assert (net.brokers["a"].neighbours, net.brokers["e"].neighbours) == (("e",), ("a",))
+    assert net.events("se") == [1]
+    assert net.confirmed("pa") == 1
+    sound(net)
+
+
+def test_a_successor_that_knows_of_nothing_yet_makes_nobody_give_up_what_waits_for_it() -> None:
+    net = Successor([("a", "d"), ("d", "e")])
+    for client, broker in (("pa", "a"), ("se", "e")):
+        net.attach(client, broker, ttl_us=10**9)
+    net.advertise("pa", "ANY")
+    net.settle()
+    net.subscribe("se", "n > 0")
+    net.settle()
+    net.kill("d")
+    net.publish("pa", n=1)
+    net.settle()
+    net.do("a", NeighbourReplaced("d", "e", "at e"))
+    net.connect("a", "e")  # which has no such neighbour, and says so
+    net.settle()
+    assert (net.brokers["a"].neighbours, net.confirmed("pa")) == (("e",), 0)
+    net.do("a", LinkDown("e"))
+    net.do("e", NeighbourReplaced("d", "a", "at a"))
+    net.connect("a", "e")
+    net.settle()
+    assert (net.events("se"), net.confirmed("pa")) == ([1], 1)
+    sound(net)
+
+
+def test_the_mesh_leaves_a_link_alone_that_becomes_one_of_the_tree() -> None:
+    """e has begun to open a soft link to a, round d."""
+    config = BrokerConfig(mesh=MeshConfig(delta=3, interval_us=0, bypass_after_us=1_000))
+    net = Successor([("a", "d"), ("d", "e")], config)
+    for client, broker in (("pe", "e"), ("sa", "a")):
+        net.attach(client, broker, ttl_us=10**9)
+    net.advertise("pe", "ANY")
+    net.settle()
+    net.subscribe("sa", "n > 0")
+    net.settle()
+    net.kill("d")
+    net.publish("pe", n=1)
+    net.now_us += 1_000
+    net.fire("e", Timer("mesh", "bypass"))
+    assert net.brokers["e"].links["a"].kind is LinkKind.SOFT
+    net.do("e", NeighbourAdded("a"))
+    assert net.brokers["e"].neighbours == ("a", "d")
+    assert net.brokers["e"].links["a"].kind is LinkKind.PRIMARY
 
 
 def test_who_was_replaced_is_said() -> None:

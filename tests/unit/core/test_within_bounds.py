@@ -40,6 +40,7 @@ from byway.model.messages import (
     LinkProbe,
     Load,
     LoadReport,
+    PublicationsUnconfirmed,
     Publish,
     Replies,
     Subscribe,
@@ -80,6 +81,8 @@ def test_ids_with_the_longest_names_are_told_in_more_parts():
     for part in parts:
         alone(Unsubscribe(part))
         alone(AdvertisementsSynced(part, partial=True))
+    for part in in_parts([(id.client[:-4] + id.name[:4], INT64_MAX, INT64_MAX) for id in IDS]):
+        alone(PublicationsUnconfirmed(part))
     held = in_parts([(id, True) for id in IDS])
     assert sum(map(len, held)) == len(IDS)
     alone(SyncNames(held[0], held[1]))

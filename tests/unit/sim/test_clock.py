@@ -54,6 +54,42 @@ def test_what_is_scheduled_for_now_comes_after_all_that_was_scheduled_before(in_
     assert clock.next_us is None
 
 
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_the_background_has_its_turn_among_what_is_present(in_steps):
+    """Whenever it comes to be due: with the time, from the foreground, from the background."""
+    clock, seen = Clock(), []
+
+    def third(_):
+        clock.background_at(3, seen.append, "fourth")
+        clock.at(3, seen.append, "fifth")
+
+    clock.at(1, seen.append, "zeroth")
+    clock.at(2, seen.append, "first")
+    clock.background_at(2, seen.append, "second")
+    clock.at(2, seen.append, "after it")
+    clock.at(3, third)
+    clock.background_at(5, lambda _: clock.at(5, seen.append, "last"))
+    clock.background_at(5, seen.append, "sixth")
+    if in_steps:
+        for _ in range(8):
+            clock.step()
+    clock.run(9)
+    assert seen == [
+        "zeroth", "first", "second", "after it", "fourth", "fifth", "sixth", "last",
+    ]  # fmt: skip
+
+
+def test_a_run_goes_on_amid_a_time():
+    clock, seen = Clock(), []
+    clock.at(1, seen.append, "first")
+    clock.run(1)
+    clock.background_at(2, lambda _: clock.at(2, seen.append, "third"))
+    clock.background_at(2, seen.append, "second")
+    clock.step()
+    clock.run(2)
+    assert seen == ["first", "second", "third"]
+
+
 def test_the_past_is_refused():
     clock = Clock()
     clock.run(10)

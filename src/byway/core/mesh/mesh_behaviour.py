@@ -166,7 +166,7 @@ class Mesh(Behaviour):
         the pause, and is forgotten."""
         self.records.set_address(self.view.address)
         for link in list(self.soft):
-            self.view.close_link(link, "the broker has restarted")
+            self._close(link, "the broker has restarted")
         self.soft.clear()
         self._planner.take_counts()
         self.manager = LinkManager(self._config)
@@ -209,8 +209,7 @@ class Mesh(Behaviour):
                 self.bypass.on_lost(self.view.now_us, link, was_taken=soft.taken)
             elif soft.wanted:
                 self.manager.on_failed(self.view.now_us, link, self.view.random())
-            if self.view.kind(link) is LinkKind.SOFT:
-                self.view.close_link(link, "the connection is gone")
+            self._close(link, "the connection is gone")
 
     def on_neighbour_replaced(self, link: str) -> None:
         """Copies no longer go round a neighbour whose place another broker takes: what is parked
@@ -372,7 +371,12 @@ class Mesh(Behaviour):
     def _close_if_unused(self, link: str, soft: SoftLink) -> None:
         if not soft.came:
             del self.soft[link]
-            self.view.close_link(link, "nobody needs it any more")
+            self._close(link, "nobody needs it any more")
+
+    def _close(self, link: str, reason: str) -> None:
+        """Close a soft link; one that has become a link of the tree is not the mesh's."""
+        if self.view.kind(link) is LinkKind.SOFT:
+            self.view.close_link(link, reason)
 
     def _on_span(self, link: str, message: SoftSpan) -> None:
         if self.view.kind(link) is not LinkKind.SOFT:
@@ -431,6 +435,10 @@ class Mesh(Behaviour):
         if tree != self._tree:
             self._tree = tree
             self.records.set_neighbours(tree)
+            for link in [link for link in self.soft if link in tree]:  # it was down
+                del self.soft[link]
+                self.bypass.on_dropped(link)
+                self._stale = True
         for neighbour, update in self.records.take_updates():
             self.view.send(neighbour, update)
         edges = self.records.primary_edges

@@ -75,6 +75,8 @@ def restore(state: BrokerState, broker: Broker) -> None:
     streams.old = _restore_streams(old, masks, streams)
     for publisher, incarnation, ended in state.ended:
         streams.known(publisher, incarnation).ended = ended
+    for publisher, incarnation, neighbour, last in state.owed:
+        streams.known(publisher, incarnation).owe(neighbour, last)
     for link in state.links:
         _restore_copies(link, context.copies, pendings, streams)
     held = [_restore_held(one, pendings[one.source], broker) for one in state.held]
@@ -120,7 +122,7 @@ def _restore_sync(state: TableSyncState, broker: Broker) -> None:
     recovery.missing = state.missing
     recovery.lost_state, recovery.restarting = state.lost_state, state.restarting
     recovery.given_up, recovery.compared_with = state.given_up, state.compared_with
-    recovery.rechecking = state.rechecking
+    recovery.rechecking, recovery.nobody_named = state.rechecking, state.nobody_named
     broker.sync.neighbours_of = state.neighbours_of
 
 

@@ -159,6 +159,7 @@ class TableSyncState(msgspec.Struct, array_like=True):
     compared_with: list[str]
     neighbours_of: dict[str, tuple[str, ...]]
     rechecking: dict[str, int]
+    nobody_named: bool = False
 
 
 class ReachabilityState(msgspec.Struct, array_like=True):
@@ -217,6 +218,9 @@ class BrokerState(msgspec.Struct, array_like=True):
     ended: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
     """By publisher and incarnation of `seen`, the sequence before the last end of an advertisement,
     where there was one."""
+    owed: list[tuple[str, int, str, int]] = msgspec.field(default_factory=list)
+    """By publisher, incarnation and neighbour, the sequence up to which publications go there
+    whatever it wants."""
 
 
 _encode = msgspec.msgpack.Encoder().encode

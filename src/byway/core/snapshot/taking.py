@@ -79,6 +79,11 @@ def take(broker: Broker) -> bytes:
         successions=broker.successions.known,
         successors=broker.recovery.successors,
         ended=[(*key, s.ended) for key, s in (*seen.young.items(), *seen.old.items()) if s.ended],
+        owed=[
+            (*key, link, last)
+            for key, s in (*seen.young.items(), *seen.old.items())
+            for link, last in (s.owed or {}).items()
+        ],
     )
     return encode(state)
 
@@ -92,6 +97,7 @@ def _sync(recovery: Recovery, sync: TableSync) -> TableSyncState:
         compared_with=recovery.compared_with,
         neighbours_of=sync.neighbours_of,
         rechecking=recovery.rechecking,
+        nobody_named=recovery.nobody_named,
     )
 
 

@@ -23,7 +23,7 @@ from byway.pipeline.sweeps import Sweep, SweepOutcome, run_sweep
 from byway.pipeline.sweeps.plan import Run, runs_of
 from byway.pipeline.sweeps.run_sweep import Progress, is_traced
 from byway.pipeline.sweeps.run_task import RunPlaces
-from byway.pipeline.table_files import read_pieces, read_table, write_table
+from byway.pipeline.table_files import on_this_machine, read_pieces, read_table, write_table
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
 from byway.sim.scenario.build import plan_of
 from byway.sim.scenario.measure import part_of
@@ -180,11 +180,11 @@ def reproduce(
     found: dict[str, dict[Key, Estimate]] = {claim.id: {} for claim in claims}
     faults = _failures(planned, outcome)
     if outcome.metrics.exists():
-        metrics = read_table(spark, METRICS, outcome.metrics)
+        metrics = read_table(spark, METRICS, on_this_machine(outcome.metrics))
         uses = spark.createDataFrame(list(planned.uses), _USES)
         traced = measure_traces(spark, planned.sweep, directory)
         measured = values(metrics, traced, uses, claims).persist()
-        table = directory / ESTIMATES.name
+        table = on_this_machine(directory / ESTIMATES.name)
         write_table(estimates(measured).coalesce(1), ESTIMATES, table)
         for row in read_table(spark, ESTIMATES, table).collect():
             key = row["measure"], row["at"], row["contender"]
@@ -215,10 +215,11 @@ def measure_traces(spark: SparkSession, sweep: Sweep, directory: Path) -> DataFr
 
     places = RunPlaces(str(directory.absolute()))
     runs = [run for run in sweep.runs if is_traced(places, run.id)]
-    table = directory / MEASURED.name
+    table = on_this_machine(directory / MEASURED.name)
     if runs:
-        trace = read_traces(spark, directory / "traces")  # of all runs; `parts` chooses some
-        requests = read_pieces(spark, REQUESTS, directory / "requests")
+        # of all runs; `parts` chooses some
+        trace = read_traces(spark, on_this_machine(directory / "traces"))
+        requests = read_pieces(spark, REQUESTS, on_this_machine(directory / "requests"))
         parts = spark.createDataFrame([row for run in runs for row in _parts(run)], PARTS)
         write_table(part_measures(trace, parts, requests).coalesce(1), MEASURED, table)
     else:

@@ -33,7 +33,7 @@ from byway.pipeline.importing.user_frames import (
 )
 from byway.pipeline.jobs import Progress
 from byway.pipeline.pipeline_errors import TableError
-from byway.pipeline.table_files import StrPath, below, read_table, write_table
+from byway.pipeline.table_files import StrPath, below, check_place, read_table, write_table
 from byway.pipeline.workload_schemas import DESCRIPTION, REJECTS
 
 if TYPE_CHECKING:
@@ -215,7 +215,9 @@ def load(
 
 
 def _check_place(spark: SparkSession, place: StrPath) -> None:
-    """Raise `TableError` if a generated workload is there, whose description would be wrong."""
+    """Raise `TableError` if nothing can be written there, or if a generated workload is there,
+    whose description would be wrong."""
+    check_place(spark, place)
     try:
         read_table(spark, DESCRIPTION, below(place, DESCRIPTION.name))
     except TableError:

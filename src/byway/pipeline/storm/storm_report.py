@@ -27,6 +27,7 @@ from byway.pipeline.storm.time_series import (
     delays_over_time,
     tables_over_time,
 )
+from byway.pipeline.table_files import on_this_machine
 from byway.pipeline.traces import analyse, read_traces
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _setup(script: Script) -> str:
 
 def measure(spark: SparkSession, directory: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """A summary of each run whose trace is below a directory, and plots of all of them."""
-    trace = read_traces(spark, directory)
+    trace = read_traces(spark, on_this_machine(directory))
     summaries = [row.asDict() for row in analyse(trace).summary.orderBy("run").collect()]
     begin = begin_of(trace)
     control = _lines(control_over_time(trace, begin, EVERY_S), empty=0.0)

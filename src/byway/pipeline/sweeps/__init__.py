@@ -5,7 +5,9 @@ runs that are missing and keeps their results, `sweep_frame` makes a frame of th
 """
 
 from byway.pipeline.sweeps.plan import Run, Sweep, read_sweep
-from byway.pipeline.sweeps.run_sweep import SweepOutcome, run_sweep
+from byway.pipeline.sweeps.run_sweep import SweepOutcome, run_sweep, sweep_directory
 from byway.pipeline.sweeps.sweep_frame import sweep
 
-__all__ = ["Run", "Sweep", "SweepOutcome", "read_sweep", "run_sweep", "sweep"]
+__all__ = [
+    "Run", "Sweep", "SweepOutcome", "read_sweep", "run_sweep", "sweep", "sweep_directory",
+]  # fmt: skip

@@ -23,7 +23,7 @@ from byway.model.options import at_least, joined, option, within
 from byway.pipeline.pipeline_errors import SweepError
 from byway.pipeline.schemas import METRICS
 from byway.sim.revision import revision
-from byway.sim.scenario import Scenario, ScenarioError, read_scenario
+from byway.sim.scenario import Scenario, ScenarioError, ScenarioFile
 from byway.sim.scenario.value_types import SEED_MAX
 
 RUNS_MAX: Final = 1_000_000
@@ -105,10 +105,12 @@ def runs_of(
     scenario: Scenario, settings: dict[str, str], seeds: list[int], traces: bool
 ) -> Iterator[Run]:
     """The runs of a scenario, one for each seed; its id is a hash of all that a run depends on."""
+    same = [METRICS.version, revision(), scenario, settings]
+    begun = sha256(msgspec.json.encode(same, order="sorted")[:-1])
     for seed in seeds:
-        content = [METRICS.version, revision(), scenario, settings, seed, traces]
-        digest = sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
-        yield Run(id=digest[:16], scenario=scenario, settings=settings, seed=seed)
+        content = begun.copy()
+        content.update(b",%d,%s]" % (seed, b"true" if traces else b"false"))
+        yield Run(id=content.hexdigest()[:16], scenario=scenario, settings=settings, seed=seed)
 
 
 # --- the parts of a file ----------------------------------------------------------------------
@@ -179,9 +181,14 @@ def _scenarios(
     """The scenario of every point. Raises `OptionsError` at the end if some of them have none."""
     problems: dict[Problem, None] = {}
     failed = 0
+    try:
+        scenario = ScenarioFile(file)
+    except ScenarioError as error:
+        raise OptionsError(list(map(_of_sweep, error.problems))) from None
     for settings in points:
         try:
-            yield settings, read_scenario(file, [f"{key}={text}" for key, text in settings.items()])
+            changed = scenario.changed([f"{key}={text}" for key, text in settings.items()])
+            yield settings, changed
         except ScenarioError as error:
             problems |= dict.fromkeys(map(_of_sweep, error.problems))
             failed += 1

@@ -21,11 +21,14 @@ from byway.pipeline.sweeps.plan import Run, Sweep
 from byway.pipeline.sweeps.run_task import Done, RunPlaces, Task, chunks
 from byway.pipeline.table_files import (
     PARTIAL,
+    StrPath,
     check_file,
+    on_this_machine,
     read_file,
     read_pieces,
     read_table,
     run_of,
+    shared_directory,
     write_table,
 )
 from byway.trace.trace_directories import listed
@@ -85,9 +88,11 @@ class SweepOutcome(NamedTuple):
 
 
 def run_sweep(
-    spark: SparkSession, sweep: Sweep, directory: Path, progress: Progress | None = None
+    spark: SparkSession, sweep: Sweep, place: StrPath, progress: Progress | None = None
 ) -> SweepOutcome:
-    """Run what is missing in `directory`, then write the table of metrics of the whole sweep."""
+    """Run what is missing in a directory, then write the table of metrics of the whole sweep. All
+    workers must mount the directory, for a run leaves its files there by itself."""
+    directory = sweep_directory(place)
     places = RunPlaces(str(directory.absolute()))
     _prepare(directory)
     done = done_runs(spark, sweep, places)
@@ -105,6 +110,11 @@ def run_sweep(
     violated = _write_metrics(spark, sweep, places, metrics)
     failures = tuple(Failure(run, _error(places, run)) for run in failed)
     return SweepOutcome(found, len(missing) - len(failed), failures, violated, metrics)
+
+
+def sweep_directory(place: StrPath) -> Path:
+    """The directory at a place. Raises `TableError` if runs cannot be kept there."""
+    return shared_directory(place, "the runs of a sweep are kept")
 
 
 # --- what is there ----------------------------------------------------------------------------
@@ -249,7 +259,9 @@ def _write_metrics(spark: SparkSession, sweep: Sweep, places: RunPlaces, target:
         shutil.rmtree(target, ignore_errors=True)
         return 0
     ids = spark.createDataFrame([(run.id,) for run in sweep.runs], "id string")
-    rows = read_pieces(spark, METRICS, Path(places.directory, "runs")).join(ids, "id", "leftsemi")
+    runs = read_pieces(spark, METRICS, on_this_machine(Path(places.directory, "runs")))
+    rows = runs.join(ids, "id", "leftsemi")
     files = 1 + len(sweep.runs) // RUNS_A_FILE
-    write_table(rows.coalesce(files), METRICS, target)
-    return read_table(spark, METRICS, target).where("NOT ok").count()
+    table = on_this_machine(target)
+    write_table(rows.coalesce(files), METRICS, table)
+    return read_table(spark, METRICS, table).where("NOT ok").count()

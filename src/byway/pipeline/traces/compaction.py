@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from byway.model.errors import TraceError
 from byway.pipeline.jobs import run_job
 from byway.pipeline.pipeline_errors import TableError
-from byway.pipeline.table_files import StrPath, place_of
+from byway.pipeline.table_files import StrPath, shared_directory
 from byway.trace.file_merging import (
     TARGET_BYTES,
     Merged,
@@ -82,13 +82,7 @@ def compact(
 
 
 def _directory(place: StrPath) -> Path:
-    root = Path(place_of(place))
-    if "://" in str(place) or str(place).startswith("catalog:"):
-        raise TableError(
-            place,
-            "files can only be merged in a directory that this machine and all workers mount; "
-            "compact where the brokers write, and copy from there",
-        )
+    root = shared_directory(place, "files can only be merged").absolute()
     if not root.is_dir():
         raise TableError(place, "there is no such directory")
     return root

@@ -21,7 +21,7 @@ from byway.model.measurement import (
     MATCHED_BROKERS,
     CountedWord,
 )
-from byway.model.trace_schema import TraceEvent
+from byway.model.trace_schema import QUEUES_OF_PUBLISHERS, TraceEvent
 
 EVERY_S: Final = 1.0
 """Length of an interval of samples."""
@@ -76,8 +76,10 @@ def delays_of(tallies: DataFrame) -> DataFrame:
 
 
 def samples_of(tallies: DataFrame) -> DataFrame:
-    """The last sample of each queue and table in an interval."""
-    return tallies.where("interval IS NOT NULL").select(
+    """The last sample of each queue and table in an interval. Those of publishers are left out:
+    they are of messages that are in the queues of links too."""
+    of_publisher = F.coalesce(F.col("kind").isin(*QUEUES_OF_PUBLISHERS), F.lit(False))
+    return tallies.where(F.col("interval").isNotNull() & ~of_publisher).select(
         *("run", "broker", "event", "link", "kind", "interval"),
         F.col("last_count").alias("count"),
         F.col("last_bytes").alias("size_bytes"),

@@ -155,8 +155,9 @@ class ClientWatch:
         own = self.advertisements if request.body else []
         attributes = self._client.attributes_of(request)
         self._admitting[sequence] = attributes, own
-        checked = self._node.config.conformance and not self._node.keeps_inputs
-        # a broker that ends meanwhile has refused it, and has not said so yet
+        # nobody hears of a refusal if the broker ends meanwhile, or the client has left
+        is_heard = not self._node.keeps_inputs and not self._client.has_left
+        checked = self._node.config.conformance and is_heard
         is_certain = is_announced(attributes, own, checked=checked)
         self.observed.publication_read(
             self.incarnation, sequence, attributes, is_certain=is_certain

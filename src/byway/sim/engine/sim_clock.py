@@ -22,7 +22,7 @@ Event = tuple[int, int, Callable[[Any], None], Any]
 class Clock:
     """The time in integer microseconds, and the events to come."""
 
-    __slots__ = ("background", "later", "now_us", "order", "present", "times")
+    __slots__ = ("_may_be_due", "background", "later", "now_us", "order", "present", "times")
 
     def __init__(self) -> None:
         self.now_us = 0
@@ -33,6 +33,8 @@ class Clock:
         self.times: list[int] = []
         """The times in `later`, a heap."""
         self.background: list[Event] = []
+        self._may_be_due = False
+        """Whether an event of the background may be one of the present time; mostly none is."""
         self.order = itertools.count().__next__
 
     def __repr__(self) -> str:
@@ -76,6 +78,8 @@ class Clock:
     ) -> None:
         """Schedule a call in the background, at a time that has not passed."""
         assert t_us >= self.now_us, f"{t_us} us has passed: it is {self.now_us} us"
+        if t_us == self.now_us:
+            self._may_be_due = True
         heappush(self.background, (t_us, self.order(), function, argument))
 
     @property
@@ -114,9 +118,10 @@ class Clock:
     def _go(self, until_us: int, *, at_rest: bool) -> None:
         background, times, present = self.background, self.times, self.present
         take, is_over = present.popleft, self.now_us > until_us
+        self._may_be_due = True
         while not is_over:
             while present:
-                if background and background[0] < present[0]:
+                if self._may_be_due and self._background_is_first():
                     _, _, function, argument = heappop(background)
                 else:
                     _, _, function, argument = take()
@@ -129,11 +134,19 @@ class Clock:
                 is_over = background[0][0] > until_us
                 if not is_over:
                     self.now_us, _, function, argument = heappop(background)
+                    self._may_be_due = True
                     function(argument)
             else:
                 return
 
+    def _background_is_first(self) -> bool:
+        """Whether an event of the background comes before all that are present."""
+        background = self.background
+        self._may_be_due = bool(background) and background[0][0] == self.now_us
+        return self._may_be_due and background[0] < self.present[0]
+
     def _begin_time(self) -> None:
         """The next time of the foreground is now: nothing comes before."""
         self.now_us = t_us = heappop(self.times)
+        self._may_be_due = True
         self.present.extend(self.later.pop(t_us))

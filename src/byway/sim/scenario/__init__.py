@@ -7,7 +7,7 @@ brokers and times are meant. `build` makes a world of it: `listed_clients`, `pub
 They share a `run_context`, and draw from `random_streams`.
 """
 
-from byway.sim.scenario.read import read_scenario, scenario_of
+from byway.sim.scenario.read import ScenarioFile, read_scenario, scenario_of
 from byway.sim.scenario.schema import Scenario, ScenarioError
 
-__all__ = ["Scenario", "ScenarioError", "read_scenario", "scenario_of"]
+__all__ = ["Scenario", "ScenarioError", "ScenarioFile", "read_scenario", "scenario_of"]

@@ -37,19 +37,51 @@ class Setting(NamedTuple):
         return f"--set {self.text}"
 
 
+class ScenarioFile:
+    """A scenario file, read once for any number of changes to it. Raises `ScenarioError`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = str(path)
+        self._data = _load(Path(path))
+        self._settings: dict[str, Setting] = {}
+
+    def __repr__(self) -> str:
+        return f"ScenarioFile({self._path!r})"
+
+    def changed(self, settings: Sequence[str] = ()) -> Scenario:
+        """The scenario, changed by settings such as `network.latency_ms=5`.
+
+        Raises `ScenarioError`, which says whether the file or a setting is at fault.
+        """
+        changes = [self._settings.get(text) or self._parsed(text) for text in settings]
+        data = _copied(self._data)
+        for change in changes:
+            _apply(data, change._replace(value=_copied(change.value)))
+        try:
+            return scenario_of(data)
+        except ScenarioError as error:
+            raise blamed(error, self._path, changes) from None
+
+    def _parsed(self, text: str) -> Setting:
+        found = self._settings[text] = parse_setting(text)
+        return found
+
+
 def read_scenario(path: str | os.PathLike[str], settings: Sequence[str] = ()) -> Scenario:
     """The scenario in a file, changed by settings such as `network.latency_ms=5`.
 
     Raises `ScenarioError`, which says whether the file or a setting is at fault.
     """
-    changes = [parse_setting(text) for text in settings]
-    data = _load(Path(path))
-    for change in changes:
-        _apply(data, change)
-    try:
-        return scenario_of(data)
-    except ScenarioError as error:
-        raise blamed(error, str(path), changes) from None
+    for text in settings:
+        parse_setting(text)  # a setting that cannot be read is told before a file that cannot
+    return ScenarioFile(path).changed(settings)
+
+
+def _copied(data: Any) -> Any:
+    """Plain data that can be changed without the original."""
+    if isinstance(data, dict):
+        return {key: _copied(value) for key, value in data.items()}
+    return [_copied(value) for value in data] if isinstance(data, list) else data
 
 
 def scenario_of(data: dict[str, Any]) -> Scenario:
