@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ def test_the_command_is_the_one_that_makes_them(results: Results) -> None:
     assert ("--full" in words) == (results.told["size"] == "full")
     changed = {
         key: value
-        for word, setting in zip(words, words[1:], strict=False)
+        for word, setting in pairwise(words)
         if word == "--set"
         for key, _, value in [setting.partition("=")]
     }
