@@ -61,6 +61,11 @@ SMALL: dict[str, tuple[str, ...]] = {
         "workload.subscribers=40",
     ),
     "load": ("duration_s=3.5", "workload.subscriptions=200", "workload.subscribers=50"),
+    "mesh/000-covering": (
+        "topology.brokers=13", "duration_s=30", "measure.from_s=20", "workload.subscriptions=60",
+        "workload.subscribers=8", "workload.publishers=3", "workload.subscribe_for_s=4",
+        "workload.parameters.degree=9", "sample_s=1", "warmup_s=10", "drain=true",
+    ),
     "mesh/000-feeds": (
         "topology.brokers=13", "duration_s=40", "measure.from_s=25", "workload.rate_per_s=10",
         "sample_s=1", "workload.parameters={ brokers = 13, feeds = 6, subscribers = 5 }",

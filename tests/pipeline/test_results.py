@@ -1,10 +1,12 @@
-"""The committed results of `byway reproduce --full`: of today's claims, and told as they are."""
+"""The committed results of `byway reproduce`: of today's claims, and told as they are."""
 
 import csv
 import json
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,76 +15,109 @@ from byway.pipeline.claims.judging import in_words
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs/results"
-PRUNING = {id: claim for id, claim in CLAIMS.items() if id.startswith("U")}
-PAGE = (RESULTS / "index.md").read_text()
+RUNS_MIN = 3
 
 
-@pytest.fixture(scope="module")
-def results() -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((RESULTS / "results.json").read_text())
-    return told
+class Results(NamedTuple):
+    """One committed file, and the page that tells it."""
+
+    told: dict[str, Any]
+    page: str
+
+    @property
+    def claims(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.told["claims"]
+        return found
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        return {c["id"]: "yes" if c["reproduced"] else "no" for c in self.claims}
+
+    @property
+    def section(self) -> str:
+        """What the page says from the command on, to the next heading."""
+        return self.page[self.page.index(f"\n{self.told['command']}\n") :].partition("\n## ")[0]
 
 
-def test_all_claims_were_run_in_their_published_size(results: dict[str, Any]) -> None:
-    assert results["size"] == "full"
-    assert [claim["id"] for claim in results["claims"]] == list(PRUNING)
-    assert min(row["runs"] for claim in results["claims"] for row in claim["rows"]) >= 3
+def read(name: str, page: str) -> Results:
+    told = json.loads((RESULTS / f"{name}.json").read_text())
+    return Results(told, (RESULTS / f"{page}.md").read_text())
 
 
-@pytest.mark.parametrize("claim", PRUNING.values(), ids=list(PRUNING))
-def test_they_judge_what_is_claimed_today(results: dict[str, Any], claim: Any) -> None:
+FILES = {
+    path.stem: read(path.stem, "mesh" if path.stem.startswith("mesh") else "index")
+    for path in sorted(RESULTS.glob("*.json"))
+}
+EACH = pytest.mark.parametrize("results", FILES.values(), ids=list(FILES))
+
+
+def test_every_claim_has_results_or_is_named_as_one_without() -> None:
+    have = {claim["id"] for results in FILES.values() for claim in results.claims}
+    for page, first in (("index", "U"), ("mesh", "M")):
+        text = (RESULTS / f"{page}.md").read_text()
+        lines = re.findall(r"^Without committed results: (.*)\.$", text, re.MULTILINE)
+        missing = [id for id in CLAIMS if id.startswith(first) and id not in have]
+        assert lines == ([", ".join(missing)] if missing else [])
+
+
+@EACH
+def test_they_judge_what_is_claimed_today(results: Results) -> None:
     """A claim that is changed has to be run again."""
-    told = next(found for found in results["claims"] if found["id"] == claim.id)
-    statements = [judgement["statement"] for judgement in told["statements"]]
-    assert statements == [in_words(claim, stated.statement) for stated in claim.statements]
-    rows = {(row["measure"], row["at"], row["contender"]): row for row in told["rows"]}
-    for value in claim.paper_values:
-        assert rows[value.measure, value.at, value.contender]["printed"] == value.value
+    for told in results.claims:
+        claim = CLAIMS[told["id"]]
+        statements = [judgement["statement"] for judgement in told["statements"]]
+        assert statements == [in_words(claim, stated.statement) for stated in claim.statements]
+        rows = {(row["measure"], row["at"], row["contender"]): row for row in told["rows"]}
+        for value in claim.paper_values:
+            assert rows[value.measure, value.at, value.contender]["printed"] == value.value
+        assert min(row["runs"] for row in told["rows"]) >= RUNS_MIN
 
 
-def test_the_page_tells_the_same_verdicts(results: dict[str, Any]) -> None:
-    told = dict(re.findall(r"^\| (\w+) \|.*\| (yes|no) \|$", PAGE, re.MULTILINE))
-    verdicts = {c["id"]: "yes" if c["reproduced"] else "no" for c in results["claims"]}
-    assert told == verdicts
-    assert results["command"] in PAGE
-    for name in re.findall(r"^## (\w+)", PAGE, re.MULTILINE):
-        assert verdicts[name] == "no", "only what is not reproduced needs a section"
-    for name, verdict in verdicts.items():
-        assert verdict == "yes" or re.search(rf"^## {name}\b", PAGE, re.MULTILINE)
+@EACH
+def test_the_command_is_the_one_that_makes_them(results: Results) -> None:
+    words = shlex.split(results.told["command"])
+    assert words[:2] == ["byway", "reproduce"]
+    named = [word for word in words[2:] if word in CLAIMS]
+    told = [claim["id"] for claim in results.claims]
+    assert named == told or (not named and told == [id for id in CLAIMS if id in told])
+    assert ("--full" in words) == (results.told["size"] == "full")
+    changed = {
+        key: value
+        for word, setting in pairwise(words)
+        if word == "--set"
+        for key, _, value in [setting.partition("=")]
+    }
+    assert changed == results.told.get("changed", {})
 
 
-def test_the_table_has_the_same_rows(results: dict[str, Any]) -> None:
-    with (RESULTS / "results.csv").open() as file:
+@EACH
+def test_the_page_tells_the_same_verdicts(results: Results) -> None:
+    told = dict(re.findall(r"^\| ([UM]\d+) \|.*\| (yes|no) \|$", results.section, re.MULTILINE))
+    assert told == results.verdicts
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_table_has_the_same_rows(name: str) -> None:
+    with (RESULTS / f"{name}.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == sum(len(claim["rows"]) for claim in results["claims"])
+    claims = FILES[name].claims
+    assert len(rows) == sum(len(claim["rows"]) for claim in claims)
+    assert [row["claim"] for row in rows] == [c["id"] for c in claims for _ in c["rows"]]
+
+
+def test_what_is_not_reproduced_has_a_section() -> None:
+    """Of the claims about pruning, those and no others; the page of the mesh tells of all."""
+    failed = {
+        id: results
+        for results in FILES.values()
+        for id, verdict in results.verdicts.items()
+        if verdict == "no"
+    }
+    for id, results in failed.items():
+        assert re.search(rf"^##+ {id}\b", results.page, re.MULTILINE), id
+    for id in re.findall(r"^##+ (U\d+)\b", (RESULTS / "index.md").read_text(), re.MULTILINE):
+        assert id in failed
 
 
 def test_the_readme_links_to_them() -> None:
     assert "docs/results/index.md" in (ROOT / "README.md").read_text()
-
-
-@pytest.mark.parametrize(("name", "size"), [("mesh", "full"), ("mesh-small", "quick")])
-def test_the_mesh_page_tells_what_was_run(name: str, size: str) -> None:
-    told = json.loads((RESULTS / f"{name}.json").read_text())
-    page = (RESULTS / "mesh.md").read_text()
-    assert told["size"] == size
-    section = page[page.index(told["command"]) :].partition("\n## ")[0]
-    verdicts = {c["id"]: "yes" if c["reproduced"] else "no" for c in told["claims"]}
-    assert dict(re.findall(r"^\| (M\d+) \|.*\| (yes|no) \|$", section, re.MULTILINE)) == verdicts
-    for found in told["claims"]:
-        claim = CLAIMS[found["id"]]
-        statements = [judgement["statement"] for judgement in found["statements"]]
-        assert statements == [in_words(claim, stated.statement) for stated in claim.statements]
-        assert min(row["runs"] for row in found["rows"]) >= 3
-    with (RESULTS / f"{name}.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == sum(len(claim["rows"]) for claim in told["claims"])
-
-
-def test_what_has_no_results_yet_is_named() -> None:
-    names = ("mesh", "mesh-small")
-    told = [json.loads((RESULTS / f"{name}.json").read_text()) for name in names]
-    have = {claim["id"] for one in told for claim in one["claims"]}
-    page = (RESULTS / "mesh.md").read_text()
-    (line,) = re.findall(r"^Without committed results: (.*)\.$", page, re.MULTILINE)
-    assert line.split(", ") == [id for id in CLAIMS if id.startswith("M") and id not in have]

@@ -8,8 +8,11 @@ import pytest
 
 from byway.pipeline.claims.catalogue._pruning import (
     SMALL_CONTROLLED,
+    SMALL_MOBILE,
+    SMALL_MOVING,
     SMALL_SELECTIVE,
     SMALL_TABLE_II,
+    SMALL_WORKFLOW,
 )
 from byway.pipeline.claims.claim import Size
 from byway.sim.meters import GroupMeasures
@@ -29,24 +32,11 @@ def settings_of(size: Size) -> tuple[str, ...]:
 SMALL = {
     "003-controlled": settings_of(SMALL_CONTROLLED),
     "003-table-ii": settings_of(SMALL_TABLE_II),
-    "003-mobile": (
-        "duration_s=50", "workload.subscriptions=1_200", "workload.rate_per_s=15",
-        "moves.per_s=4", "brokers.incremental_bursts=[2, 1_000]",
-    ),
-    "003-workflow": (
-        "duration_s=160", "workload.parameters={small = 8, medium = 8, large = 4, instances = 4}",
-        "workload.subscriptions=838", "workload.rate_per_s=10", "monitor.0.away_s=20",
-        "monitor.1.away_s=20", "monitor.2.away_s=20", "monitor.3.away_s=20",
-        "brokers.incremental_bursts=[2, 1_000]",
-    ),
+    "003-mobile": settings_of(SMALL_MOBILE),
+    "003-workflow": settings_of(SMALL_WORKFLOW),
     "004-default": settings_of(SMALL_SELECTIVE),
-    "004-mobile": (
-        "duration_s=160", "workload.subscriptions=600", "workload.publishers=4",
-        "workload.rate_per_s=5", "moves.from_s=60", "measure.from_s=60",
-        "monitor.0.stay_s=20", "monitor.1.stay_s=20", "monitor.2.stay_s=20",
-        "monitor.3.stay_s=20", "monitor.1.from_s=20", "monitor.2.from_s=25", "monitor.3.from_s=30",
-    ),
-}  # fmt: skip
+    "004-mobile": settings_of(SMALL_MOVING),
+}
 SMALL["004-clustered"] = SMALL["004-default"]
 RETIRING = ("brokers.retire_batch=2", "brokers.retire_interval_s=1", "brokers.retire_after_s=2")
 

@@ -41,6 +41,15 @@ CORE_TABLES_BEFORE: Final = Measure(
     unit="entries",
     value=fact("measured.groups.core.table_entries_begin"),
 )
+MEAN_TABLES: Final = Measure(
+    name="tables on average", unit="entries", value=fact("measured.groups.all.table_entries_mean")
+)
+TABLES_KEPT: Final = Measure(
+    name="tables in the end",
+    unit="% of those before",
+    value=f"100 * {fact('measured.groups.all.table_entries_end')} / "
+    f"{fact('measured.groups.all.table_entries_begin')}",
+)
 FALSE_POSITIVES: Final = _of_part(
     "false positives", "% of publications", "groups.all.false_positive_share", "100 * {}"
 )
@@ -88,5 +97,29 @@ SMALL_SELECTIVE: Final = Size(
         "probe.gap_s": "0.05", "measure.from_s": "260", "measure.tables_from_s": "270",
         "measure.to_s": "360", "sample_s": "1", "workload.subscriptions": "1_860",
         "workload.parameters.hot": "20", "workload.rate_per_s": "2", "workload.subscribers": "29",
+    }
+)  # fmt: skip
+SMALL_MOBILE: Final = Size(
+    settings={
+        "duration_s": "50", "workload.subscriptions": "1_200", "workload.rate_per_s": "15",
+        "moves.per_s": "4", "brokers.incremental_bursts": "[2, 1_000]",
+    }
+)  # fmt: skip
+SMALL_WORKFLOW: Final = Size(
+    settings={
+        "duration_s": "160",
+        "workload.parameters": "{ small = 8, medium = 8, large = 4, instances = 4 }",
+        "workload.subscriptions": "838", "workload.rate_per_s": "10", "monitor.0.away_s": "20",
+        "monitor.1.away_s": "20", "monitor.2.away_s": "20", "monitor.3.away_s": "20",
+        "brokers.incremental_bursts": "[2, 1_000]",
+    }
+)  # fmt: skip
+SMALL_MOVING: Final = Size(
+    settings={
+        "duration_s": "160", "workload.subscriptions": "600", "workload.publishers": "4",
+        "workload.rate_per_s": "5", "moves.from_s": "60", "measure.from_s": "60",
+        "monitor.0.stay_s": "20", "monitor.1.stay_s": "20", "monitor.2.stay_s": "20",
+        "monitor.3.stay_s": "20", "monitor.1.from_s": "20", "monitor.2.from_s": "25",
+        "monitor.3.from_s": "30",
     }
 )  # fmt: skip

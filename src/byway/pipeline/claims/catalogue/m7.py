@@ -18,6 +18,10 @@ _LARGE = {
     "topology.brokers": "250",
     "workload.parameters": "{ brokers = 250, feeds = 250, subscribers = 125 }",
 }
+_SMALL_LARGE = {
+    "topology.brokers": "60",
+    "workload.parameters": "{ brokers = 60, feeds = 60, subscribers = 30 }",
+}
 _MANY, _FEW = {"brokers.mesh_fanout": "35"}, {"brokers.mesh_fanout": "5"}
 
 CLAIM = Claim(
@@ -33,7 +37,7 @@ CLAIM = Claim(
         Point(name="DT1, fanout 5", full=_FEW, quick=_FEW),
         Point(name="DT1, fanout 35", full=_MANY, quick=_MANY),
         Point(name="DT2, fanout 35", full={**DENSE, **_MANY}, quick=SMALL_DENSE.settings),
-        Point(name="DT3, fanout 35", full={**_LARGE, **_MANY}, quick=_MANY),
+        Point(name="DT3, fanout 35", full={**_LARGE, **_MANY}, quick={**_SMALL_LARGE, **_MANY}),
     ),
     axis="data set and fanout",
     measures=(DELIVERIES,),
