@@ -43,7 +43,8 @@ FAULT_LINES: Final = 130
 """Of a fault; a traceback at the start of a process is long."""
 POLICIES: Final = ("none", "active", "lazy", "packing", "incremental", "selective")
 _BAD_LINES: Final = re.compile(
-    r"Traceback|faults? of this program|set aside|link to [LMR] is closed|"
+    r"Traceback|faults? of this program|set aside|"
+    r"link to [LMR] is closed(?!: nobody needs it any more$)|"  # that one went round M
     r"link to [LMR] is down: bad frame|broker [LMR] says goodbye: bad frame|"
     r"client honest-\S+ is slow|AssertionError"
 )
