@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_a_session_that_is_not_ours_gives_the_same_answers_and_stays_as_it_was(
     tmp_path: Path,
 ) -> None:
