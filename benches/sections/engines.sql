@@ -68,7 +68,7 @@ FROM (
   FROM (
     SELECT run, floor(t_us / 1000000) AS t_s, event, kind, broker, link,
       max_by(count, t_us) AS entries, max_by(size_bytes, t_us) AS bytes
-    FROM trace WHERE event IN (6, 7)
+    FROM trace WHERE event IN (6, 7) AND kind NOT LIKE 'publisher%'
     GROUP BY run, floor(t_us / 1000000), event, kind, broker, link
   ) last GROUP BY run, t_s, event, kind, broker
 ) of_brokers GROUP BY run, t_s, event, kind;

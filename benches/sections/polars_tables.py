@@ -29,7 +29,8 @@ def polars_tables(trace: Any) -> dict[str, Any]:
     received = trace.filter(sent).group_by("run", pl.col("link").alias("broker")).agg(
         pl.len().alias("messages_in"), size.sum().alias("bytes_in")
     )  # fmt: skip
-    last = trace.filter(event.is_in([6, 7])).group_by(
+    of_publisher = pl.col("kind").cast(pl.String).str.starts_with("publisher")
+    last = trace.filter(event.is_in([6, 7]) & ~of_publisher).group_by(
         "run", (pl.col("t_us") // 1_000_000).alias("t_s"), "event", "kind", "broker", "link"
     ).agg(
         pl.col("count").sort_by("t_us").last().alias("entries"),
