@@ -438,8 +438,9 @@ def test_a_broker_refuses_that_goes_round_the_neighbour_it_had() -> None:
     assert net.brokers["e"].is_recovered
 
 
-def test_two_that_take_the_place_for_each_other_are_told_one_after_the_other() -> None:
-    """The first dials the second before that is told: refused, and known as a neighbour by then."""
+def between_two() -> Successor:
+    """The broker between two others is dead, a publication waits for it, and the first of both has
+    been told that the second takes its place."""
     net = Successor([("a", "d"), ("d", "e")])
     for client, broker in (("pa", "a"), ("se", "e")):
         net.attach(client, broker, ttl_us=10**9)
@@ -451,6 +452,12 @@ def test_two_that_take_the_place_for_each_other_are_told_one_after_the_other() -
     net.publish("pa", n=1)
     net.settle()
     net.do("a", NeighbourReplaced("d", "e", "at e"))
+    return net
+
+
+def test_two_that_take_the_place_for_each_other_are_told_one_after_the_other() -> None:
+    """The first dials the second before that is told: refused, and known as a neighbour by then."""
+    net = between_two()
     net.meet("a", "e")
     assert net.refused[-1][0] == "e"
     net.do("a", LinkDown("e"))
@@ -466,17 +473,7 @@ def test_two_that_take_the_place_for_each_other_are_told_one_after_the_other() -
 
 
 def test_a_successor_that_knows_of_nothing_yet_makes_nobody_give_up_what_waits_for_it() -> None:
-    net = Successor([("a", "d"), ("d", "e")])
-    for client, broker in (("pa", "a"), ("se", "e")):
-        net.attach(client, broker, ttl_us=10**9)
-    net.advertise("pa", "ANY")
-    net.settle()
-    net.subscribe("se", "n > 0")
-    net.settle()
-    net.kill("d")
-    net.publish("pa", n=1)
-    net.settle()
-    net.do("a", NeighbourReplaced("d", "e", "at e"))
+    net = between_two()
     net.connect("a", "e")  # which has no such neighbour, and says so
     net.settle()
     assert (net.brokers["a"].neighbours, net.confirmed("pa")) == (("e",), 0)
