@@ -8,6 +8,7 @@ from benches.sections import (
     importing,
     matching_scale,
     sweeping,
+    two_cores,
 )
 
 BENCH = Bench(
@@ -24,6 +25,7 @@ BENCH = Bench(
         "generating": generating.measure,
         "importing": importing.measure,
         "matching_scale": matching_scale.measure,
+        "two_cores": two_cores.measure,
     },
 )
 
