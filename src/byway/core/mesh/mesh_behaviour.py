@@ -20,6 +20,7 @@ from byway.core.behaviours.broker_view import BrokerView
 from byway.core.broker_config import BrokerConfig
 from byway.core.inputs import LoadSampled
 from byway.core.mesh.bypass import Bypass, BypassState
+from byway.core.mesh.change_overs import ChangeOver, ChangeOvers
 from byway.core.mesh.link_manager import (
     LinkManager,
     LinkManagerState,
@@ -40,7 +41,9 @@ BUSY: Final = 0.8
 CALM: Final = 0.7
 """Below, it goes back to S2."""
 _BYPASS: Final = "bypass"
-"""The timer for neighbours that are away; the other one is for the link manager."""
+"""The timer for neighbours that are away."""
+_CHANGE_OVERS: Final = "change-overs"
+"""The timer for publishers that are kept back; the one without a name is for the link manager."""
 
 
 class SoftLink(msgspec.Struct):
@@ -113,6 +116,8 @@ class Mesh(Behaviour):
         self.manager = LinkManager(config)
         self.bypass = Bypass(config.bypass_after_us)
         self._planner = MeshPlanner(view, self._first_strategy)
+        self._change_overs_us = 0
+        """When the timer for change-overs fires; 0 if none is set."""
 
     @classmethod
     def make(cls, view: BrokerView, config: BrokerConfig) -> Self | None:
@@ -169,6 +174,8 @@ class Mesh(Behaviour):
             self._close(link, "the broker has restarted")
         self.soft.clear()
         self._planner.take_counts()
+        self._planner.change_overs = ChangeOvers()
+        self._change_overs_us = 0
         self.manager = LinkManager(self._config)
         if self._config.interval_us:
             self.view.set_timer(self.view.now_us + self._config.interval_us)
@@ -232,7 +239,14 @@ class Mesh(Behaviour):
         if detail == _BYPASS:
             self._begin_bypasses()
             return
+        if detail == _CHANGE_OVERS:
+            self._change_overs_us = 0
+            failed = self._planner.change_overs.end_failed(self.view.now_us)
+            for branch in dict.fromkeys(branch for _, _, branch in failed):
+                self.view.routes_changed(branch)
+            return
         now_us, manager = self.view.now_us, self.manager
+        self._planner.change_overs.forget(now_us)
         manager.count(self._planner.take_counts())
         before = manager.candidates
         decision = manager.decide(now_us, self._neighbourhood(), self.view.random())
@@ -256,6 +270,11 @@ class Mesh(Behaviour):
 
     def on_batch_handled(self) -> None:
         """Bring maps up to date with what was handled, tell what changed, and go on with links."""
+        if self._planner.change_overs.kept_back and not self._change_overs_us:
+            next_us = self._planner.change_overs.next_us()
+            assert next_us is not None, "somebody is kept back"
+            self._change_overs_us = next_us
+            self.view.set_timer(next_us, _CHANGE_OVERS)
         if not self._due and not (self.bypass.state.since and self._bypass_is_due()):
             return
         self._due = False
@@ -486,6 +505,8 @@ class Mesh(Behaviour):
             self._planner.strategy,
             self.manager.state,
             self.bypass.state,
+            self._planner.change_overs.state,
+            self._change_overs_us,
         )
 
     def restore(self, state: Any) -> None:
@@ -500,6 +521,8 @@ class Mesh(Behaviour):
         self.soft = kept.soft
         self.manager = LinkManager(self._config, kept.links)
         self.bypass = Bypass(self._config.bypass_after_us, kept.bypass)
+        self._planner.change_overs = ChangeOvers(kept.change_overs)
+        self._change_overs_us = kept.change_overs_us
         self._tree = kept.records.neighbours
         if self._config.strategy == "SH":
             self._planner.use_strategy(kept.strategy)
@@ -522,3 +545,5 @@ class MeshState(msgspec.Struct):
     strategy: Strategy
     links: LinkManagerState = msgspec.field(default_factory=LinkManagerState)
     bypass: BypassState = msgspec.field(default_factory=BypassState)
+    change_overs: list[ChangeOver] = []
+    change_overs_us: int = 0

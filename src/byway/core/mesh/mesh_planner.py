@@ -3,8 +3,10 @@
 The working map says where copies for some targets should go. A copy over one link may overtake an
 earlier one over another that lies on the same way, so a link is used for a publisher only while no
 link *comparable* to it, one on the tree's path to the other, has unconfirmed publications of that
-publisher. Else one copy takes the single open link that lies before all targets, if there is one;
-else the publication is held. (DESIGN §5, *Order*.) With `order = "none"` no links conflict.
+publisher. Else one copy takes the single open link that lies before all targets, a *detour*, if
+there is one; else the publication is held. (DESIGN §5, *Order*.) Now and then it is held though
+there is a detour, so that the publisher can leave that (`change_overs`). With `order = "none"`
+no links conflict.
 
 While a neighbour is *bypassed*, its link carries nothing: copies for brokers behind it take other
 links, and what no link leads to is parked (`parked`). A broker on the way that cannot be reached
@@ -26,6 +28,7 @@ import msgspec
 
 from byway.core.behaviours.broker_view import BrokerView
 from byway.core.bodies import routes_of
+from byway.core.mesh.change_overs import ChangeOvers
 from byway.core.mesh.overlay_maps import OverlayMaps
 from byway.core.mesh.working_map import Strategy
 from byway.core.planning import Group, PlannedCopy, WholePlan
@@ -117,6 +120,8 @@ class MeshPlanner:
         """By link, the tree's path to it; for one that is on no map, nothing but its branch."""
         self.bypassed: frozenset[str] = frozenset()
         """Neighbours whose link carries nothing, so that copies go round them."""
+        self.change_overs = ChangeOvers()
+        """Publishers that took a detour."""
         self._sought: dict[str, None] = {}
         """Anchors that no link leads to, of plans that were made since somebody asked."""
         self._plans: dict[tuple[str, int, frozenset[str]], Plan] = {}
@@ -265,12 +270,23 @@ class MeshPlanner:
         plan = self._plan_for(branch, targets, reached)
         legs = plan.legs
         if unconfirmed and not plan.conflicts.isdisjoint(unconfirmed):
-            way_round = self._open_before_all(branch, plan, unconfirmed)
-            if way_round is None:
+            detour = self._open_before_all(branch, plan, unconfirmed)
+            if detour is None or self._keeps_back(branch, publication):
                 return None
-            legs = (self._leg(way_round, self._anchors(branch, targets)),)
+            legs = (self._leg(detour, self._anchors(branch, targets)),)
+        elif self.change_overs.kept_back:
+            key = publication.publisher, publication.incarnation, branch
+            self.change_overs.on_free(key, self._view.now_us)
         plan.hits += 1
         return [PlannedCopy(leg.link, _along(publication, leg, several), targets) for leg in legs]
+
+    def _keeps_back(self, branch: str, publication: Publish) -> bool:
+        """Whether a publication that could take a detour is held, so that its publisher can leave
+        that. Not where copies go round a dead neighbour."""
+        if branch in self.bypassed:
+            return False
+        key = publication.publisher, publication.incarnation, branch
+        return self.change_overs.keeps_back(key, self._view.now_us)
 
     def unreached(self, branch: str, targets: int) -> int:
         """Those of these targets that no link leads to."""

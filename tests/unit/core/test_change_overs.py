@@ -1,0 +1,233 @@
+"""Change-overs: how long a publisher that takes a detour is kept back, and when again."""
+
+import msgspec
+import pytest
+
+from byway.core.actions import Action, Send, SetTimer
+from byway.core.broker_config import BrokerConfig
+from byway.core.inputs import LinkUp, Started, TimerFired
+from byway.core.invariants import validate
+from byway.core.mesh.change_overs import (
+    CHANGE_OVERS_MAX,
+    DOUBLINGS,
+    FORGOTTEN_US,
+    PATIENCE_US,
+    PAUSE_US_MAX,
+    REST,
+    REST_US,
+    STALLED_US,
+    ChangeOver,
+    ChangeOvers,
+)
+from byway.core.mesh.mesh_config import MeshConfig
+from byway.model.messages import (
+    BrokerRecord,
+    Hello,
+    LinkKind,
+    RecordUpdate,
+    RelayedRecord,
+    SpanTaken,
+    SubscribeAlong,
+)
+from tests.core_net import is_data
+from tests.lone_broker import Lone, advertise, publication, subscribe
+from tests.unit.core.mesh_parts import mesh_of
+
+KEY = ("p", 1, "C")
+
+
+class Kept:
+    """The change-overs of one broker, with a clock."""
+
+    def __init__(self) -> None:
+        self.overs, self.now_us = ChangeOvers(), 0
+
+    def keeps_back(self, after_us: int = 0) -> bool:
+        """Whether the next publication is held."""
+        self.now_us += after_us
+        return self.overs.keeps_back(KEY, self.now_us)
+
+    def begin(self) -> None:
+        """Let it be kept back for the first time."""
+        assert not self.keeps_back()
+        assert self.keeps_back(PATIENCE_US)
+
+    def rest_us(self) -> int:
+        """The time to the next change-over."""
+        (one,) = self.overs.state
+        return one.next_us - self.now_us
+
+
+def test_a_publisher_is_kept_back_once_it_has_taken_a_detour_for_a_while():
+    kept = Kept()
+    assert not kept.keeps_back()
+    assert not kept.keeps_back(PATIENCE_US - 1)
+    assert kept.overs.kept_back == 0
+    assert kept.keeps_back(1)
+    assert kept.overs.kept_back == 1
+
+
+def test_another_branch_and_another_incarnation_have_their_own():
+    kept = Kept()
+    kept.begin()
+    for other in (("p", 2, "C"), ("p", 1, "D"), ("q", 1, "C")):
+        assert not kept.overs.keeps_back(other, kept.now_us)
+
+
+def test_it_lasts_as_long_as_something_is_confirmed():
+    kept = Kept()
+    kept.begin()
+    for _ in range(PAUSE_US_MAX // STALLED_US):
+        assert kept.keeps_back(STALLED_US - 1)
+    assert not kept.keeps_back(STALLED_US - 1), "it has taken too long in all"
+    assert kept.overs.kept_back == 0
+
+
+def test_one_that_does_not_get_on_is_ended_by_the_timer():
+    kept = Kept()
+    kept.begin()
+    started_us = kept.now_us
+    assert kept.keeps_back(STALLED_US // 2)
+    assert kept.overs.next_us() == kept.now_us + STALLED_US
+    assert kept.overs.end_failed(kept.now_us + STALLED_US - 1) == []
+    assert kept.overs.end_failed(kept.now_us + STALLED_US) == [KEY]
+    assert kept.overs.next_us() is None
+    assert kept.overs.kept_back == 0
+    kept.now_us += STALLED_US
+    assert kept.rest_us() == max(REST_US, (kept.now_us - started_us) * REST) * 2
+    assert not kept.keeps_back(kept.rest_us() - 1)
+    assert kept.keeps_back(1)
+
+
+def test_failures_double_the_time_to_the_next_and_a_success_ends_that():
+    kept, rests = Kept(), []
+    kept.begin()
+    for _ in range(DOUBLINGS + 2):
+        kept.now_us += STALLED_US
+        assert kept.overs.end_failed(kept.now_us) == [KEY]
+        rests.append(kept.rest_us())
+        assert kept.keeps_back(kept.rest_us())
+    doubled = [REST_US << min(n + 1, DOUBLINGS) for n in range(DOUBLINGS + 2)]
+    assert rests == doubled
+    kept.overs.on_free(KEY, kept.now_us)
+    assert kept.rest_us() == REST_US
+
+
+def test_a_long_one_is_followed_by_a_long_rest():
+    kept = Kept()
+    kept.begin()
+    for _ in range(5):
+        assert kept.keeps_back(STALLED_US - 1)
+    kept.overs.on_free(KEY, kept.now_us)
+    assert kept.rest_us() == 5 * (STALLED_US - 1) * REST > REST_US
+
+
+def test_publishers_that_take_no_detours_any_more_are_forgotten():
+    kept = Kept()
+    kept.begin()
+    kept.overs.forget(kept.now_us + 10 * FORGOTTEN_US)
+    assert kept.overs.kept_back == 1, "not while it is kept back"
+    kept.overs.on_free(KEY, kept.now_us)
+    gone_us = kept.now_us + kept.rest_us() + FORGOTTEN_US
+    kept.overs.forget(gone_us - 1)
+    assert len(kept.overs.state) == 1
+    kept.overs.forget(gone_us)
+    assert kept.overs.state == []
+
+
+def test_there_is_a_bound():
+    overs = ChangeOvers(ChangeOver("p", n, "C", 0) for n in range(CHANGE_OVERS_MAX))
+    for now_us in (0, 10 * PATIENCE_US):
+        assert not overs.keeps_back(("one more", 1, "C"), now_us)
+    assert len(overs.state) == CHANGE_OVERS_MAX
+
+
+def test_it_goes_on_from_its_state():
+    kept = Kept()
+    kept.begin()
+    stored = msgspec.msgpack.encode(kept.overs.state)
+    again = ChangeOvers(msgspec.msgpack.decode(stored, type=list[ChangeOver]))
+    assert again.kept_back == 1
+    assert again.state == kept.overs.state
+    assert again.next_us() == kept.overs.next_us()
+
+
+# --- in a broker -------------------------------------------------------------------------------
+
+SECOND = 1_000_000
+
+
+class OnDetour:
+    """B, with a soft link to D past C; a publication of `a` on the link to C is not confirmed."""
+
+    def __init__(self, *, restored: bool = False) -> None:
+        mesh = MeshConfig(delta=4, strategy="S2", interval_us=0)
+        lone = self.lone = Lone("A", "C", config=BrokerConfig(mesh=mesh), restored=restored)
+        lone.receive("A", advertise("a"))
+        records = (("C", 1, ("B", "D")), ("D", 2, ("C",)))
+        told = (RelayedRecord(BrokerRecord(n, 1, 1, to, 4, f"at {n}"), h) for n, h, to in records)
+        lone.receive("C", RecordUpdate(True, (), tuple(told)))
+        lone.receive("C", SubscribeAlong(subscribe("d").id, subscribe("d").filter, ("D",)))
+        self.last = 0
+        assert self.publish() == ["C"]  # the soft link is not open yet
+        assert mesh_of(lone.broker).open_soft("D")
+        lone.sent["D"] = [0, 0]
+        window = lone.broker.config.publisher_window
+        hello = Hello("D", 1, 0, 0, 0, 0, publisher_window=window, kind=LinkKind.SOFT)
+        lone.handle(LinkUp("D", hello))
+        lone.receive("D", SpanTaken(("C",)))
+
+    def publish(self, after_us: int = 0) -> list[str]:
+        """The links that the next publication takes."""
+        self.lone.now_us += after_us
+        self.last += 1
+        return links(self.lone.receive("A", publication(self.last, p=5)))
+
+
+def links(actions: list[Action]) -> list[str]:
+    return [a.link for a in actions if isinstance(a, Send) and is_data(a.frame)]
+
+
+def timers(actions: list[Action]) -> list[SetTimer]:
+    return [a for a in actions if isinstance(a, SetTimer) and a.timer.detail == "change-overs"]
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_broker_keeps_a_publisher_back_until_it_can_use_the_soft_link(restored):
+    scene = OnDetour(restored=restored)
+    assert scene.publish() == ["C"], "a detour: the first one is not confirmed"
+    assert scene.publish(PATIENCE_US) == [], "it is kept back"
+    assert scene.publish() == []
+    assert links(scene.lone.acknowledge("C", 1)) == []
+    assert links(scene.lone.acknowledge("C", 2)) == ["D"], "both in one frame"
+    assert scene.lone.broker.unconfirmed("D") == 2
+    assert scene.publish() == ["D"]
+    assert validate(scene.lone.broker) == []
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_broker_gives_up_when_nothing_is_confirmed(restored):
+    scene = OnDetour(restored=restored)
+    assert scene.publish() == ["C"]
+    scene.lone.now_us += PATIENCE_US
+    scene.last += 1
+    begun_us = scene.lone.now_us
+    (timer,) = timers(scene.lone.receive("A", publication(scene.last, p=5)))
+    assert timer.at_us == begun_us + STALLED_US
+    scene.lone.now_us = begun_us + SECOND
+    assert links(scene.lone.acknowledge("C", 1)) == []
+    scene.lone.now_us = timer.at_us
+    (timer,) = timers(scene.lone.handle(TimerFired(timer.timer)))
+    assert timer.at_us == begun_us + SECOND + STALLED_US, "something was confirmed meanwhile"
+    scene.lone.now_us = timer.at_us
+    assert links(scene.lone.handle(TimerFired(timer.timer))) == ["C"]
+    assert scene.publish() == ["C"]
+    assert validate(scene.lone.broker) == []
+
+
+def test_a_broker_that_starts_again_keeps_nobody_back():
+    scene = OnDetour()
+    assert scene.publish() == ["C"]
+    assert scene.publish(PATIENCE_US) == []
+    scene.lone.handle(Started())
+    assert mesh_of(scene.lone.broker).planner().change_overs.state == []
