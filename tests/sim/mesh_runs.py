@@ -36,6 +36,12 @@ def mesh_config(
     return BrokerConfig(mesh=config, **options)
 
 
+def with_mesh(config: BrokerConfig, **options) -> BrokerConfig:
+    """The same, with other options of the mesh."""
+    mesh = msgspec.structs.replace(config.mesh, **options)
+    return msgspec.structs.replace(config, mesh=mesh)
+
+
 @register
 class MeshOrders(Behaviour):
     """Has the mesh of its broker open and drop soft links: its timers are its orders."""
@@ -76,10 +82,14 @@ class MeshRun(RandomRun):
         outages: bool = False,
         order: str = "publisher",
         bypass: bool = False,
+        detours: bool = False,
         **options,
     ):
-        """`bypass`: publications go round dead neighbours soon, and more brokers die."""
+        """`bypass`: publications go round dead neighbours soon, and more brokers die. `detours`:
+        brokers soon keep publishers back that take detours."""
         self.order = order
+        self.detours = random.Random(f"detours {seed}") if detours else None
+        """Draws how soon."""
         self.bypass_rng = random.Random(f"bypass {seed}") if bypass else None
         """Draws when brokers go round dead neighbours, and which brokers die."""
         self.mesh_rng = random.Random(f"mesh {seed}")
@@ -169,20 +179,22 @@ class MeshRun(RandomRun):
         }
 
     def with_deltas(self, configs):
+        if self.detours is not None:
+            times = self.detours.choice(((100,), (3_000,), (20_000,), (50, 2_000, 100_000)))
+            configs = {
+                name: with_mesh(config, detour_us_max=self.detours.choice(times))
+                for name, config in configs.items()
+            }
         rng = self.bypass_rng
         if rng is None:
             return configs
         choices = rng.choice(((0, 1_000), (1_000,), (20_000,), (20_000, 300_000), (0, 100_000)))
         wide = rng.random() < 0.6  # nobody waits for room, so that a bypass is of use
         return {
-            name: msgspec.structs.replace(
-                config,
-                mesh=msgspec.structs.replace(
-                    config.mesh,
-                    bypass_after_us=rng.choice(choices),
-                    links_max=rng.choice((70, 70, 2)),
-                ),
-                **({"link_bytes_max": 2**28} if wide else {}),
+            name: with_mesh(
+                msgspec.structs.replace(config, **({"link_bytes_max": 2**28} if wide else {})),
+                bypass_after_us=rng.choice(choices),
+                links_max=rng.choice((70, 70, 2)),
             )
             for name, config in configs.items()
         }

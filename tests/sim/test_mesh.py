@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.sim.mesh_runs import MeshRun
+from tests.sim.mesh_runs import MeshRun, mesh_of
 from tests.sim.world_runs import many, many_seeds
 
 pytestmark = pytest.mark.sim
@@ -17,6 +17,8 @@ KINDS = {
     "outages": {"faults": True, "outages": True},
     "bypass": {"faults": True, "outages": True, "bypass": True},
 }
+DETOURS = "detours"
+"""The kind that soon keeps back publishers that take detours; otherwise like one of the others."""
 UNORDERED = "unordered"
 """The kind that does not keep order: each run is of one of the other kinds, which is drawn."""
 FOUND = {
@@ -30,6 +32,7 @@ FOUND = {
     # dead broker was dropped or not, depending on when it was looked at (136)
     "bypass": (52, 136),
     UNORDERED: (),
+    DETOURS: (),
 }
 """Seeds beyond the first ones that have failed."""
 
@@ -38,22 +41,33 @@ def mesh(seed, happened, *, kind):
     order = "publisher"
     if kind == UNORDERED:
         order, kind = "none", random.Random(f"unordered {seed}").choice(list(KINDS))
-    run = MeshRun(seed, order=order, **KINDS[kind])
+    detours = kind == DETOURS
+    if detours:
+        kind = random.Random(f"kind {seed}").choice(list(KINDS))
+    run = MeshRun(seed, order=order, detours=detours, **KINDS[kind])
     run.run()
     assert kind != "calm" or run.duplicates == 0
     happened["soft"] += run.soft_copies
     happened["deliveries"] += run.world.metrics().deliveries
+    for broker in run.brokers:
+        found = mesh_of(run.world, broker)
+        if found is not None:
+            happened["change-overs"] += found.planner().change_overs.begun
+            happened["failed"] += found.planner().change_overs.failed
 
 
-@pytest.mark.parametrize("kind", [*KINDS, UNORDERED])
+@pytest.mark.parametrize("kind", [*KINDS, UNORDERED, DETOURS])
 def test_fixed_seeds(kind):
     count = 12 if kind == "bypass" else 40  # they take three times as long
     happened = many(mesh, [*range(count), *FOUND[kind]], kind=kind)
     assert happened["soft"] > 20
     assert happened["deliveries"] > 1_000
+    if kind == DETOURS:
+        assert happened["change-overs"] - happened["failed"] > 10, happened
+        assert happened["failed"] > 10, happened
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*KINDS, UNORDERED])
+@pytest.mark.parametrize("kind", [*KINDS, UNORDERED, DETOURS])
 def test_many_seeds(kind):
     many(mesh, many_seeds(), kind=kind)

@@ -10,12 +10,11 @@ from byway.core.invariants import validate
 from byway.core.mesh.change_overs import (
     CHANGE_OVERS_MAX,
     DOUBLINGS,
-    FORGOTTEN_US,
-    PATIENCE_US,
-    PAUSE_US_MAX,
+    FORGOTTEN,
+    PAUSE_MAX,
     REST,
-    REST_US,
-    STALLED_US,
+    REST_OF_PAUSE,
+    STALLED,
     ChangeOver,
     ChangeOvers,
 )
@@ -34,13 +33,15 @@ from tests.lone_broker import Lone, advertise, publication, subscribe
 from tests.unit.core.mesh_parts import mesh_of
 
 KEY = ("p", 1, "C")
+UNIT_US = 1_000_000
+STALLED_US, REST_US = STALLED * UNIT_US, REST * UNIT_US
 
 
 class Kept:
     """The change-overs of one broker, with a clock."""
 
     def __init__(self) -> None:
-        self.overs, self.now_us = ChangeOvers(), 0
+        self.overs, self.now_us = ChangeOvers(UNIT_US), 0
 
     def keeps_back(self, after_us: int = 0) -> bool:
         """Whether the next publication is held."""
@@ -50,7 +51,7 @@ class Kept:
     def begin(self) -> None:
         """Let it be kept back for the first time."""
         assert not self.keeps_back()
-        assert self.keeps_back(PATIENCE_US)
+        assert self.keeps_back(UNIT_US)
 
     def rest_us(self) -> int:
         """The time to the next change-over."""
@@ -61,7 +62,7 @@ class Kept:
 def test_a_publisher_is_kept_back_once_it_has_taken_a_detour_for_a_while():
     kept = Kept()
     assert not kept.keeps_back()
-    assert not kept.keeps_back(PATIENCE_US - 1)
+    assert not kept.keeps_back(UNIT_US - 1)
     assert kept.overs.kept_back == 0
     assert kept.keeps_back(1)
     assert kept.overs.kept_back == 1
@@ -77,7 +78,7 @@ def test_another_branch_and_another_incarnation_have_their_own():
 def test_it_lasts_as_long_as_something_is_confirmed():
     kept = Kept()
     kept.begin()
-    for _ in range(PAUSE_US_MAX // STALLED_US):
+    for _ in range(PAUSE_MAX // STALLED):
         assert kept.keeps_back(STALLED_US - 1)
     assert not kept.keeps_back(STALLED_US - 1), "it has taken too long in all"
     assert kept.overs.kept_back == 0
@@ -94,7 +95,7 @@ def test_one_that_does_not_get_on_is_ended_by_the_timer():
     assert kept.overs.next_us() is None
     assert kept.overs.kept_back == 0
     kept.now_us += STALLED_US
-    assert kept.rest_us() == max(REST_US, (kept.now_us - started_us) * REST) * 2
+    assert kept.rest_us() == max(REST_US, (kept.now_us - started_us) * REST_OF_PAUSE) * 2
     assert not kept.keeps_back(kept.rest_us() - 1)
     assert kept.keeps_back(1)
 
@@ -119,16 +120,16 @@ def test_a_long_one_is_followed_by_a_long_rest():
     for _ in range(5):
         assert kept.keeps_back(STALLED_US - 1)
     kept.overs.on_free(KEY, kept.now_us)
-    assert kept.rest_us() == 5 * (STALLED_US - 1) * REST > REST_US
+    assert kept.rest_us() == 5 * (STALLED_US - 1) * REST_OF_PAUSE > REST_US
 
 
 def test_publishers_that_take_no_detours_any_more_are_forgotten():
     kept = Kept()
     kept.begin()
-    kept.overs.forget(kept.now_us + 10 * FORGOTTEN_US)
+    kept.overs.forget(kept.now_us + 10 * FORGOTTEN * UNIT_US)
     assert kept.overs.kept_back == 1, "not while it is kept back"
     kept.overs.on_free(KEY, kept.now_us)
-    gone_us = kept.now_us + kept.rest_us() + FORGOTTEN_US
+    gone_us = kept.now_us + kept.rest_us() + FORGOTTEN * UNIT_US
     kept.overs.forget(gone_us - 1)
     assert len(kept.overs.state) == 1
     kept.overs.forget(gone_us)
@@ -136,8 +137,8 @@ def test_publishers_that_take_no_detours_any_more_are_forgotten():
 
 
 def test_there_is_a_bound():
-    overs = ChangeOvers(ChangeOver("p", n, "C", 0) for n in range(CHANGE_OVERS_MAX))
-    for now_us in (0, 10 * PATIENCE_US):
+    overs = ChangeOvers(UNIT_US, (ChangeOver("p", n, "C", 0) for n in range(CHANGE_OVERS_MAX)))
+    for now_us in (0, 10 * UNIT_US):
         assert not overs.keeps_back(("one more", 1, "C"), now_us)
     assert len(overs.state) == CHANGE_OVERS_MAX
 
@@ -146,7 +147,7 @@ def test_it_goes_on_from_its_state():
     kept = Kept()
     kept.begin()
     stored = msgspec.msgpack.encode(kept.overs.state)
-    again = ChangeOvers(msgspec.msgpack.decode(stored, type=list[ChangeOver]))
+    again = ChangeOvers(UNIT_US, msgspec.msgpack.decode(stored, type=list[ChangeOver]))
     assert again.kept_back == 1
     assert again.state == kept.overs.state
     assert again.next_us() == kept.overs.next_us()
@@ -154,14 +155,12 @@ def test_it_goes_on_from_its_state():
 
 # --- in a broker -------------------------------------------------------------------------------
 
-SECOND = 1_000_000
-
 
 class OnDetour:
     """B, with a soft link to D past C; a publication of `a` on the link to C is not confirmed."""
 
-    def __init__(self, *, restored: bool = False) -> None:
-        mesh = MeshConfig(delta=4, strategy="S2", interval_us=0)
+    def __init__(self, *, restored: bool = False, detour_us_max: int = UNIT_US) -> None:
+        mesh = MeshConfig(delta=4, strategy="S2", interval_us=0, detour_us_max=detour_us_max)
         lone = self.lone = Lone("A", "C", config=BrokerConfig(mesh=mesh), restored=restored)
         lone.receive("A", advertise("a"))
         records = (("C", 1, ("B", "D")), ("D", 2, ("C",)))
@@ -196,7 +195,7 @@ def timers(actions: list[Action]) -> list[SetTimer]:
 def test_a_broker_keeps_a_publisher_back_until_it_can_use_the_soft_link(restored):
     scene = OnDetour(restored=restored)
     assert scene.publish() == ["C"], "a detour: the first one is not confirmed"
-    assert scene.publish(PATIENCE_US) == [], "it is kept back"
+    assert scene.publish(UNIT_US) == [], "it is kept back"
     assert scene.publish() == []
     assert links(scene.lone.acknowledge("C", 1)) == []
     assert links(scene.lone.acknowledge("C", 2)) == ["D"], "both in one frame"
@@ -209,16 +208,16 @@ def test_a_broker_keeps_a_publisher_back_until_it_can_use_the_soft_link(restored
 def test_a_broker_gives_up_when_nothing_is_confirmed(restored):
     scene = OnDetour(restored=restored)
     assert scene.publish() == ["C"]
-    scene.lone.now_us += PATIENCE_US
+    scene.lone.now_us += UNIT_US
     scene.last += 1
     begun_us = scene.lone.now_us
     (timer,) = timers(scene.lone.receive("A", publication(scene.last, p=5)))
     assert timer.at_us == begun_us + STALLED_US
-    scene.lone.now_us = begun_us + SECOND
+    scene.lone.now_us = begun_us + UNIT_US
     assert links(scene.lone.acknowledge("C", 1)) == []
     scene.lone.now_us = timer.at_us
     (timer,) = timers(scene.lone.handle(TimerFired(timer.timer)))
-    assert timer.at_us == begun_us + SECOND + STALLED_US, "something was confirmed meanwhile"
+    assert timer.at_us == begun_us + UNIT_US + STALLED_US, "something was confirmed meanwhile"
     scene.lone.now_us = timer.at_us
     assert links(scene.lone.handle(TimerFired(timer.timer))) == ["C"]
     assert scene.publish() == ["C"]
@@ -228,6 +227,11 @@ def test_a_broker_gives_up_when_nothing_is_confirmed(restored):
 def test_a_broker_that_starts_again_keeps_nobody_back():
     scene = OnDetour()
     assert scene.publish() == ["C"]
-    assert scene.publish(PATIENCE_US) == []
+    assert scene.publish(UNIT_US) == []
     scene.lone.handle(Started())
     assert mesh_of(scene.lone.broker).planner().change_overs.state == []
+
+
+def test_without_a_limit_nobody_is_kept_back():
+    scene = OnDetour(detour_us_max=0)
+    assert [scene.publish(10 * UNIT_US) for _ in range(3)] == [["C"]] * 3

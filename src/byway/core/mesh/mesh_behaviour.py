@@ -174,7 +174,7 @@ class Mesh(Behaviour):
             self._close(link, "the broker has restarted")
         self.soft.clear()
         self._planner.take_counts()
-        self._planner.change_overs = ChangeOvers()
+        self._planner.change_overs = ChangeOvers(self._config.detour_us_max)
         self._change_overs_us = 0
         self.manager = LinkManager(self._config)
         if self._config.interval_us:
@@ -521,7 +521,7 @@ class Mesh(Behaviour):
         self.soft = kept.soft
         self.manager = LinkManager(self._config, kept.links)
         self.bypass = Bypass(self._config.bypass_after_us, kept.bypass)
-        self._planner.change_overs = ChangeOvers(kept.change_overs)
+        self._planner.change_overs = ChangeOvers(self._config.detour_us_max, kept.change_overs)
         self._change_overs_us = kept.change_overs_us
         self._tree = kept.records.neighbours
         if self._config.strategy == "SH":

@@ -42,6 +42,14 @@ class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
             "whole network: brokers that greet each other with different values do not connect."
         ),
     ] = "publisher"
+    detour_us_max: Annotated[
+        Microseconds,
+        option(
+            'With `order = "publisher"`, how long a publisher whose earlier publications are on '
+            "a link before all that want the next ones goes on over that link. Then it is held "
+            "until they are confirmed, so that it can take soft links; with 0 it never is."
+        ),
+    ] = 1_000_000
     bypass_after_us: Annotated[
         Microseconds,
         option(

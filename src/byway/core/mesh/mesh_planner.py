@@ -120,7 +120,7 @@ class MeshPlanner:
         """By link, the tree's path to it; for one that is on no map, nothing but its branch."""
         self.bypassed: frozenset[str] = frozenset()
         """Neighbours whose link carries nothing, so that copies go round them."""
-        self.change_overs = ChangeOvers()
+        self.change_overs = ChangeOvers(view.config.mesh.detour_us_max)
         """Publishers that took a detour."""
         self._sought: dict[str, None] = {}
         """Anchors that no link leads to, of plans that were made since somebody asked."""
