@@ -41,12 +41,19 @@ class Kept:
     """The change-overs of one broker, with a clock."""
 
     def __init__(self) -> None:
-        self.overs, self.now_us = ChangeOvers(UNIT_US), 0
+        self.overs, self.now_us, self.left = ChangeOvers(UNIT_US), 0, 100
 
-    def keeps_back(self, after_us: int = 0) -> bool:
-        """Whether the next publication is held."""
+    def keeps_back(self, after_us: int = 0, *, confirmed: int = 0) -> bool:
+        """Whether the next publication is held, after so many were confirmed."""
         self.now_us += after_us
-        return self.overs.keeps_back(KEY, self.now_us)
+        self.left -= confirmed
+        return self.overs.keeps_back(KEY, self.now_us, self.left)
+
+    def change_over(self, took_us: int) -> None:
+        """Keep it back until all are confirmed."""
+        assert self.keeps_back()
+        self.now_us += took_us
+        self.overs.on_free(KEY, self.now_us)
 
     def begin(self) -> None:
         """Let it be kept back for the first time."""
@@ -72,32 +79,78 @@ def test_another_branch_and_another_incarnation_have_their_own():
     kept = Kept()
     kept.begin()
     for other in (("p", 2, "C"), ("p", 1, "D"), ("q", 1, "C")):
-        assert not kept.overs.keeps_back(other, kept.now_us)
+        assert not kept.overs.keeps_back(other, kept.now_us, 1)
 
 
-def test_it_lasts_as_long_as_something_is_confirmed():
+def test_it_lasts_as_long_as_enough_is_confirmed():
+    kept = Kept()
+    kept.left = 1_000
+    kept.begin()
+    for _ in range(7):
+        assert kept.keeps_back(STALLED_US // 2, confirmed=130)
+    assert kept.keeps_back(STALLED_US // 2 - UNIT_US // 10, confirmed=89)
+    assert not kept.keeps_back(UNIT_US // 10), "it has taken too long in all"
+    assert kept.overs.kept_back == 0
+    assert kept.overs.failed == 1
+
+
+def test_it_is_asked_about_though_nothing_was_confirmed():
+    """As when links have changed, or the change-over of another publisher has failed."""
     kept = Kept()
     kept.begin()
-    for _ in range(PAUSE_MAX // STALLED):
-        assert kept.keeps_back(STALLED_US - 1)
-    assert not kept.keeps_back(STALLED_US - 1), "it has taken too long in all"
-    assert kept.overs.kept_back == 0
+    assert kept.keeps_back(1, confirmed=50)
+    for _ in range(3):
+        assert kept.keeps_back(STALLED_US // 4)
+    assert not kept.keeps_back(STALLED_US // 4), "nothing was confirmed since"
+
+
+def test_it_fails_as_soon_as_it_would_take_too_long():
+    """With 100 to confirm, one in 0.64 s would do."""
+    kept = Kept()
+    kept.begin()
+    assert kept.keeps_back(STALLED_US, confirmed=25)
+    kept = Kept()
+    kept.begin()
+    assert kept.keeps_back(STALLED_US - 1, confirmed=24), "that is too few, but it has just begun"
+    assert not kept.keeps_back(1)
+    kept = Kept()
+    kept.begin()
+    assert kept.keeps_back(STALLED_US - 1, confirmed=24)
+    assert kept.overs.end_failed(kept.now_us + 1) == [KEY]
+
+
+def test_it_ends_when_much_is_held():
+    kept = Kept()
+    kept.keeps_back()
+    kept.now_us += UNIT_US
+    assert not kept.overs.keeps_back(KEY, kept.now_us, 9, may_begin=False)
+    assert kept.overs.begun == 0
+    assert kept.overs.keeps_back(KEY, kept.now_us, 9)
+    assert not kept.overs.keeps_back(KEY, kept.now_us, 9, may_begin=False)
+    assert kept.overs.failed == 1
 
 
 def test_one_that_does_not_get_on_is_ended_by_the_timer():
     kept = Kept()
     kept.begin()
     started_us = kept.now_us
-    assert kept.keeps_back(STALLED_US // 2)
-    assert kept.overs.next_us() == kept.now_us + STALLED_US
+    assert kept.keeps_back(STALLED_US // 2, confirmed=50)
+    assert kept.overs.next_us(kept.now_us) == kept.now_us + STALLED_US
     assert kept.overs.end_failed(kept.now_us + STALLED_US - 1) == []
     assert kept.overs.end_failed(kept.now_us + STALLED_US) == [KEY]
-    assert kept.overs.next_us() is None
+    assert kept.overs.next_us(kept.now_us) is None
     assert kept.overs.kept_back == 0
     kept.now_us += STALLED_US
     assert kept.rest_us() == max(REST_US, (kept.now_us - started_us) * REST_OF_PAUSE) * 2
     assert not kept.keeps_back(kept.rest_us() - 1)
     assert kept.keeps_back(1)
+
+
+def test_all_that_are_kept_back_are_looked_at_now_and_then_only():
+    kept = Kept()
+    kept.begin()
+    later_us = kept.now_us + STALLED_US - 1
+    assert kept.overs.next_us(later_us) == later_us + UNIT_US
 
 
 def test_failures_double_the_time_to_the_next_and_a_success_ends_that():
@@ -114,13 +167,27 @@ def test_failures_double_the_time_to_the_next_and_a_success_ends_that():
     assert kept.rest_us() == REST_US
 
 
+def test_long_ones_that_get_no_shorter_double_the_time_to_the_next():
+    kept, took_us = Kept(), 20 * UNIT_US
+    kept.begin()
+    kept.now_us += took_us
+    kept.overs.on_free(KEY, kept.now_us)
+    rests = [kept.rest_us()]
+    for next_us in (took_us, took_us // 2 + 1, took_us // 4, UNIT_US, UNIT_US):
+        kept.now_us += kept.rest_us()
+        kept.change_over(next_us)
+        rests.append(kept.rest_us())
+    first = took_us * REST_OF_PAUSE
+    assert rests == [first, 2 * first, 4 * max(REST_US, first // 2 + 2), *[REST_US] * 3]
+    assert kept.overs.failed == 0
+
+
 def test_a_long_one_is_followed_by_a_long_rest():
     kept = Kept()
     kept.begin()
-    for _ in range(5):
-        assert kept.keeps_back(STALLED_US - 1)
+    kept.now_us += 5 * STALLED_US
     kept.overs.on_free(KEY, kept.now_us)
-    assert kept.rest_us() == 5 * (STALLED_US - 1) * REST_OF_PAUSE > REST_US
+    assert kept.rest_us() == 5 * STALLED_US * REST_OF_PAUSE > REST_US
 
 
 def test_publishers_that_take_no_detours_any_more_are_forgotten():
@@ -137,9 +204,15 @@ def test_publishers_that_take_no_detours_any_more_are_forgotten():
 
 
 def test_there_is_a_bound():
+    """At the bound those that are gone make room, also where nobody has them forgotten."""
     overs = ChangeOvers(UNIT_US, (ChangeOver("p", n, "C", 0) for n in range(CHANGE_OVERS_MAX)))
-    for now_us in (0, 10 * UNIT_US):
-        assert not overs.keeps_back(("one more", 1, "C"), now_us)
+    for now_us in (0, 10 * UNIT_US, FORGOTTEN * UNIT_US - 1):
+        assert not overs.keeps_back(("one more", 1, "C"), now_us, 1)
+    assert len(overs.state) == CHANGE_OVERS_MAX
+    assert "one more" not in {one.publisher for one in overs.state}
+    gone_us = FORGOTTEN * UNIT_US
+    assert not overs.keeps_back(("one more", 1, "C"), gone_us, 1)
+    assert overs.keeps_back(("one more", 1, "C"), gone_us + UNIT_US, 1)
     assert len(overs.state) == CHANGE_OVERS_MAX
 
 
@@ -150,7 +223,7 @@ def test_it_goes_on_from_its_state():
     again = ChangeOvers(UNIT_US, msgspec.msgpack.decode(stored, type=list[ChangeOver]))
     assert again.kept_back == 1
     assert again.state == kept.overs.state
-    assert again.next_us() == kept.overs.next_us()
+    assert again.next_us(0) == kept.overs.next_us(0)
 
 
 # --- in a broker -------------------------------------------------------------------------------

@@ -124,6 +124,11 @@ class BrokerView:
         """How many data messages a link has not confirmed; 0 if there is no such link."""
         return len(self._context.copies.links.get(link, ()))
 
+    def held_bytes(self, branch: str) -> int:
+        """The bytes that what is held and parked in a branch takes, as the bounds count it."""
+        held = self._context.held
+        return 0 if held is None else held.size(branch)
+
     def open_link(self, broker: str, address: str, kind: LinkKind) -> None:
         """Open a link to a broker, which is dialled at this address until the link is closed. One
         of the tree makes it a neighbour at once; a link that there is stays, but a soft one that

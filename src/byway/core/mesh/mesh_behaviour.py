@@ -271,7 +271,7 @@ class Mesh(Behaviour):
     def on_batch_handled(self) -> None:
         """Bring maps up to date with what was handled, tell what changed, and go on with links."""
         if self._planner.change_overs.kept_back and not self._change_overs_us:
-            next_us = self._planner.change_overs.next_us()
+            next_us = self._planner.change_overs.next_us(self.view.now_us)
             assert next_us is not None, "somebody is kept back"
             self._change_overs_us = next_us
             self.view.set_timer(next_us, _CHANGE_OVERS)

@@ -22,7 +22,7 @@ the publications that go by it: from that the link manager knows which links are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,9 @@ PLANS_MAX = 65_536
 """Plans that are kept; beyond, all are made anew."""
 VARIANTS_MAX = 256
 """Variants of one plan that are kept; beyond, they are made anew."""
+
+HELD_SHARE: Final = 4
+"""Nobody is kept back where what is held in a branch is at this fraction of its bound."""
 
 
 class Leg(NamedTuple):
@@ -122,6 +125,7 @@ class MeshPlanner:
         """Neighbours whose link carries nothing, so that copies go round them."""
         self.change_overs = ChangeOvers(view.config.mesh.detour_us_max)
         """Publishers that took a detour."""
+        self._held_bytes_max = view.config.link_bytes_max // HELD_SHARE
         self._sought: dict[str, None] = {}
         """Anchors that no link leads to, of plans that were made since somebody asked."""
         self._plans: dict[tuple[str, int, frozenset[str]], Plan] = {}
@@ -271,7 +275,7 @@ class MeshPlanner:
         legs = plan.legs
         if unconfirmed and not plan.conflicts.isdisjoint(unconfirmed):
             detour = self._open_before_all(branch, plan, unconfirmed)
-            if detour is None or self._keeps_back(branch, publication):
+            if detour is None or self._keeps_back(branch, publication, unconfirmed):
                 return None
             legs = (self._leg(detour, self._anchors(branch, targets)),)
         elif self.change_overs.kept_back:
@@ -280,13 +284,18 @@ class MeshPlanner:
         plan.hits += 1
         return [PlannedCopy(leg.link, _along(publication, leg, several), targets) for leg in legs]
 
-    def _keeps_back(self, branch: str, publication: Publish) -> bool:
+    def _keeps_back(
+        self, branch: str, publication: Publish, unconfirmed: Mapping[str, int]
+    ) -> bool:
         """Whether a publication that could take a detour is held, so that its publisher can leave
-        that. Not where copies go round a dead neighbour."""
+        that. Not where copies go round a dead neighbour, nor where much is held already: that
+        would stop publishers of other branches."""
         if branch in self.bypassed:
             return False
         key = publication.publisher, publication.incarnation, branch
-        return self.change_overs.keeps_back(key, self._view.now_us)
+        left = sum(count for x, count in unconfirmed.items() if self.branch_of(x) == branch)
+        has_room = self._view.held_bytes(branch) < self._held_bytes_max
+        return self.change_overs.keeps_back(key, self._view.now_us, left, may_begin=has_room)
 
     def unreached(self, branch: str, targets: int) -> int:
         """Those of these targets that no link leads to."""
