@@ -21,9 +21,10 @@ from byway.model.messages import (
     RelayedRecord,
     SpanTaken,
     SubscribeAlong,
+    Unsubscribe,
 )
 from tests.core_net import is_data
-from tests.lone_broker import Lone, advertise, publication, subscribe
+from tests.lone_broker import Lone, advertise, entry, publication, subscribe
 from tests.mesh_oracle import Graph, random_edges
 from tests.unit.core.mesh_parts import mesh_of
 
@@ -137,6 +138,73 @@ def test_what_a_link_on_no_map_had_goes_to_all_of_its_branch_that_want_it():
     assert sent == ["C"]
     assert lone.broker.unconfirmed("C") == 1
     assert validate(lone.broker) == []
+
+
+class Fork:
+    """B has soft links past C: to G, which is before D, to D, and to E. The tree is
+    A – B – C – G – D, and E behind C. D wants what has p, and E what has q."""
+
+    def __init__(self) -> None:
+        mesh = MeshConfig(delta=4, strategy="S2", interval_us=0)
+        self.lone = lone = Lone("A", "C", config=BrokerConfig(mesh=mesh))
+        lone.receive("A", advertise("a"))
+        told = (1, "C", ("B", "E", "G")), (2, "E", ("C",)), (2, "G", ("C", "D")), (3, "D", ("G",))
+        lone.receive("C", records(*told))
+        self.subscribe("d", "p > 0", "G", "D")
+        self.subscribe("e", "q > 0", "E")
+        for link, *span in (("G", "C"), ("D", "C", "G"), ("E", "C")):
+            assert mesh_of(lone.broker).open_soft(link)
+            window = lone.broker.config.publisher_window
+            lone.sent[link] = [0, 0]
+            hello = Hello(link, 1, 0, 0, 0, 0, publisher_window=window, kind=LinkKind.SOFT)
+            lone.handle(LinkUp(link, hello))
+            lone.receive(link, SpanTaken(tuple(span)))
+        self.last = 0
+
+    def subscribe(self, name: str, filter: str, *behind: str) -> None:
+        message = subscribe(name, filter)
+        self.lone.receive("C", SubscribeAlong(message.id, message.filter, behind))
+
+    def publish(self, **attributes: int) -> list[str]:
+        """The links that the next publication takes."""
+        self.last += 1
+        return links_of(self.lone.receive("A", publication(self.last, **attributes)))
+
+
+def test_what_a_link_had_goes_to_those_behind_it_only():
+    """E has a copy of its own, over a link that lives."""
+    fork = Fork()
+    assert fork.publish(p=1, q=1) == ["D", "E"]
+    assert links_of(fork.lone.handle(LinkDown("D"))) == ["G"]
+    assert fork.lone.broker.unconfirmed("E") == 1
+    assert validate(fork.lone.broker) == []
+
+
+def test_what_a_link_had_goes_to_a_broker_before_it_that_has_quenched_those_behind():
+    """C has a client that wants it too now, and tells of no entry of D any more."""
+    fork = Fork()
+    assert fork.publish(p=1) == ["D"]
+    fork.subscribe("c", "p > 0")
+    fork.lone.receive("C", Unsubscribe((entry("d"),), (), ((),)))
+    assert links_of(fork.lone.handle(LinkDown("D"))) == ["C"]
+    assert validate(fork.lone.broker) == []
+
+
+def test_a_link_is_not_used_while_one_that_may_lie_on_the_same_way_is_open():
+    """D is on no map any more, and is being drained; for all that B knows it is behind E now. A copy
+    for E could overtake what comes to it from D, though E is open itself."""
+    fork = Fork()
+    assert fork.publish(p=1, q=1) == ["D", "E"]
+    fork.lone.receive("C", records((2, "G", ("C",)), gone=("D",)))
+    assert "D" not in mesh_of(fork.lone.broker).master
+    assert fork.publish(q=1) == []
+    assert links_of(fork.lone.acknowledge("D", 1)) == ["E"]
+    assert validate(fork.lone.broker) == []
+
+
+def links_of(actions: list[Action]) -> list[str]:
+    """The links that data is sent over."""
+    return sorted(send.link for send in data_of(actions))
 
 
 def data_of(actions: list[Action]) -> list[Send]:
