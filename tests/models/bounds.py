@@ -260,8 +260,18 @@ class Network:
                 if all(x in tree.way(at, y) for y in links)
                 and not any(comparable(x, y) for y in open_links)
             ]
-            return {free[0]} if free else None
+            return self.detour((at, home, branch), free[0], links) if free else None
+        self.on_free((at, home, branch))
         return links
+
+    def detour(self, key: tuple[int, int, int], link: int, links: set[int]) -> set[int] | None:
+        """The links that get copies where one link is open before all of `links`; `key`: the
+        broker, the home broker and the branch."""
+        del key, links
+        return {link}
+
+    def on_free(self, key: tuple[int, int, int]) -> None:
+        """Nothing that is unconfirmed is in the way of a publication."""
 
     def confirm(self, broker: Broker, link: int, number: int) -> None:
         """A neighbour confirms a copy."""
