@@ -1,7 +1,7 @@
 """Change-overs in the model of the bounds: publishers that could take a detour are held.
 
-A publisher that could take a detour, the one open link before all that want the next publication, is
-*kept back* at random moments instead: what is for that branch is held until nothing that is
+A publisher that could take a detour, the one open link before all that want the next publication,
+is *kept back* at random moments instead: what is for that branch is held until nothing that is
 unconfirmed there is in the way. Without time-outs, runs show that brokers which keep back the same
 publishers do not wait for each other for ever, however few bytes may be held; with them, that a
 change-over may be given up at any moment. README.md says what was found.

@@ -11,7 +11,6 @@ from byway.core.mesh.change_overs import (
     CHANGE_OVERS_MAX,
     DOUBLINGS,
     FORGOTTEN,
-    PAUSE_MAX,
     REST,
     REST_OF_PAUSE,
     STALLED,

@@ -209,6 +209,21 @@ def test_steps_are_bounded():
     assert sum(isinstance(message, Subscribe) for message in told) == 2
 
 
+def test_what_is_sent_again_after_a_restart_is_as_new_as_without_it():
+    """A broader one has taken its place for a while, and the broker restarted meanwhile."""
+    lone = fed()
+    lone.receive("A", LOW)
+    assert quiet(lone) == []
+    broader = subscribe("broader", "s = 'X' AND p >= 0")
+    assert sent(lone.receive("A", broader)) == [broader, gone("low")]
+    twin = Broker.restore(lone.broker.snapshot(), lone.broker.config, up=("A", "C"))
+    frame = lone.frame("A", gone("broader"))
+    for broker in (lone.broker, twin):
+        told = sent(broker.handle_batch(lone.now_us, (frame,)))
+        assert told == [LOW, gone("broader")]
+    assert twin.policy.snapshot() == lone.broker.policy.snapshot()
+
+
 def test_it_goes_on_after_a_restart():
     lone = fed()
     lone.receive("A", LOW, MIDDLE)

@@ -191,8 +191,8 @@ def test_what_a_link_had_goes_to_a_broker_before_it_that_has_quenched_those_behi
 
 
 def test_a_link_is_not_used_while_one_that_may_lie_on_the_same_way_is_open():
-    """D is on no map any more, and is being drained; for all that B knows it is behind E now. A copy
-    for E could overtake what comes to it from D, though E is open itself."""
+    """D is on no map any more, and is being drained; for all that B knows it is behind E now. A
+    copy for E could overtake what comes to it from D, though E is open itself."""
     fork = Fork()
     assert fork.publish(p=1, q=1) == ["D", "E"]
     fork.lone.receive("C", records((2, "G", ("C",)), gone=("D",)))

@@ -183,6 +183,7 @@ class Merging(MergedLeftovers):
     def on_forwarded(self, entry: Entry, link: str) -> None:
         """Remember an entry that was sent over a link, to merge it in the next step."""
         if may_merge(entry.filter):
+            self._partners.forget(entry.id, link)
             self._new.append((entry.id, link))
             if self._policy.has_room:
                 self._policy.stay_awake()

@@ -129,6 +129,11 @@ class Partners(Generic[K]):
         if self.postings > self._tidied_from:
             self._tidy()
 
+    def forget(self, key: K, link: str) -> None:
+        """Forget a filter of a link. One that went and comes again must be added anew: a copy that
+        was restored meanwhile does not know it."""
+        self._known.pop((key, link), None)
+
     def _own(self, buckets: dict[Bucket, list[Posting[K]]], bucket: Bucket) -> list[Posting[K]]:
         """The postings of a bucket, to be changed: a copy of them, if they are shared."""
         postings = buckets.setdefault(bucket, [])

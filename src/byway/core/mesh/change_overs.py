@@ -7,12 +7,12 @@ congested before its soft links were open. So now and then publications of such 
 instead, until the detour has confirmed all of them, and then take the links of their plan. To hold
 is always allowed, so this cannot reorder or lose anything; it costs a pause.
 
-A pause may be in vain: where a receiver is slow, and not the way to it, the links of the plan are no
-faster, and meanwhile other receivers wait. A broker cannot tell beforehand. So a change-over *fails*
-when nothing of the publisher has been confirmed there for a while (`STALLED`), as where another
-broker waits for a dead one; when it is seen that it would take longer than `PAUSE_MAX`; and then in
-any case. Each that fails doubles the time to the next; and so does a long one that succeeds though
-it is not much shorter than the last, since that one has not helped.
+A pause may be in vain: where a receiver is slow, and not the way to it, the links of the plan are
+no faster, and meanwhile other receivers wait. A broker cannot tell beforehand. So a change-over
+*fails* when nothing of the publisher has been confirmed there for a while (`STALLED`), as where
+another broker waits for a dead one; when it is seen that it would take longer than `PAUSE_MAX`; and
+then in any case. Each that fails doubles the time to the next; and so does a long one that succeeds
+though it is not much shorter than the last, since that one has not helped.
 """
 
 from __future__ import annotations
