@@ -181,8 +181,12 @@ class MeshRun(RandomRun):
     def with_deltas(self, configs):
         if self.detours is not None:
             times = self.detours.choice(((100,), (3_000,), (20_000,), (50, 2_000, 100_000)))
+            wide = self.detours.random() < 0.8  # where little may be held, nobody is kept back
             configs = {
-                name: with_mesh(config, detour_us_max=self.detours.choice(times))
+                name: with_mesh(
+                    msgspec.structs.replace(config, **({"link_bytes_max": 2**28} if wide else {})),
+                    detour_us_max=self.detours.choice(times),
+                )
                 for name, config in configs.items()
             }
         rng = self.bypass_rng

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from byway.core.actions import Action, Send, SetTimer
+from byway.core.actions import Action, Send, SetTimer, Timer
 from byway.core.broker_config import BrokerConfig
+from byway.core.in_flight import COPY_BYTES
 from byway.core.inputs import LinkUp, Started, TimerFired
 from byway.core.invariants import validate
 from byway.core.mesh.change_overs import (
@@ -231,16 +232,25 @@ def test_it_goes_on_from_its_state():
 class OnDetour:
     """B, with a soft link to D past C; a publication of `a` on the link to C is not confirmed."""
 
-    def __init__(self, *, restored: bool = False, detour_us_max: int = UNIT_US) -> None:
+    def __init__(
+        self,
+        *publishers: str,
+        restored: bool = False,
+        detour_us_max: int = UNIT_US,
+        **options: int,
+    ) -> None:
+        """`publishers`: others that have one there too."""
         mesh = MeshConfig(delta=4, strategy="S2", interval_us=0, detour_us_max=detour_us_max)
-        lone = self.lone = Lone("A", "C", config=BrokerConfig(mesh=mesh), restored=restored)
+        config = BrokerConfig(mesh=mesh, **options)
+        lone = self.lone = Lone("A", "C", config=config, restored=restored)
         lone.receive("A", advertise("a"))
         records = (("C", 1, ("B", "D")), ("D", 2, ("C",)))
         told = (RelayedRecord(BrokerRecord(n, 1, 1, to, 4, f"at {n}"), h) for n, h, to in records)
         lone.receive("C", RecordUpdate(True, (), tuple(told)))
         lone.receive("C", SubscribeAlong(subscribe("d").id, subscribe("d").filter, ("D",)))
         self.last = 0
-        assert self.publish() == ["C"]  # the soft link is not open yet
+        for publisher in ("far", *publishers):
+            assert self.publish(publisher=publisher) == ["C"]  # the soft link is not open yet
         assert mesh_of(lone.broker).open_soft("D")
         lone.sent["D"] = [0, 0]
         window = lone.broker.config.publisher_window
@@ -248,11 +258,12 @@ class OnDetour:
         lone.handle(LinkUp("D", hello))
         lone.receive("D", SpanTaken(("C",)))
 
-    def publish(self, after_us: int = 0) -> list[str]:
+    def publish(self, after_us: int = 0, publisher: str = "far") -> list[str]:
         """The links that the next publication takes."""
         self.lone.now_us += after_us
         self.last += 1
-        return links(self.lone.receive("A", publication(self.last, p=5)))
+        message = publication(self.last, publisher=publisher, p=5)
+        return links(self.lone.receive("A", message))
 
 
 def links(actions: list[Action]) -> list[str]:
@@ -294,6 +305,40 @@ def test_a_broker_gives_up_when_nothing_is_confirmed(restored):
     assert links(scene.lone.handle(TimerFired(timer.timer))) == ["C"]
     assert scene.publish() == ["C"]
     assert validate(scene.lone.broker) == []
+
+
+@pytest.mark.parametrize("held", [1, 2])
+def test_a_broker_gives_up_when_much_is_held(held):
+    """The bound allows for four times one publication and a half; when a quarter of it is held, no
+    more publishers are kept back."""
+    size = COPY_BYTES + len(publication(1, p=5).body)
+    scene = OnDetour(link_bytes_max=4 * (size + size // 2))
+    assert scene.publish() == ["C"]
+    assert [scene.publish(UNIT_US) for _ in range(held)] == [[]] * held
+    assert links(scene.lone.acknowledge("C", 1)) == (["C"] if held > 1 else [])
+
+
+def test_a_broker_keeps_nobody_back_where_nothing_may_be_held():
+    scene = OnDetour(link_bytes_max=1)
+    assert [scene.publish(10 * UNIT_US) for _ in range(3)] == [["C"]] * 3
+
+
+def test_another_publisher_that_fails_gives_nobody_more_time():
+    """What is held in the branch is looked at again then."""
+    scene, confirmed_us = OnDetour("other"), []
+    for name in ("far", "other"):
+        assert scene.publish(0, name) == ["C"]
+        assert scene.publish(UNIT_US, name) == []
+    for number in (1, 2):  # the first one of each; the second ones are not confirmed
+        scene.lone.now_us += UNIT_US
+        assert links(scene.lone.acknowledge("C", number)) == []
+        confirmed_us.append(scene.lone.now_us)
+    change_overs = mesh_of(scene.lone.broker).planner().change_overs
+    assert change_overs.kept_back == 2
+    for at_us, left in zip(confirmed_us, (1, 0), strict=True):
+        scene.lone.now_us = at_us + STALLED_US
+        assert links(scene.lone.handle(TimerFired(Timer("mesh", "change-overs")))) == ["C"]
+        assert change_overs.kept_back == left
 
 
 def test_a_broker_that_starts_again_keeps_nobody_back():

@@ -8,7 +8,7 @@ import pytest
 from byway.core.actions import Action, Send
 from byway.core.broker import Broker
 from byway.core.broker_config import BrokerConfig
-from byway.core.inputs import LinkDown, LinkUp
+from byway.core.inputs import LinkDown, LinkUp, LoadSampled
 from byway.core.invariants import validate
 from byway.core.mesh import OverlayMaps
 from byway.core.mesh.mesh_config import MeshConfig
@@ -140,12 +140,28 @@ def test_what_a_link_on_no_map_had_goes_to_all_of_its_branch_that_want_it():
     assert validate(lone.broker) == []
 
 
+@pytest.mark.parametrize("strategy", ["SH", "S2"])
+def test_a_busy_uplink_has_a_broker_send_fewer_copies(strategy):
+    """From 80 to 70 % it goes on as before."""
+    fork = Fork(strategy)
+    used = []
+    for uplink in (0.8, 0.81, 0.7, 0.69, 0.8):
+        fork.lone.handle(LoadSampled(0, (), uplink))
+        used.append(mesh_of(fork.lone.broker).planner().strategy)
+        assert fork.publish(p=1, q=1) == (["C"] if used[-1] == "S1" else ["D", "E"])
+        for link in ("C", "D", "E"):
+            if fork.lone.broker.unconfirmed(link):
+                fork.lone.acknowledge(link, fork.lone.broker.links[link].sent[1])
+    hybrid = ["S2", "S1", "S1", "S2", "S2"]
+    assert used == (hybrid if strategy == "SH" else ["S2"] * 5)
+
+
 class Fork:
     """B has soft links past C: to G, which is before D, to D, and to E. The tree is
     A – B – C – G – D, and E behind C. D wants what has p, and E what has q."""
 
-    def __init__(self) -> None:
-        mesh = MeshConfig(delta=4, strategy="S2", interval_us=0)
+    def __init__(self, strategy: str = "S2") -> None:
+        mesh = MeshConfig(delta=4, strategy=strategy, interval_us=0)
         self.lone = lone = Lone("A", "C", config=BrokerConfig(mesh=mesh))
         lone.receive("A", advertise("a"))
         told = (1, "C", ("B", "E", "G")), (2, "E", ("C",)), (2, "G", ("C", "D")), (3, "D", ("G",))
