@@ -168,7 +168,8 @@ def test_sweeps_and_traces_are_the_same(elsewhere: list[str], tmp_path: Path) ->
     )
     runs = told["runs"]
     assert isinstance(runs, list)
-    assert [run["run"] for run in runs] == sorted(path.name for path in (out / "traces").iterdir())
+    traced = sorted(path.name.removeprefix("run=") for path in (out / "traces").iterdir())
+    assert [run["run"] for run in runs] == traced
     facts = run_scenario(read_scenario(CHAIN), 3).facts()
     for name in ("deliveries", "yield", "mean_hops", "messages_by_kind", "delay_ms_max"):
         assert runs[2][name] == facts[name], name
