@@ -190,8 +190,12 @@ def _sweeps(spark: SparkSession, directory: Path) -> None:
     assert {row["id"]: row["deliveries"] for row in lazy.collect()} == {
         id: facts["deliveries"] for id, facts in expected.items()
     }
-    outcome = run_sweep(spark, plan, directory / "own-sweep")
+    told: list[tuple[int, int, str]] = []
+    out = directory / "own-sweep"
+    outcome = run_sweep(spark, plan, out, lambda *facts: told.append(facts))
     assert (outcome.made, outcome.ok) == (2, True)
+    assert (2, 2, plan.name) in told
+    assert all(done <= total for done, total, _ in told)
 
 
 if __name__ == "__main__":

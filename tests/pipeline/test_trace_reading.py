@@ -80,7 +80,9 @@ def test_a_compacted_trace_is_the_same(spark: SparkSession, tmp_path: Path, keep
         write(tmp_path, [NOON_US, NOON_US + 1, NOON_US + DAY_US], broker=broker)
     before = read_traces(spark, tmp_path)
     expected = analyse(before).summary.collect()
-    done = compact(spark, tmp_path, keep_s=keep_s)
+    told: list[tuple[int, int, str]] = []
+    done = compact(spark, tmp_path, keep_s=keep_s, progress=lambda *facts: told.append(facts))
+    assert told[-1] == (2, 2, "merging")
     assert (done.merged, done.into, done.rows) == (6, 2, 6)
     assert done.removed == (0 if keep_s else 6)
     after = read_traces(spark, tmp_path)

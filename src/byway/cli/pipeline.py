@@ -135,7 +135,7 @@ def compact(
     """Merge the small trace files of live brokers, while they write and others read."""
     with (
         spark_session(master, remote) as spark,
-        progress_bar("files merged") as progress,
+        progress_bar("merging") as progress,
     ):
         from byway.pipeline.traces import compact as compacted
 
