@@ -38,6 +38,20 @@ def test_lost_rows_are_told(tmp_path: Path) -> None:
     assert "2 rows were lost: the traces are not complete." in done.stderr
 
 
+def test_a_time_without_rows_is_told(tmp_path: Path) -> None:
+    buffer = TraceBuffer(broker="A")
+    buffer.published(1_000, "ticker", 1, 1, 1_000, matches=0, copies=0, size_bytes=64)
+    with TraceWriter(tmp_path, run="r1") as writer:
+        writer.write(buffer.drain())
+    done = pipeline("analyse", tmp_path, "--since", "2030-01-01")
+    assert (done.exit_code, done.stdout) == (0, "the trace has no rows in this time\n")
+    done = pipeline("analyse", tmp_path, "--since", "2030-01-01", "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"runs": []})
+    done = pipeline("analyse", tmp_path, "--since", "2030-01-01", "--until", "2030-01-01")
+    assert done.exit_code == 2
+    assert "--until 2030-01-01T00:00:00: expected a time after --since" in done.stderr
+
+
 def test_runs_that_do_not_fit_beside_one_another_are_lines(tmp_path: Path) -> None:
     names = ["live active", "simulated selective, seed 1", "simulated selective, seed 2", "x" * 90]
     for number, name in enumerate(names):

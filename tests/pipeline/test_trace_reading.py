@@ -136,6 +136,18 @@ def test_the_first_files_are_looked_at_before_spark_reads(
     assert caught.value.path == str(bad)
 
 
+def test_files_that_nothing_replaces_are_not_looked_at(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver looks at a few footers, however many files there are."""
+    looked = []
+    is_file = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: looked.append(path) or is_file(path))
+    write(tmp_path, [NOON_US + n for n in range(FOOTERS_MAX + 20)])
+    assert read_traces(spark, tmp_path).count() == FOOTERS_MAX + 20
+    assert len([path for path in looked if path.suffix == ".parquet"]) == FOOTERS_MAX
+
+
 def test_a_place_counts_once(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, [NOON_US, NOON_US + 1])
     (file, _) = listed(tmp_path)

@@ -76,6 +76,9 @@ def analyse(
     """Analyse the traces of live or simulated brokers."""
     from byway.pipeline.schemas import SUMMARY
 
+    if since is not None and until is not None and since >= until:
+        refuse(f"--until {until:%Y-%m-%dT%H:%M:%S}: expected a time after --since")
+
     with (
         spark_session(master, remote) as spark,
         progress_bar("analysing") as progress,
@@ -95,6 +98,9 @@ def analyse(
     summaries = [row.asDict() for row in rows]
     if as_json:
         typer.echo(msgspec.json.encode({"runs": summaries}))
+    elif not summaries:
+        chosen = " in this time" if since is not None or until is not None else ""
+        typer.echo(f"the trace has no rows{chosen}")
     else:
         console = Console(highlight=False)
         for line in shown(summaries, SUMMARY.names, console.width):
