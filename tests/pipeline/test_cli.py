@@ -13,7 +13,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
+from byway.cli.pipeline import FAILURES_SHOWN, _show_outcome
 from byway.cli.spark import spark_session
+from byway.pipeline.sweeps import SweepOutcome, read_sweep
+from byway.pipeline.sweeps.run_sweep import Failure
 from byway.trace import TraceBuffer, TraceWriter
 
 ROOT = Path(__file__).parents[2]
@@ -175,6 +178,20 @@ def test_a_sweep_with_a_failure_exits_with_1(tmp_path: Path) -> None:
     assert told[2].startswith('  client.0.broker="B9" seed 1: ScenarioError: client.0.broker: ')
     again = json.loads(pipeline("sweep", file, "--out", tmp_path / "out", "--json").stdout)
     assert (again["ok"], again["failed"][0]["seed"]) == (False, 1)
+
+
+def test_of_many_failures_the_first_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "try.toml"
+    file.write_text(f'scenario = "{ROOT}/examples/scenarios/small-chain.toml"\nseeds = 1_030')
+    plan = read_sweep(file)
+    failed = tuple(Failure(run, "no") for run in plan.runs)
+    _show_outcome(plan, SweepOutcome(0, 0, failed, 0, tmp_path / "metrics"))
+    told = capsys.readouterr().out.splitlines()
+    assert told[1] == "0 made, 0 found, 1,030 failed"
+    assert told[-3:-1] == ["   seed 20: no", "  and 1,010 more: see `failures`"]
+    assert len(told) == 2 + FAILURES_SHOWN + 2
 
 
 def test_a_master_and_a_remote_are_refused_together(tmp_path: Path) -> None:

@@ -73,6 +73,16 @@ def test_values_of_members_of_arrays_and_whole_tables(tmp_path: Path) -> None:
     assert run.scenario.topology == ChainSpec(brokers=4)
 
 
+def test_a_large_grid_is_planned_with_progress(tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    file = tmp_path / "try.toml"
+    values = list(range(1, 51))
+    grid = f"set.expect = {{}}\ngrid.network.latency_ms = {values}\ngrid.quiet_s = {values}"
+    file.write_text(HEAD + "seeds = 2\n" + grid)
+    assert len(read_sweep(file, lambda *facts: told.append(facts)).runs) == 5_000
+    assert told == [(number, 2_500, "planning") for number in (0, 1_000, 2_000)]
+
+
 def test_ids_follow_content(tmp_path: Path) -> None:
     def ids(text: str) -> set[str]:
         return {run.id for run in sweep_of(tmp_path, text).runs}

@@ -24,6 +24,8 @@ from byway.pipeline.pipeline_errors import SweepError, TableError
 if TYPE_CHECKING:
     from byway.pipeline.sweeps import Sweep, SweepOutcome
 
+FAILURES_SHOWN = 20
+"""Runs that failed, of which the command prints why."""
 SIZE_MAX_MIB = 4_096
 EVERY_S_MIN = 0.000001
 EVERY_S_MAX = 1_000_000_000.0
@@ -185,7 +187,8 @@ def sweep(
         from byway.pipeline.sweeps import read_sweep, run_sweep, sweep_directory
 
         directory = sweep_directory(out)
-        plan = read_sweep(file)
+        with progress_bar("planning") as planned:
+            plan = read_sweep(file, planned)
     except (SweepError, TableError) as error:
         refuse(error)
     with (
@@ -204,9 +207,11 @@ def _show_outcome(plan: Sweep, outcome: SweepOutcome) -> None:
     console = Console(highlight=False)
     console.print(Text(f"{plan.name}: {len(plan.runs):,} runs", "bold cyan"))
     console.print(f"{outcome.made:,} made, {outcome.found:,} found, {len(outcome.failed):,} failed")
-    for run, error in outcome.failed:
+    for run, error in outcome.failed[:FAILURES_SHOWN]:
         settings = " ".join(f"{key}={value}" for key, value in run.settings.items())
         console.print(Text(f"  {settings} seed {run.seed}: {error}", "red"), soft_wrap=True)
+    if len(outcome.failed) > FAILURES_SHOWN:
+        console.print(f"  and {len(outcome.failed) - FAILURES_SHOWN:,} more: see `failures`")
     if outcome.violated:
         warning = f"In {outcome.violated:,} runs a check did not hold: see `violations`."
         console.print(Text(warning, "bold red"))
