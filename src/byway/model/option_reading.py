@@ -190,6 +190,16 @@ def _fields_of(struct: type) -> tuple[dict[str, inspect.Field], dict[str, str]]:
     return fields, {field.encode_name: key for key, field in fields.items()}
 
 
+@lru_cache
+def _kinds_of(struct: type) -> dict[str, OptionKind]:
+    """The kinds of these fields, by their keys."""
+    kinds = {key: kind_of(field.type) for key, field in _fields_of(struct)[0].items()}
+    return {
+        key: kind if kind.facts.get("cleared_by_empty") else kind.given
+        for key, kind in kinds.items()
+    }
+
+
 class _Reader:
     """Makes values of plain data and collects what is wrong. A value is None if anything is."""
 
@@ -216,14 +226,15 @@ class _Reader:
     ) -> None:
         """Add the field that stands under a key of the table of a struct."""
         fields, names = _fields_of(struct)
-        field = fields.get(names.get(key) or key)
+        own = names.get(key) or key
+        field = fields.get(own)
         at = joined(path, key)
         if field is None:
             self._problem(at, unknown_key(path, key, fields, self._elsewhere(path)))
         elif field.name in made:
             self._problem(at, f"{joined(path, key_of(field))} is there too")
         else:
-            kind = kind_of(field.type)
+            kind = _kinds_of(struct)[own]
             if key not in fields:
                 kind = _in_its_unit(kind)
             made[field.name] = self.value(found, kind, at, field.default)
