@@ -6,10 +6,12 @@ that differ from byway's wherever results could depend on them.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from byway.model import parse
@@ -28,6 +30,7 @@ from byway.pipeline import (
     workload,
     write_table,
 )
+from byway.pipeline.jobs import run_action
 from byway.pipeline.schemas import SUMMARY
 from byway.pipeline.sweeps import run_sweep
 from byway.pipeline.traces import write_tables
@@ -81,7 +84,7 @@ def main(directory: Path, where: dict[str, str]) -> None:
     before = _state(theirs)
     with open_session() as spark:
         assert spark is theirs
-        for step in (_frames, _workloads, _traces, _sweeps):
+        for step in (_frames, _workloads, _traces, _sweeps, _stops):
             step(spark, directory)
     assert theirs.range(3).count() == 3  # it still runs
     assert _state(theirs) == before
@@ -190,8 +193,49 @@ def _sweeps(spark: SparkSession, directory: Path) -> None:
     assert {row["id"]: row["deliveries"] for row in lazy.collect()} == {
         id: facts["deliveries"] for id, facts in expected.items()
     }
-    outcome = run_sweep(spark, plan, directory / "own-sweep")
+    told: list[tuple[int, int, str]] = []
+    out = directory / "own-sweep"
+    outcome = run_sweep(spark, plan, out, lambda *facts: told.append(facts))
     assert (outcome.made, outcome.ok) == (2, True)
+    assert (2, 2, plan.name) in told
+    assert all(done <= total for done, total, _ in told)
+
+
+def _stops(spark: SparkSession, directory: Path) -> None:
+    """Of two jobs the first is not ours; the second is stopped while both run."""
+    end, begun = directory / "end", [directory / "theirs", directory / "ours"]
+
+    def waiting(started: Path, until: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
+        def wait(batches: Iterator[Any]) -> Iterator[Any]:
+            import time
+
+            for batch in batches:
+                started.touch()
+                while not until.exists():
+                    time.sleep(0.05)
+                yield batch
+
+        return wait
+
+    theirs, ours = (
+        spark.range(0, 1, 1, 1).mapInArrow(waiting(started, until), "id bigint")
+        for started, until in zip(begun, (end, directory / "never"), strict=True)
+    )
+
+    def stop_when_both_run(*_: object) -> None:
+        if all(path.exists() for path in begun):
+            raise LookupError
+
+    with ThreadPoolExecutor(1) as thread:
+        other = thread.submit(inheritable_thread_target(spark)(theirs.collect))
+        try:
+            run_action(spark, ours.collect, stop_when_both_run)
+            raise AssertionError("it was not stopped")
+        except LookupError:
+            pass
+        finally:
+            end.touch()
+        assert len(other.result()) == 1
 
 
 if __name__ == "__main__":

@@ -13,7 +13,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from byway.cli.main import app
+from byway.cli.pipeline import FAILURES_SHOWN, _show_outcome
 from byway.cli.spark import spark_session
+from byway.pipeline.sweeps import SweepOutcome, read_sweep
+from byway.pipeline.sweeps.run_sweep import Failure
 from byway.trace import TraceBuffer, TraceWriter
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +39,20 @@ def test_lost_rows_are_told(tmp_path: Path) -> None:
     (run,) = json.loads(done.stdout)["runs"]
     assert (run["run"], run["publications"], run["rows_lost"]) == ("r1", 1, 2)
     assert "2 rows were lost: the traces are not complete." in done.stderr
+
+
+def test_a_time_without_rows_is_told(tmp_path: Path) -> None:
+    buffer = TraceBuffer(broker="A")
+    buffer.published(1_000, "ticker", 1, 1, 1_000, matches=0, copies=0, size_bytes=64)
+    with TraceWriter(tmp_path, run="r1") as writer:
+        writer.write(buffer.drain())
+    done = pipeline("analyse", tmp_path, "--since", "2030-01-01")
+    assert (done.exit_code, done.stdout) == (0, "the trace has no rows in this time\n")
+    done = pipeline("analyse", tmp_path, "--since", "2030-01-01", "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"runs": []})
+    done = pipeline("analyse", tmp_path, "--since", "2030-01-01", "--until", "2030-01-01")
+    assert done.exit_code == 2
+    assert "--until 2030-01-01T00:00:00: expected a time after --since" in done.stderr
 
 
 def test_runs_that_do_not_fit_beside_one_another_are_lines(tmp_path: Path) -> None:
@@ -161,6 +178,20 @@ def test_a_sweep_with_a_failure_exits_with_1(tmp_path: Path) -> None:
     assert told[2].startswith('  client.0.broker="B9" seed 1: ScenarioError: client.0.broker: ')
     again = json.loads(pipeline("sweep", file, "--out", tmp_path / "out", "--json").stdout)
     assert (again["ok"], again["failed"][0]["seed"]) == (False, 1)
+
+
+def test_of_many_failures_the_first_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "try.toml"
+    file.write_text(f'scenario = "{ROOT}/examples/scenarios/small-chain.toml"\nseeds = 1_030')
+    plan = read_sweep(file)
+    failed = tuple(Failure(run, "no") for run in plan.runs)
+    _show_outcome(plan, SweepOutcome(0, 0, failed, 0, tmp_path / "metrics"))
+    told = capsys.readouterr().out.splitlines()
+    assert told[1] == "0 made, 0 found, 1,030 failed"
+    assert told[-3:-1] == ["   seed 20: no", "  and 1,010 more: see `failures`"]
+    assert len(told) == 2 + FAILURES_SHOWN + 2
 
 
 def test_a_master_and_a_remote_are_refused_together(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ line, as a user does.
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -143,6 +144,21 @@ def elsewhere(request: pytest.FixtureRequest) -> list[str]:
     return where
 
 
+@contextmanager
+def empty_cluster(directory: Path) -> Iterator[str]:
+    """A master without a worker."""
+    port = free_port()
+    with (
+        java_home(),
+        spark_class(
+            directory, "spark-class", "org.apache.spark.deploy.master.Master",
+            "--host", "127.0.0.1", "--port", port, "--webui-port", free_port(),
+        ),
+    ):  # fmt: skip
+        wait_for("the master", lambda: listens(port))
+        yield f"spark://127.0.0.1:{port}"
+
+
 def byway(directory: Path, *arguments: object) -> dict[str, object]:
     environment = os.environ | {
         "SPARK_CONF_DIR": str(configuration(directory)),
@@ -168,7 +184,8 @@ def test_sweeps_and_traces_are_the_same(elsewhere: list[str], tmp_path: Path) ->
     )
     runs = told["runs"]
     assert isinstance(runs, list)
-    assert [run["run"] for run in runs] == sorted(path.name for path in (out / "traces").iterdir())
+    traced = sorted(path.name.removeprefix("run=") for path in (out / "traces").iterdir())
+    assert [run["run"] for run in runs] == traced
     facts = run_scenario(read_scenario(CHAIN), 3).facts()
     for name in ("deliveries", "yield", "mean_hops", "messages_by_kind", "delay_ms_max"):
         assert runs[2][name] == facts[name], name
@@ -258,3 +275,40 @@ def test_workers_have_the_environment_that_is_shipped(cluster: list[str], tmp_pa
     told = run(tmp_path, "-c", command, *arguments, *cluster, **shipped)
     assert "publications: 5 rows" in told
     assert (tmp_path / "started").exists()
+
+
+def workload_of(directory: Path, master: str) -> list[str | Path]:
+    command = [sys.executable, "-m", "byway", "pipeline", "workload", "dt1"]
+    return [*command, "--publications", "5", "--out", directory / "w", "--master", master]
+
+
+def test_a_cluster_without_workers_is_told(tmp_path: Path) -> None:
+    """Spark waits for them, and says so; Ctrl-C ends that."""
+    environment = os.environ | {
+        "SPARK_CONF_DIR": str(configuration(tmp_path)),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    said = tmp_path / "stderr"
+    with empty_cluster(tmp_path) as master, said.open("wb") as stderr:
+        command = workload_of(tmp_path, master)
+        with subprocess.Popen(command, env=environment, stderr=stderr) as process:
+            told = "Initial job has not accepted any resources"
+            wait_for("the warning", lambda: told in said.read_text())
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) != 0
+    assert "Traceback" not in said.read_text()
+
+
+def test_what_listens_but_is_no_master_is_told(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        master = f"spark://127.0.0.1:{other.getsockname()[1]}"
+        done = subprocess.run(
+            workload_of(tmp_path, master),
+            env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    told = f"no Spark answers at {master}: what listens there is no master"
+    assert told in " ".join(done.stderr.split())

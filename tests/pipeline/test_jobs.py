@@ -12,8 +12,9 @@ import msgspec
 import pytest
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from byway.pipeline.jobs import run_action, run_job
+from byway.pipeline.jobs import _pieces_over, _Stage, part_of, run_action, run_job
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -75,10 +76,10 @@ def test_stopping_a_job_stops_no_other(
     theirs, ours = Wait(str(tmp_path / "a"), str(end)), Wait(str(tmp_path / "b"), str(never))
     handler = signal.getsignal(signal.SIGINT)
 
-    def stop_when_both_run() -> None:
+    def stop_when_both_run(*_: object) -> None:
         if Path(theirs.started).exists() and Path(ours.started).exists():
             if not by_signal:
-                raise LookupError("of poll")
+                raise LookupError("of progress")
             signal.raise_signal(signal.SIGINT)
 
     with ThreadPoolExecutor(1) as thread:
@@ -109,3 +110,72 @@ def test_the_tasks_of_an_action_are_told(spark: SparkSession) -> None:
     assert sorted(row["id"] for row in rows) == [0, 1, 2, 3, 4]
     assert max(total for _, total, _ in told) == 5
     assert all(0 <= done <= total and what == "numbers" for done, total, what in told)
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_stages_that_are_skipped_are_not_waited_for(spark: SparkSession, adaptive: str) -> None:
+    """A bar ends where it is full, though a plan has stages whose output is there already."""
+    told: list[tuple[int, int, str]] = []
+    session = spark.newSession()
+    session.conf.set("spark.sql.adaptive.enabled", adaptive)
+    counts = session.range(0, 6, 1, 3).groupBy((F.col("id") % 2).alias("odd")).count()
+    twice = counts.persist()
+    try:
+        assert twice.count() == 2
+        ordered = twice.join(counts, "odd").orderBy("odd")
+        run_action(session, ordered.collect, lambda *facts: told.append(facts), "odd")
+    finally:
+        twice.unpersist()
+    done, total, _ = told[-1]
+    assert done == total > 2
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_pieces_of_a_job_are_told(
+    spark: SparkSession, tmp_path: Path, count: int, adaptive: str
+) -> None:
+    """Not the stages before theirs, which may have as many tasks: none is over while all wait."""
+    told: list[tuple[int, int, str]] = []
+    waiting: list[int] = []
+    end = tmp_path / "end"
+    session = spark.newSession()
+    session.conf.set("spark.sql.adaptive.enabled", adaptive)
+
+    def look(*facts: Any) -> None:
+        told.append(facts)
+        if (tmp_path / "0").exists():
+            if not end.exists():
+                waiting.append(facts[0])
+            if len(waiting) == 3:
+                end.touch()
+
+    waits = [Wait(str(tmp_path / str(number)), str(end)) for number in range(count)]
+    run_job(session, wait, waits, Waited, look, "waits")
+    assert waiting == [0, 0, 0]
+    assert told == sorted(told)
+    assert told[-1] == (count, count, "waits")
+    assert set(told) <= {(done, count, "waits") for done in range(count + 1)}
+
+
+def test_only_the_last_stage_is_of_pieces() -> None:
+    """As Spark tells the stages of a job of two pieces on two cores, one after another."""
+    look, shuffle, again = (_Stage(0, 2, 2, True), _Stage(1, 2, 2, True), _Stage(2, 2, 0, False))
+    for told, over in (
+        ([], 0),
+        ([look], 0),
+        ([look, shuffle], 0),
+        ([look, shuffle, again, _Stage(3, 2, 0, True)], 0),
+        ([_Stage(3, 2, 1, True), look, shuffle, again], 1),
+        ([look, shuffle, _Stage(2, 2, 2, True)], 2),
+    ):
+        assert _pieces_over(told, 2) == over
+
+
+def test_a_part_is_told_as_part_of_the_whole() -> None:
+    told: list[tuple[int, int, str]] = []
+    progress = part_of(lambda *facts: told.append(facts), 20, 50)
+    assert progress is not None
+    progress(5, 10, "runs")
+    assert told == [(25, 50, "runs")]
+    assert part_of(None, 20, 50) is None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from byway.pipeline import spark_session
 from byway.pipeline.pipeline_errors import SessionError
 from byway.pipeline.spark_session import open_session
 
@@ -73,6 +74,18 @@ def test_nobody_at_the_address() -> None:
         told = pytest.raises(SessionError, match=f"no Spark answers at {remote}")
         with told, open_session(remote=remote):
             pass
+
+
+def test_somebody_else_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if one named the port of a page. Asked below `open_session`, for a session is active."""
+    monkeypatch.setattr(spark_session, "ANSWER_S", 0.5)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        remote = f"sc://127.0.0.1:{other.getsockname()[1]}"
+        told = f"no Spark answers at {remote}: what listens there is no server of Spark Connect"
+        with pytest.raises(SessionError, match=told):
+            spark_session._connect(remote, {})
 
 
 def test_a_session_is_refused_before_spark_starts_if_no_master_answers(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,8 +101,15 @@ def test_the_whole_storm(tmp_path: Path) -> None:
         assert f"<dt>{policy}</dt><dd>A" in page
     for paper, _ in PAPERS:
         assert f"{paper.authors}: <em>{paper}</em>" in page
-    assert not re.search(r'src=|href="(?!#|traces")', page), "it opens without a network connection"
+    assert not re.search(r'src=|href="(?!#|traces"|summary")', page), (
+        "it opens without a network connection"
+    )
     assert '<a href="traces">' in page
+    assert '<a href="summary">' in page
+    table = pq.read_table(tmp_path / "summary").to_pylist()
+    assert {row["run"]: row["deliveries"] for row in table} == {
+        name: run["deliveries"] for name, run in runs.items()
+    }
 
 
 # --- what was found -------------------------------------------------------------------------------

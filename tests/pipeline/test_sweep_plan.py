@@ -1,7 +1,11 @@
 """What a sweep file asks for, and what is said of one that cannot be understood."""
 
+import sys
 import tomllib
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -67,6 +71,16 @@ def test_values_of_members_of_arrays_and_whole_tables(tmp_path: Path) -> None:
     (run,) = sweep_of(tmp_path, HEAD + text).runs
     assert run.scenario.client[1].broker == "B1"
     assert run.scenario.topology == ChainSpec(brokers=4)
+
+
+def test_a_large_grid_is_planned_with_progress(tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    file = tmp_path / "try.toml"
+    values = list(range(1, 51))
+    grid = f"set.expect = {{}}\ngrid.network.latency_ms = {values}\ngrid.quiet_s = {values}"
+    file.write_text(HEAD + "seeds = 2\n" + grid)
+    assert len(read_sweep(file, lambda *facts: told.append(facts)).runs) == 5_000
+    assert told == [(number, 2_500, "planning") for number in (0, 1_000, 2_000)]
 
 
 def test_ids_follow_content(tmp_path: Path) -> None:
@@ -227,6 +241,42 @@ def test_a_scenario_is_read_once_for_all_points(
     for run in sweep.runs[::40]:  # a value that later settings change stays as it was
         settings = [f"{key}={value}" for key, value in run.settings.items()]
         assert run.scenario == read_scenario(CHAIN, settings)
+
+
+def calls_of(action: Callable[[], object]) -> Counter[str]:
+    """How often `action` calls each function, by name."""
+    counts: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, called: Any) -> None:
+        if event in ("call", "c_call"):
+            counts[frame.f_code.co_name if event == "call" else called.__name__] += 1
+
+    sys.setprofile(count)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return counts
+
+
+def test_a_point_more_looks_at_no_file_and_reads_no_table(tmp_path: Path) -> None:
+    """A million of them are planned in less than a minute."""
+
+    def calls(side: int) -> Counter[str]:
+        values = list(range(1, side + 1))
+        latency, duration = (f"{key} = {values}" for key in ("network.latency_ms", "duration_s"))
+        text = f"{HEAD}set.expect = {{}}\nset.step = []\n[grid]\n{latency}\n{duration}"
+        return calls_of(lambda: sweep_of(tmp_path, text))
+
+    calls(2)  # what is loaded once
+    few, many = calls(10), calls(40)
+    for name in ("stat", "open", "open_code", "listdir", "scandir"):
+        assert many[name] == few[name], name
+    points = 40 * 40 - 10 * 10
+    assert many["runs_of"] - few["runs_of"] > points
+    more = many["member"] - few["member"]
+    assert more <= 2 * 30 * 15, "a new value reads a table, whose keys are few; a point does not"
+    assert (many.total() - few.total()) / points < 100
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -43,21 +43,23 @@ def test_every_piece_is_a_task(spark: SparkSession) -> None:
         assert context is not None
         return Done(f"{piece.id} in {context.partitionId()}")
 
-    looks: list[None] = []
+    looks: list[tuple[int, int, str]] = []
     pieces = [Done(f"piece {number}") for number in range(23)]
-    told = run_job(spark, do, pieces, Done, lambda: looks.append(None))
+    told = run_job(spark, do, pieces, Done, lambda *facts: looks.append(facts))
     assert [one.id for one in told] == [f"piece {number} in {number}" for number in range(23)]
-    assert looks
+    assert looks[-1] == (23, 23, "")
     assert run_job(spark, do, [], Done) == []
 
 
 def test_metrics_are_those_of_the_simulator(spark: SparkSession, tmp_path: Path) -> None:
     sweep = sweep_of(tmp_path, 'grid.brokers.covering = ["none", "active"]\nseeds = [3]')
-    seen: list[int] = []
-    outcome = run_sweep(spark, sweep, tmp_path / "out", seen.append)
+    seen: list[tuple[int, int, str]] = []
+    outcome = run_sweep(spark, sweep, tmp_path / "out", lambda *facts: seen.append(facts))
     assert (outcome.found, outcome.made, outcome.failed, outcome.ok) == (0, 2, (), True)
-    assert seen[-1] == 2
-    assert seen == sorted(seen)
+    runs = [(done, total) for done, total, what in seen if what == sweep.name]
+    assert runs[-1] == (2, 2)
+    assert runs == sorted(runs)
+    assert seen[-1][2] == "metrics"
     rows = {row["id"]: row for row in read_table(spark, METRICS, outcome.metrics).collect()}
     for run in sweep.runs:
         facts = run_scenario(run.scenario, run.seed).facts()

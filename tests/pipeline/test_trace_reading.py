@@ -80,7 +80,9 @@ def test_a_compacted_trace_is_the_same(spark: SparkSession, tmp_path: Path, keep
         write(tmp_path, [NOON_US, NOON_US + 1, NOON_US + DAY_US], broker=broker)
     before = read_traces(spark, tmp_path)
     expected = analyse(before).summary.collect()
-    done = compact(spark, tmp_path, keep_s=keep_s)
+    told: list[tuple[int, int, str]] = []
+    done = compact(spark, tmp_path, keep_s=keep_s, progress=lambda *facts: told.append(facts))
+    assert told[-1] == (2, 2, "merging")
     assert (done.merged, done.into, done.rows) == (6, 2, 6)
     assert done.removed == (0 if keep_s else 6)
     after = read_traces(spark, tmp_path)
@@ -132,6 +134,18 @@ def test_the_first_files_are_looked_at_before_spark_reads(
     with pytest.raises(TableError, match="it was written by a newer byway") as caught:
         read_traces(spark, tmp_path)
     assert caught.value.path == str(bad)
+
+
+def test_files_that_nothing_replaces_are_not_looked_at(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver looks at a few footers, however many files there are."""
+    looked = []
+    is_file = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: looked.append(path) or is_file(path))
+    write(tmp_path, [NOON_US + n for n in range(FOOTERS_MAX + 20)])
+    assert read_traces(spark, tmp_path).count() == FOOTERS_MAX + 20
+    assert len([path for path in looked if path.suffix == ".parquet"]) == FOOTERS_MAX
 
 
 def test_a_place_counts_once(spark: SparkSession, tmp_path: Path) -> None:

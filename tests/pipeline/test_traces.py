@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from byway.model.trace_schema import TraceEvent
-from byway.pipeline.traces import analyse
+from byway.pipeline.pipeline_errors import TableError
+from byway.pipeline.traces import analyse, computed_once
 from byway.pipeline.traces import delivery_paths as deliveries
 from tests.pipeline.trace_rows import collected, frame, row
 
@@ -123,6 +125,38 @@ def test_runs_are_told_apart(spark: SparkSession) -> None:
         ("r", 3, 4.0),
         ("s", 1, 0.0),
     ]
+
+
+def test_a_frame_that_is_no_trace_is_refused(spark: SparkSession, trace: DataFrame) -> None:
+    """At once, with the columns at fault, not with what Spark makes of it."""
+    told = "^the trace: expected a trace table, but columns are missing: run, broker, event, t_us$"
+    with pytest.raises(TableError, match=told):
+        analyse(spark.range(3))
+    with pytest.raises(TableError, match=told), computed_once(spark.range(3)):
+        pass
+    times = trace.withColumn("t_us", F.timestamp_micros("t_us"))
+    with pytest.raises(TableError, match="the trace: column t_us is timestamp, expected bigint"):
+        analyse(times)
+
+
+def test_a_frame_may_lack_what_may_be_null_and_have_wider_integers(
+    spark: SparkSession, trace: DataFrame
+) -> None:
+    local = [row(TraceEvent.PUBLISHED, t_us=5, t_pub_us=5, matches=1),
+             row(TraceEvent.DELIVERED, t_us=9, t_pub_us=5)]  # fmt: skip
+    whole = frame(spark, local)
+    some = whole.drop("link", "kind", "count", "size_bytes", "distance", "operation")
+    assert collected(analyse(some).summary, "run") == collected(analyse(whole).summary, "run")
+    assert collected(analyse(some).trees, "sequence") == collected(analyse(whole).trees, "sequence")
+    wide = trace.select(
+        *(
+            F.col(n).cast("bigint" if t in ("tinyint", "int") else t).alias(n)
+            for n, t in trace.dtypes
+        )
+    )
+    assert wide.schema != trace.schema
+    assert only(analyse(wide).summary) == only(analyse(trace).summary)
+    assert analyse(wide).trees.schema == analyse(trace).trees.schema
 
 
 def test_hop_counts(trace: DataFrame) -> None:

@@ -24,6 +24,8 @@ from byway.pipeline.pipeline_errors import SweepError, TableError
 if TYPE_CHECKING:
     from byway.pipeline.sweeps import Sweep, SweepOutcome
 
+FAILURES_SHOWN = 20
+"""Runs that failed, of which the command prints why."""
 SIZE_MAX_MIB = 4_096
 EVERY_S_MIN = 0.000001
 EVERY_S_MAX = 1_000_000_000.0
@@ -76,6 +78,9 @@ def analyse(
     """Analyse the traces of live or simulated brokers."""
     from byway.pipeline.schemas import SUMMARY
 
+    if since is not None and until is not None and since >= until:
+        refuse(f"--until {until:%Y-%m-%dT%H:%M:%S}: expected a time after --since")
+
     with (
         spark_session(master, remote) as spark,
         progress_bar("analysing") as progress,
@@ -95,6 +100,9 @@ def analyse(
     summaries = [row.asDict() for row in rows]
     if as_json:
         typer.echo(msgspec.json.encode({"runs": summaries}))
+    elif not summaries:
+        chosen = " in this time" if since is not None or until is not None else ""
+        typer.echo(f"the trace has no rows{chosen}")
     else:
         console = Console(highlight=False)
         for line in shown(summaries, SUMMARY.names, console.width):
@@ -135,7 +143,7 @@ def compact(
     """Merge the small trace files of live brokers, while they write and others read."""
     with (
         spark_session(master, remote) as spark,
-        progress_bar("files merged") as progress,
+        progress_bar("merging") as progress,
     ):
         from byway.pipeline.traces import compact as compacted
 
@@ -179,7 +187,8 @@ def sweep(
         from byway.pipeline.sweeps import read_sweep, run_sweep, sweep_directory
 
         directory = sweep_directory(out)
-        plan = read_sweep(file)
+        with progress_bar("planning") as planned:
+            plan = read_sweep(file, planned)
     except (SweepError, TableError) as error:
         refuse(error)
     with (
@@ -198,9 +207,11 @@ def _show_outcome(plan: Sweep, outcome: SweepOutcome) -> None:
     console = Console(highlight=False)
     console.print(Text(f"{plan.name}: {len(plan.runs):,} runs", "bold cyan"))
     console.print(f"{outcome.made:,} made, {outcome.found:,} found, {len(outcome.failed):,} failed")
-    for run, error in outcome.failed:
+    for run, error in outcome.failed[:FAILURES_SHOWN]:
         settings = " ".join(f"{key}={value}" for key, value in run.settings.items())
         console.print(Text(f"  {settings} seed {run.seed}: {error}", "red"), soft_wrap=True)
+    if len(outcome.failed) > FAILURES_SHOWN:
+        console.print(f"  and {len(outcome.failed) - FAILURES_SHOWN:,} more: see `failures`")
     if outcome.violated:
         warning = f"In {outcome.violated:,} runs a check did not hold: see `violations`."
         console.print(Text(warning, "bold red"))

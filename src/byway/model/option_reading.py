@@ -66,6 +66,17 @@ def read(struct: type[T], data: object, path: str = "") -> T:
     return struct(**_members(struct, data, path))
 
 
+def read_member(struct: type, key: str, data: object) -> dict[str, Any]:
+    """The field of a struct that plain data under one key of its table describes, and its value.
+    Raises `OptionsError`; the whole table is read with the same result."""
+    reader = _Reader(struct)
+    found: dict[str, Any] = {}
+    reader.member(found, key, data, struct, "")
+    if reader.problems:
+        raise OptionsError(reader.problems)
+    return found
+
+
 def check(struct: type, data: object, path: str = "") -> None:
     """Raise `OptionsError` unless plain data describes the struct."""
     _members(struct, data, path)
@@ -179,6 +190,16 @@ def _fields_of(struct: type) -> tuple[dict[str, inspect.Field], dict[str, str]]:
     return fields, {field.encode_name: key for key, field in fields.items()}
 
 
+@lru_cache
+def _kinds_of(struct: type) -> dict[str, OptionKind]:
+    """The kinds of these fields, by their keys."""
+    kinds = {key: kind_of(field.type) for key, field in _fields_of(struct)[0].items()}
+    return {
+        key: kind if kind.facts.get("cleared_by_empty") else kind.given
+        for key, kind in kinds.items()
+    }
+
+
 class _Reader:
     """Makes values of plain data and collects what is wrong. A value is None if anything is."""
 
@@ -192,24 +213,31 @@ class _Reader:
         if not isinstance(found, Mapping):
             self._refuse(path, OptionKind(info, Facts()), found)
             return None
-        fields, names = _fields_of(info.cls)
         made: dict[str, Any] = {}
         for key, member in found.items():
-            field = fields.get(names.get(key) or key)
-            at = joined(path, key)
-            if field is None:
-                self._problem(at, unknown_key(path, key, fields, self._elsewhere(path)))
-            elif field.name in made:
-                self._problem(at, f"{joined(path, key_of(field))} is there too")
-            else:
-                kind = kind_of(field.type)
-                if key not in fields:
-                    kind = _in_its_unit(kind)
-                made[field.name] = self.value(member, kind, at, field.default)
-        for key, field in fields.items():
+            self.member(made, key, member, info.cls, path)
+        for key, field in _fields_of(info.cls)[0].items():
             if field.required and field.name not in made:
                 self._problem(joined(path, key), f"missing; expected {words(kind_of(field.type))}")
         return made
+
+    def member(
+        self, made: dict[str, Any], key: str, found: object, struct: type, path: str
+    ) -> None:
+        """Add the field that stands under a key of the table of a struct."""
+        fields, names = _fields_of(struct)
+        own = names.get(key) or key
+        field = fields.get(own)
+        at = joined(path, key)
+        if field is None:
+            self._problem(at, unknown_key(path, key, fields, self._elsewhere(path)))
+        elif field.name in made:
+            self._problem(at, f"{joined(path, key_of(field))} is there too")
+        else:
+            kind = _kinds_of(struct)[own]
+            if key not in fields:
+                kind = _in_its_unit(kind)
+            made[field.name] = self.value(found, kind, at, field.default)
 
     def _entry(self, found: object, info: inspect.StructType, path: str) -> dict[str, Any] | None:
         """The members of a struct that is written as an array, by the order of its fields."""

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -24,17 +24,19 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.shell.progress import StageInfo
 
 POLL_S: Final = 0.25
-"""Seconds between two calls of `poll`."""
+"""Seconds between two calls of `progress`."""
 
 _PIECE_SCHEMA: Final = "number bigint, piece string"
 _DONE_SCHEMA: Final = "number bigint, result string"
+_STAGES_OF_PIECES: Final = 3
+"""The look at the numbers, the shuffle and the pieces themselves."""
 
 Piece = TypeVar("Piece", bound=msgspec.Struct)
 Result = TypeVar("Result", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
-Poll = Callable[[], None]
 Progress = Callable[[int, int, str], None]
-"""Called now and then with the number of tasks done, the number known of, and what they do."""
+"""Called now and then with the number of tasks or pieces done, the number known of, and what they
+are about."""
 
 
 def run_action(
@@ -46,17 +48,7 @@ def run_action(
     """The answer of `action`, which may start Spark jobs. `progress` is called here with the tasks
     of these jobs. If the wait ends by Ctrl-C, these jobs are stopped, and nothing else in the
     session."""
-    tag = f"byway-{uuid4().hex}"
-    if progress is None:
-        return _tagged(spark, action, tag, None)
-    with _task_counts(spark, tag) as counts:
-
-        def poll() -> None:
-            progress(*counts(), what)
-
-        answer = _tagged(spark, action, tag, poll)
-        poll()
-    return answer
+    return _followed(spark, action, _tasks_of, progress, what)
 
 
 def run_job(
@@ -64,10 +56,11 @@ def run_job(
     do: Callable[[Piece], Result],
     pieces: Sequence[Piece],
     result: type[Result],
-    poll: Poll | None = None,
+    progress: Progress | None = None,
+    what: str = "",
 ) -> list[Result]:
     """The results of `do` for all pieces, in their order. `do` is called in a worker, which must be
-    able to import it; `poll` is called here in the meantime."""
+    able to import it; `progress` is called here with the pieces done, and all of them."""
     if not pieces:
         return []
     rows = [(number, msgspec.json.encode(piece).decode()) for number, piece in enumerate(pieces)]
@@ -76,15 +69,51 @@ def run_job(
     tasks = frame.repartitionByRange(len(pieces), "number").mapInArrow(
         partial(_do_pieces, do, type(pieces[0])), _DONE_SCHEMA
     )
-    done = _tagged(spark, tasks.collect, f"byway-{uuid4().hex}", poll)
-    if poll is not None:
-        poll()
+    reached = 0
+
+    def over(stages: Sequence[_Stage]) -> tuple[int, int]:
+        nonlocal reached
+        reached = max(reached, _pieces_over(stages, len(pieces)))
+        return reached, len(pieces)
+
+    done = _followed(spark, tasks.collect, over, progress, what)
+    if progress is not None:
+        progress(len(pieces), len(pieces), what)
     results = {row["number"]: row["result"] for row in done}
     return [msgspec.json.decode(results[number], type=result) for number in range(len(pieces))]
 
 
+def part_of(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """The progress of a part of some work: `before` it is as much done, of `total`."""
+    if progress is None:
+        return None
+    return lambda done, _, what: progress(before + done, total, what)
+
+
+def _followed(
+    spark: SparkSession,
+    action: Callable[[], Answer],
+    count: Callable[[Sequence[_Stage]], tuple[int, int]],
+    progress: Progress | None,
+    what: str,
+) -> Answer:
+    """The answer of `action`; `progress` is called with what is counted of the stages of its
+    jobs."""
+    tag = f"byway-{uuid4().hex}"
+    if progress is None:
+        return _tagged(spark, action, tag, None)
+    with _stages(spark, tag) as stages:
+
+        def poll() -> None:
+            progress(*count(stages()), what)
+
+        answer = _tagged(spark, action, tag, poll)
+        poll()
+    return answer
+
+
 def _tagged(
-    spark: SparkSession, action: Callable[[], Answer], tag: str, poll: Poll | None
+    spark: SparkSession, action: Callable[[], Answer], tag: str, poll: Callable[[], None] | None
 ) -> Answer:
     """The answer of `action`, whose jobs have the tag. If the wait ends by Ctrl-C or by an error of
     `poll`, the jobs with the tag are stopped."""
@@ -127,15 +156,41 @@ def _context(spark: SparkSession) -> SparkContext | None:
 # --- progress ---------------------------------------------------------------------------------
 
 
+class _Stage(NamedTuple):
+    """What Spark tells of a stage."""
+
+    id: int
+    tasks: int
+    done: int
+    has_begun: bool
+
+
+def _tasks_of(stages: Sequence[_Stage]) -> tuple[int, int]:
+    """The tasks done and known of. Spark skips a stage whose output it has already, and tells it
+    all the same: it has not begun though a later one has."""
+    last = max((stage.id for stage in stages if stage.has_begun), default=-1)
+    counted = [stage for stage in stages if stage.has_begun or stage.id > last]
+    return sum(stage.done for stage in counted), sum(stage.tasks for stage in counted)
+
+
+def _pieces_over(stages: Sequence[_Stage], pieces: int) -> int:
+    """The tasks done of the stage that has one for each piece. It is the last one; a look at the
+    numbers and a shuffle come before it, in stages that may have as many tasks."""
+    if len(stages) < _STAGES_OF_PIECES:
+        return 0
+    last = max((stage for stage in stages if stage.tasks == pieces), default=None)
+    return 0 if last is None else last.done
+
+
 @contextmanager
-def _task_counts(spark: SparkSession, tag: str) -> Iterator[Callable[[], tuple[int, int]]]:
-    """A function that counts the tasks done and known of, of the jobs with the tag. Over Connect,
-    which tells the tasks of operations without their tags, it counts those of the session."""
+def _stages(spark: SparkSession, tag: str) -> Iterator[Callable[[], list[_Stage]]]:
+    """A function that returns the stages of the jobs with the tag. Over Connect, which tells those
+    of operations without their tags, it returns those of the session."""
     context = _context(spark)
     if context is not None:
         yield partial(_of_tracker, context, tag)
         return
-    counts: dict[str | None, tuple[int, int]] = {}
+    found: dict[str | None, list[_Stage]] = {}
 
     def handler(
         stages: Iterable[StageInfo] | None,
@@ -144,23 +199,31 @@ def _task_counts(spark: SparkSession, tag: str) -> Iterator[Callable[[], tuple[i
         done: bool,
     ) -> None:
         del inflight_tasks, done
-        found = [(stage.num_completed_tasks, stage.num_tasks) for stage in stages or ()]
-        if found:
-            counts[operation_id] = (sum(n for n, _ in found), sum(n for _, n in found))
+        told = [
+            _Stage(s.stage_id, s.num_tasks, s.num_completed_tasks, s.num_completed_tasks > 0)
+            for s in stages or ()
+        ]
+        if told:
+            found[operation_id] = told
 
     spark.registerProgressHandler(handler)  # type: ignore[arg-type]
     try:
-        yield lambda: (sum(n for n, _ in counts.values()), sum(n for _, n in counts.values()))
+        yield lambda: [stage for told in list(found.values()) for stage in told]
     finally:
         spark.removeProgressHandler(handler)  # type: ignore[arg-type]
 
 
-def _of_tracker(context: SparkContext, tag: str) -> tuple[int, int]:
+def _of_tracker(context: SparkContext, tag: str) -> list[_Stage]:
     tracker = context.statusTracker()
     jobs = map(tracker.getJobInfo, context._jsc.sc().statusTracker().getJobIdsForTag(tag))
-    stages = {stage for job in jobs if job is not None for stage in job.stageIds}
-    found = [info for stage in stages if (info := tracker.getStageInfo(stage)) is not None]
-    return sum(info.numCompletedTasks for info in found), sum(info.numTasks for info in found)
+    ids = {stage for job in jobs if job is not None for stage in job.stageIds}
+    infos = [info for id in ids if (info := tracker.getStageInfo(id)) is not None]
+    return [
+        _Stage(
+            i.stageId, i.numTasks, i.numCompletedTasks, i.numActiveTasks + i.numCompletedTasks > 0
+        )
+        for i in infos
+    ]
 
 
 @contextmanager

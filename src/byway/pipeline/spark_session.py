@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 LOCAL: Final = "local[*]"
 CONNECT_PORT: Final = 15002
 KNOCK_S: Final = 5.0
-"""Seconds to wait for an answer at an address."""
+"""Seconds to wait until somebody listens at an address."""
+ANSWER_S: Final = 15.0
+"""Seconds to wait until who listens there speaks the protocol of Spark Connect."""
 
 _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -60,6 +62,8 @@ _EXTRA_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _COLLECTOR: Final = "-XX:+UseParallelGC"
 """The garbage collector that takes the least processor time. Java starts with one only."""
 _ANY_COLLECTOR: Final = re.compile(r"-XX:\+Use\w*GC\b")
+_GIVEN_UP: Final = "stopped SparkContext"
+"""What Spark says when it has asked a master for a minute, and none has answered."""
 _PYTHON: Final = "spark.pyspark.python"
 _MASTER_SCHEMES: Final = {"spark": 7077, "k8s": 443}
 """Masters that have an address, and the port of one that names none."""
@@ -180,9 +184,13 @@ def _start(master: str, chosen: dict[str, str], own: dict[str, str]) -> SparkSes
     except (PySparkException, OSError) as error:
         raise SessionError(f"Spark does not start on {master}: {_first_line(error)}") from error
     except Exception as error:  # py4j raises what the JVM threw, in classes of its own
-        if type(error).__module__.startswith("py4j"):
-            raise SessionError(f"Spark does not start on {master}: {_cause(error)}") from error
-        raise
+        if not type(error).__module__.startswith("py4j"):
+            raise
+        cause = _cause(error)
+        if _GIVEN_UP in cause and not master.startswith("local"):
+            cause = "what listens there is no master, or that of another version of Spark"
+            raise SessionError(f"no Spark answers at {master}: {cause}") from error
+        raise SessionError(f"Spark does not start on {master}: {cause}") from error
 
 
 @contextmanager
@@ -208,6 +216,7 @@ def _connect(remote: str, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     try:
+        _await_answer(remote)
         session = _configured(SparkSession.builder.remote(remote), settings).getOrCreate()
         is_set = session.conf.getAll
         for key, value in _EVERYWHERE.items():
@@ -221,6 +230,22 @@ def _connect(remote: str, settings: dict[str, str]) -> SparkSession:
         ) from error
     except PySparkException as error:
         raise SessionError(f"no Spark answers at {remote}: {_first_line(error)}") from error
+
+
+def _await_answer(remote: str) -> None:
+    """Raise `SessionError` unless who listens at the address speaks the protocol: Spark would try
+    for minutes."""
+    from pyspark.sql.connect.client import core
+
+    grpc = core.grpc  # type: ignore[attr-defined]  # of Spark, not a package of our own
+    channel = core.DefaultChannelBuilder(remote).toChannel()
+    try:
+        grpc.channel_ready_future(channel).result(timeout=ANSWER_S)
+    except grpc.FutureTimeoutError:
+        reason = "what listens there is no server of Spark Connect"
+        raise SessionError(f"no Spark answers at {remote}: {reason}") from None
+    finally:
+        channel.close()
 
 
 def _knock_remote(remote: str) -> None:

@@ -1,11 +1,18 @@
 """Scenario files: what is read, what is refused, and whom the message blames."""
 
 import pickle
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from byway.sim.scenario import Scenario, ScenarioError, read_scenario, scenario_of
+from byway.sim.scenario import (
+    Scenario,
+    ScenarioError,
+    ScenarioFile,
+    read_scenario,
+    scenario_of,
+)
 from byway.sim.scenario.broker_spec import BrokerSpec
 from byway.sim.scenario.fault_spec import Crash
 from byway.sim.scenario.read import FILE_BYTES_MAX, parse_setting
@@ -438,6 +445,50 @@ def test_a_fault_elsewhere_is_blamed_on_the_file(tmp_path: Path) -> None:
 def test_a_value_is_toml_or_a_word(text: str, value: object) -> None:
     found = parse_setting(text)
     assert (found.path, found.value) == (("a",), value)
+
+
+# --- one file, many scenarios -----------------------------------------------------------------
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples/scenarios").glob("**/*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_scenario_with_changes_is_the_one_of_the_changed_data(path: Path) -> None:
+    """Whatever other changes were asked of the file before."""
+    file = ScenarioFile(path)
+    for latency_ms in (1, 5):
+        for quiet_s in (200, 300):
+            data = tomllib.loads(path.read_text())
+            data.setdefault("network", {})["latency_ms"] = latency_ms
+            data["quiet_s"] = quiet_s
+            settings = [f"network.latency_ms={latency_ms}", f"quiet_s={quiet_s}"]
+            assert file.changed(settings) == scenario_of(data)
+    assert file.changed() == scenario_of(tomllib.loads(path.read_text()))
+
+
+def test_a_change_that_is_refused_is_refused_again(tmp_path: Path) -> None:
+    """Beside changes that are not, and in the same words."""
+    (tmp_path / "file.toml").write_text(CLIENT)
+    file = ScenarioFile(tmp_path / "file.toml")
+    for settings in (["network.latency_ms=-1"], ["network.latency_ms=-1", "duration_s=3"]):
+        with pytest.raises(ScenarioError, match=r"^--set network.latency_ms=-1: network.latency_"):
+            file.changed(settings)
+    with pytest.raises(ScenarioError, match=r"^--set client.1.name=x: client.1: expected the num"):
+        file.changed(["client.1.name=x"])
+    with pytest.raises(ScenarioError, match=r"^--set nothing=1: nothing: unknown key; "):
+        file.changed(["nothing=1"])
+    (client,) = file.changed(["client.0.name=eve", "client.0.broker=B2"]).client
+    assert (client.name, client.broker) == ("eve", "B2")
+    assert file.changed(["client.0.broker=B2"]).client[0].name == "ann"
+
+
+def test_a_setting_may_give_what_the_file_lacks(tmp_path: Path) -> None:
+    (tmp_path / "file.toml").write_text(UNNAMED)
+    file = ScenarioFile(tmp_path / "file.toml")
+    assert file.changed(["name=a"]).name == "a"
+    with pytest.raises(ScenarioError, match=r"file.toml: name: missing; expected"):
+        file.changed()
+    assert file.changed(["name=b"]).name == "b"
 
 
 # --- files ------------------------------------------------------------------------------------

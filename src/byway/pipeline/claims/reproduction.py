@@ -17,11 +17,12 @@ import msgspec
 from byway.pipeline.claims.claim import Claim, PaperValue, Settings
 from byway.pipeline.claims.estimates import differences, estimates, values
 from byway.pipeline.claims.judging import Estimate, Key, Verdict, judge
+from byway.pipeline.jobs import Progress
 from byway.pipeline.pipeline_errors import SweepError
 from byway.pipeline.schemas import ESTIMATES, MEASURED, METRICS, REQUESTS
 from byway.pipeline.sweeps import Sweep, SweepOutcome, run_sweep
 from byway.pipeline.sweeps.plan import Run, runs_of
-from byway.pipeline.sweeps.run_sweep import Progress, is_traced
+from byway.pipeline.sweeps.run_sweep import is_traced
 from byway.pipeline.sweeps.run_task import RunPlaces
 from byway.pipeline.table_files import on_this_machine, read_pieces, read_table, write_table
 from byway.sim.scenario import Scenario, ScenarioError, read_scenario
@@ -182,10 +183,10 @@ def reproduce(
     if outcome.metrics.exists():
         metrics = read_table(spark, METRICS, on_this_machine(outcome.metrics))
         uses = spark.createDataFrame(list(planned.uses), _USES)
-        traced = measure_traces(spark, planned.sweep, directory)
+        traced = measure_traces(spark, planned.sweep, directory, progress)
         measured = values(metrics, traced, uses, claims).persist()
         table = on_this_machine(directory / ESTIMATES.name)
-        write_table(estimates(measured).coalesce(1), ESTIMATES, table)
+        write_table(estimates(measured).coalesce(1), ESTIMATES, table, progress)
         for row in read_table(spark, ESTIMATES, table).collect():
             key = row["measure"], row["at"], row["contender"]
             found[row["claim"]][key] = Estimate(
@@ -208,7 +209,9 @@ def reproduce(
     return Reproduction(results, outcome, full, sizes, changed or {})
 
 
-def measure_traces(spark: SparkSession, sweep: Sweep, directory: Path) -> DataFrame:
+def measure_traces(
+    spark: SparkSession, sweep: Sweep, directory: Path, progress: Progress | None = None
+) -> DataFrame:
     """Write and return the measures of all runs that have a trace."""
     from byway.pipeline.traces import read_traces
     from byway.pipeline.traces.part_measures import PARTS, part_measures
@@ -221,7 +224,8 @@ def measure_traces(spark: SparkSession, sweep: Sweep, directory: Path) -> DataFr
         trace = read_traces(spark, on_this_machine(directory / "traces"))
         requests = read_pieces(spark, REQUESTS, on_this_machine(directory / "requests"))
         parts = spark.createDataFrame([row for run in runs for row in _parts(run)], PARTS)
-        write_table(part_measures(trace, parts, requests).coalesce(1), MEASURED, table)
+        measures = part_measures(trace, parts, requests)
+        write_table(measures.coalesce(1), MEASURED, table, progress)
     else:
         write_table(spark.createDataFrame([], MEASURED.spark_schema()), MEASURED, table)
     return read_table(spark, MEASURED, table)

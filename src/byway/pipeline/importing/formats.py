@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from byway.pipeline.failures import told_of
+from byway.pipeline.jobs import Progress, run_action
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.table_files import StrPath, place_of, reader_of
 
@@ -179,7 +180,10 @@ def _placed(rows: DataFrame, own: list[str], fault: Any, content: Any) -> DataFr
 
 
 def numbered(
-    spark: SparkSession, sources: Sequence[SourceRows], files: Sequence[str]
+    spark: SparkSession,
+    sources: Sequence[SourceRows],
+    files: Sequence[str],
+    progress: Progress | None = None,
 ) -> list[SourceRows]:
     """The sources with the columns `_row` and `_number`: the number of each row in its file, and
     through all files in their order, from 1. This counts all rows first."""
@@ -191,7 +195,8 @@ def numbered(
         )
         for source in sources
     ]
-    splits = reduce(lambda one, other: one.union(other), counted).collect()
+    together = reduce(lambda one, other: one.union(other), counted)
+    splits = run_action(spark, together.collect, progress, "counting rows")
     order = {file: number for number, file in enumerate(files)}
     rows, offsets, before = 0, [], ""
     in_file = 0

@@ -190,7 +190,7 @@ def load(
     _check_place(spark, place)
     table = TABLES[plan.layout.kind]
     target, rejects = below(place, table.name), below(place, f"{table.name}_rejects")
-    marked = _marked(spark, plan)
+    marked = _marked(spark, plan, progress)
     seen = Observation("import")
     rejects_seen = sql.count(REASON).alias("rejected")
     counts = sql.count(sql.lit(1)).alias("rows"), rejects_seen
@@ -226,7 +226,7 @@ def _check_place(spark: SparkSession, place: StrPath) -> None:
     raise TableError(place, f"{reason}; name another directory")
 
 
-def _marked(spark: SparkSession, plan: ImportPlan) -> DataFrame:
+def _marked(spark: SparkSession, plan: ImportPlan, progress: Progress | None) -> DataFrame:
     """The columns of the table and of the rejects, of all rows."""
     from pyspark.sql import functions as sql
 
@@ -234,7 +234,7 @@ def _marked(spark: SparkSession, plan: ImportPlan) -> DataFrame:
     local = sql.regexp_replace(FILE, "^file:/+", "/")
     file = sql.url_decode(sql.replace(local, sql.lit("+"), sql.lit("%2B")))
     kept = [file.alias("file"), sql.col("_row").alias("row"), sql.col(CONTENT).alias("content")]
-    for source in numbered(spark, plan.sources, plan.files):
+    for source in numbered(spark, plan.sources, plan.files, progress):
         number, fault = sql.col("_number"), sql.col(FAULT)
         rows = marked_rows(source.frame, source.cells(), number, plan.layout, fault, kept)
         frames.append(rows)

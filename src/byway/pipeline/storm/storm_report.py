@@ -15,6 +15,7 @@ from byway.local.mesh_showcase import MESH_PICTURE, MeshOutcome
 from byway.local.showcase import PICTURE, ShowcaseOutcome
 from byway.pipeline.pages import render
 from byway.pipeline.papers import POLICIES_IN_A_LINE, Paper
+from byway.pipeline.schemas import SUMMARY
 from byway.pipeline.spark_session import open_session
 from byway.pipeline.storm.finding import finding
 from byway.pipeline.storm.live import run_live
@@ -27,7 +28,7 @@ from byway.pipeline.storm.time_series import (
     delays_over_time,
     tables_over_time,
 )
-from byway.pipeline.table_files import on_this_machine
+from byway.pipeline.table_files import on_this_machine, read_table, write_table
 from byway.pipeline.traces import analyse, read_traces
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def report_storm(
         say(f"simulated, {policy}: {monotonic() - began_s:.1f} s")
     began_s = monotonic()
     with open_session() as spark:
-        runs, plots = measure(spark, traces)
+        runs, plots = measure(spark, traces, directory / SUMMARY.name)
     say(f"analysed by Spark: {monotonic() - began_s:.1f} s")
     found = finding(runs, script.roots, is_exact)
     page = directory / "report.html"
@@ -112,10 +113,16 @@ def _setup(script: Script) -> str:
     )
 
 
-def measure(spark: SparkSession, directory: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """A summary of each run whose trace is below a directory, and plots of all of them."""
+def measure(
+    spark: SparkSession, directory: Path, target: Path
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A summary of each run whose trace is below a directory, which is written as a table, too, and
+    plots of all of them."""
     trace = read_traces(spark, on_this_machine(directory))
-    summaries = [row.asDict() for row in analyse(trace).summary.orderBy("run").collect()]
+    table = on_this_machine(target)
+    write_table(analyse(trace).summary, SUMMARY, table)
+    written = read_table(spark, SUMMARY, table).orderBy("run")
+    summaries = [row.asDict() for row in written.collect()]
     begin = begin_of(trace)
     control = _lines(control_over_time(trace, begin, EVERY_S), empty=0.0)
     delays = _lines(delays_over_time(trace, begin, EVERY_S), empty=nan)
@@ -143,6 +150,7 @@ def demo_page(
     return render(
         "storm",
         traces=TRACES,
+        summary=SUMMARY.name,
         finding=found,
         setup=setup,
         policies={policy: POLICIES_IN_A_LINE[policy] for policy in POLICIES},

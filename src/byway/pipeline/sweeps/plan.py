@@ -20,6 +20,7 @@ import msgspec
 
 from byway.model.option_reading import OptionsError, Problem, quoted, read
 from byway.model.options import at_least, joined, option, within
+from byway.pipeline.jobs import Progress
 from byway.pipeline.pipeline_errors import SweepError
 from byway.pipeline.schemas import METRICS
 from byway.sim.revision import revision
@@ -27,6 +28,8 @@ from byway.sim.scenario import Scenario, ScenarioError, ScenarioFile
 from byway.sim.scenario.value_types import SEED_MAX
 
 RUNS_MAX: Final = 1_000_000
+TOLD_EVERY: Final = 1_000
+"""Points that are planned between two calls of `progress`."""
 FAILED_POINTS_MAX: Final = 20
 """The points of a grid whose problems are reported; the others are not looked at."""
 
@@ -79,8 +82,9 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     """A run with more rows keeps no trace; None: every run keeps its trace."""
 
 
-def read_sweep(path: str | os.PathLike[str]) -> Sweep:
-    """The sweep in a file. Raises `SweepError` with every key at fault."""
+def read_sweep(path: str | os.PathLike[str], progress: Progress | None = None) -> Sweep:
+    """The sweep in a file; `progress` is called with the points of the grid that are planned.
+    Raises `SweepError` with every key at fault."""
     path = Path(path)
     try:
         file = read(SweepFile, _load(path))
@@ -92,7 +96,7 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
         scenario = path.parent / file.scenario
         runs = [
             run
-            for settings, changed in _scenarios(scenario, _points(fixed, texts))
+            for settings, changed in _scenarios(scenario, _told(fixed, texts, progress))
             for run in runs_of(changed, settings, seeds, file.traces)
         ]
     except OptionsError as error:
@@ -142,6 +146,17 @@ def _points(fixed: dict[str, str], axes: Mapping[str, list[str]]) -> Iterator[di
     """The settings of every point: those of `set`, and one value of each key of `grid`."""
     for values in product(*axes.values()):
         yield fixed | dict(zip(axes, values, strict=True))
+
+
+def _told(
+    fixed: dict[str, str], axes: Mapping[str, list[str]], progress: Progress | None
+) -> Iterator[dict[str, str]]:
+    """The same, with progress."""
+    total = prod(map(len, axes.values()))
+    for number, point in enumerate(_points(fixed, axes)):
+        if progress is not None and number % TOLD_EVERY == 0:
+            progress(number, total, "planning")
+        yield point
 
 
 # --- rules that no type tells -----------------------------------------------------------------

@@ -7,14 +7,12 @@ A run that fails is tried once more when the others are done.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from byway.pipeline.jobs import run_job
+from byway.pipeline.jobs import Progress, part_of, run_job
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.schemas import FAILURES, METRICS, REQUESTS, TRACE, TableSchema
 from byway.pipeline.sweeps.plan import Run, Sweep
@@ -42,10 +40,6 @@ CHECKED_AT_ONCE: Final = 1_000
 RUNS_A_ROUND: Final = 20_000
 """Runs whose scenarios the driver hands to Spark at once: some 100 MB."""
 RUNS_A_FILE: Final = 100_000
-LISTING_SHARE: Final = 20
-
-Progress = Callable[[int], None]
-"""Called now and then with the number of runs of the sweep that are done or have failed."""
 
 
 class Failure(NamedTuple):
@@ -91,11 +85,12 @@ def run_sweep(
     spark: SparkSession, sweep: Sweep, place: StrPath, progress: Progress | None = None
 ) -> SweepOutcome:
     """Run what is missing in a directory, then write the table of metrics of the whole sweep. All
-    workers must mount the directory, for a run leaves its files there by itself."""
+    workers must mount the directory, for a run leaves its files there by itself. `progress` is
+    called with the number of runs that are done or have failed, and of all."""
     directory = sweep_directory(place)
     places = RunPlaces(str(directory.absolute()))
     _prepare(directory)
-    done = done_runs(spark, sweep, places)
+    done = done_runs(spark, sweep, places, progress)
     missing = [run for run in sweep.runs if run.id not in done]
     found = len(sweep.runs) - len(missing)
     failed = missing
@@ -103,11 +98,12 @@ def run_sweep(
         if failed:
             _forget(places, failed)
             task = Task(places, sweep.name, sweep.traces, attempt, sweep.trace_rows_max)
-            _start(spark, task, failed, progress, done=len(sweep.runs) - len(failed))
+            before = len(sweep.runs) - len(failed)
+            _start(spark, task, failed, part_of(progress, before, len(sweep.runs)))
             made = places.listed("runs")  # a run that is over has left its metrics, last of all
             failed = [run for run in failed if run.id not in made]
     metrics = directory / METRICS.name
-    violated = _write_metrics(spark, sweep, places, metrics)
+    violated = _write_metrics(spark, sweep, places, metrics, progress)
     failures = tuple(Failure(run, _error(places, run)) for run in failed)
     return SweepOutcome(found, len(missing) - len(failed), failures, violated, metrics)
 
@@ -120,7 +116,9 @@ def sweep_directory(place: StrPath) -> Path:
 # --- what is there ----------------------------------------------------------------------------
 
 
-def done_runs(spark: SparkSession, sweep: Sweep, places: RunPlaces) -> set[str]:
+def done_runs(
+    spark: SparkSession, sweep: Sweep, places: RunPlaces, progress: Progress | None = None
+) -> set[str]:
     """The ids of the runs that need not be made, by one listing of each directory; tasks look into
     the files that are there."""
     there = places.listed("runs")
@@ -134,7 +132,7 @@ def done_runs(spark: SparkSession, sweep: Sweep, places: RunPlaces) -> set[str]:
     if len(checks) <= 1:
         answers = [check.usable() for check in checks]
     else:
-        answers = run_job(spark, Check.usable, checks, Usable)
+        answers = run_job(spark, Check.usable, checks, Usable, progress, "looking at earlier runs")
     return {id for answer in answers for id in answer.ids}
 
 
@@ -215,36 +213,12 @@ def _forget(places: RunPlaces, runs: list[Run]) -> None:
 # --- making -----------------------------------------------------------------------------------
 
 
-def _start(
-    spark: SparkSession, task: Task, runs: list[Run], progress: Progress | None, done: int
-) -> None:
+def _start(spark: SparkSession, task: Task, runs: list[Run], progress: Progress | None) -> None:
     """Do the runs, in rounds that the driver can hold, and report progress."""
-    poll = None if progress is None else _Poll(task.places, runs, progress, done)
+    over = 0
     for chosen in chunks(runs, RUNS_A_ROUND):
-        run_job(spark, task.do, chosen, Done, poll)
-    if poll is not None:
-        poll.tell()
-
-
-class _Poll:
-    """Reports how many runs are over, by the files that appear. Listing those of many runs takes
-    its time, and may take a twentieth of it."""
-
-    def __init__(self, places: RunPlaces, runs: list[Run], progress: Progress, done: int) -> None:
-        self._places, self._progress, self._done = places, progress, done
-        self._ids = {run.id for run in runs}
-        self._next_s = 0.0
-
-    def __call__(self) -> None:
-        if monotonic() >= self._next_s:
-            began_s = monotonic()
-            self.tell()
-            self._next_s = monotonic() + LISTING_SHARE * (monotonic() - began_s)
-
-    def tell(self) -> None:
-        """Report now."""
-        over = self._places.listed("runs") | self._places.listed("failures")
-        self._progress(self._done + len(self._ids & over))
+        run_job(spark, task.do, chosen, Done, part_of(progress, over, len(runs)), task.sweep)
+        over += len(chosen)
 
 
 def _error(places: RunPlaces, run: Run) -> str:
@@ -252,7 +226,13 @@ def _error(places: RunPlaces, run: Run) -> str:
     return str(read_file(FAILURES, path)[0]["error"]) if path.exists() else "it left no trace"
 
 
-def _write_metrics(spark: SparkSession, sweep: Sweep, places: RunPlaces, target: Path) -> int:
+def _write_metrics(
+    spark: SparkSession,
+    sweep: Sweep,
+    places: RunPlaces,
+    target: Path,
+    progress: Progress | None,
+) -> int:
     """Write one table of the files of all runs, and return in how many a check did not hold. Tasks
     read the files and write the table; the driver has the ids."""
     if not places.listed("runs"):
@@ -263,5 +243,5 @@ def _write_metrics(spark: SparkSession, sweep: Sweep, places: RunPlaces, target:
     rows = runs.join(ids, "id", "leftsemi")
     files = 1 + len(sweep.runs) // RUNS_A_FILE
     table = on_this_machine(target)
-    write_table(rows.coalesce(files), METRICS, table)
+    write_table(rows.coalesce(files), METRICS, table, progress)
     return read_table(spark, METRICS, table).where("NOT ok").count()

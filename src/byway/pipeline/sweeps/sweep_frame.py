@@ -25,7 +25,8 @@ COLUMNS: Final = f"{METRICS.ddl()}, `error` string"
 
 def sweep(spark: SparkSession, plan: Sweep) -> DataFrame:
     """The metrics of all runs of a plan, in tasks of one run each. A run that fails has its
-    identity and its `error`, and no metrics. No trace is kept."""
+    identity and its `error`, and no metrics. No trace is kept. The driver holds the scenarios of
+    all runs at once; `run_sweep` hands them out in rounds."""
     rows = [(number, msgspec.json.encode(run).decode()) for number, run in enumerate(plan.runs)]
     frame = spark.createDataFrame(rows, "number bigint, run string")
     # by range: hashes would put several into one task

@@ -23,10 +23,12 @@ from byway.pipeline.schemas import (
     LINKS,
     SIZES,
     SUMMARY,
+    TRACE,
     TREES,
+    ColumnType,
     TableSchema,
 )
-from byway.pipeline.table_files import StrPath, below, clear_table, write_table
+from byway.pipeline.table_files import StrPath, below, check_columns, clear_table, write_table
 from byway.pipeline.traces import broker_load as load
 from byway.pipeline.traces import delivery_paths as deliveries
 from byway.pipeline.traces import sizes, trees
@@ -58,14 +60,23 @@ class TraceTables(NamedTuple):
 
 SCHEMAS = (SUMMARY, HOPS, DELAYS, BROKERS, LINKS, CONTROL, SIZES, TREES, EDGES)
 """The schemas of `TraceTables`, in order."""
+_ACCEPTED = TRACE._replace(
+    columns=tuple(
+        c if c.type == ColumnType.STRING else c._replace(type=ColumnType.INT64)
+        for c in TRACE.columns
+    )
+)
+"""The columns of a trace that a program has made: its integers may be wider than those of files."""
 
 
 def analyse(trace: DataFrame, every_s: float = EVERY_S) -> TraceTables:
     """The tables of a trace, with sizes of queues and tables in intervals of `every_s` seconds.
 
-    `trace` has the columns of the trace, in any order; others are not looked at. Nothing is
-    computed, cached or collected here.
+    `trace` has the columns of the trace, in any order; others are not looked at, and columns that
+    may be null may be missing. Nothing is computed, cached or collected here. Raises `TableError`
+    if columns are missing or have other types.
     """
+    trace = _checked(trace)
     return _tables(trace, tallies(trace, every_s), every_s)
 
 
@@ -73,6 +84,7 @@ def analyse(trace: DataFrame, every_s: float = EVERY_S) -> TraceTables:
 def computed_once(trace: DataFrame, every_s: float = EVERY_S) -> Iterator[TraceTables]:
     """The same for several actions: what the tables have in common is cached until the block ends.
     All of them together scan the trace twice, or three times with `edges`."""
+    trace = _checked(trace)
     tallied = tallies(trace, every_s).persist()
     try:
         yield _tables(trace, tallied, every_s)
@@ -94,6 +106,15 @@ def write_tables(
             write_table(frame, table, below(place, table.name), progress)
     if not with_edges:
         clear_table(tables.summary.sparkSession, EDGES, below(place, EDGES.name))
+
+
+def _checked(trace: DataFrame) -> DataFrame:
+    """The trace, with nulls for what it lacks and may lack."""
+    check_columns(_ACCEPTED, "the trace", trace.schema)
+    there = set(trace.columns)
+    lacking = [column for column in TRACE.columns if column.name not in there]
+    nulls = {column.name: F.lit(None).cast(str(column.type)) for column in lacking}
+    return trace.withColumns(nulls) if nulls else trace
 
 
 def _tables(trace: DataFrame, tallied: DataFrame, every_s: float) -> TraceTables:

@@ -7,12 +7,11 @@ Spark, in rounds, so that a driver that is killed loses the work of one round at
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from byway.model.errors import TraceError
-from byway.pipeline.jobs import run_job
+from byway.pipeline.jobs import Progress, part_of, run_job
 from byway.pipeline.pipeline_errors import TableError
 from byway.pipeline.table_files import StrPath, shared_directory
 from byway.trace.file_merging import (
@@ -55,10 +54,11 @@ def compact(
     *,
     target_bytes: int = TARGET_BYTES,
     keep_s: float = KEEP_S,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Compaction:
     """Merge the small files below a directory, by run and day. The directory must mean the same
-    here and on all workers. Raises `TableError`."""
+    here and on all workers. `progress` is called with the number of large files made, and of all.
+    Raises `TableError`."""
     root = _directory(place)
     merged = into = rows = 0
     try:
@@ -67,13 +67,14 @@ def compact(
             merges = plan(root, target_bytes)
             for start in range(0, len(merges), MERGES_A_ROUND):
                 chosen = merges[start : start + MERGES_A_ROUND]
-                for merge, done in zip(
-                    chosen, run_job(spark, merge_files, chosen, Merged), strict=True
-                ):
+                made = run_job(
+                    *(spark, merge_files, chosen, Merged),
+                    part_of(progress, start, len(merges)),
+                    "merging",
+                )
+                for merge, done in zip(chosen, made, strict=True):
                     put_in_place(merge, done)
                     merged, into, rows = merged + len(merge.sources), into + 1, rows + done.rows
-                if progress is not None:
-                    progress(start + len(chosen), len(merges))
             if keep_s <= 0:
                 removed += clean(root, time.time() + 1)
     except TraceError as error:

@@ -22,7 +22,7 @@ from byway.pipeline.failures import NOT_A_TRACE
 from byway.pipeline.schemas import TRACE
 from byway.pipeline.table_files import CATALOG, StrPath, check_file, place_of, read_table
 from byway.trace.parquet_footer import version_key
-from byway.trace.trace_directories import DAY_US, date_of, replaced_by
+from byway.trace.trace_directories import DAY_US, MERGED, date_of, replaced_by
 
 FOOTERS_MAX: Final = 32
 """Files of this machine whose footers are looked at before Spark reads any row."""
@@ -59,7 +59,8 @@ def _read(
         files = sorted(frame.inputFiles())
         for file in _local(files[:FOOTERS_MAX]):
             _check_footer(file)
-        gone = sorted({old for file in _local(files) for old in replaced_by(file)})
+        merged = (file for file in files if f"/{MERGED}" in file)  # no look at the others
+        gone = sorted({old for file in _local(merged) for old in replaced_by(file)})
         if gone:
             frame = frame.where(~_local_path().isin(*map(_as_spark_names, gone)))
         if since is not None or until is not None:

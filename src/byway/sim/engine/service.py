@@ -197,6 +197,7 @@ def _weight(message: Any) -> int:
 INSTANT: Final = ServiceProfile(name="instant", about="no time at all")
 
 
+@cache
 def profile_names() -> tuple[str, ...]:
     """The names of the profiles that `load_profile` knows, sorted."""
     files = (file.name for file in _directory().iterdir())

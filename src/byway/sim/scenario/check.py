@@ -91,7 +91,8 @@ def _check_workload(workload: Workload, scenario: Scenario) -> None:
     if workload.advertise == "feeds" and workload.kind != "feeds":
         reason = f"'feeds' is for kind 'feeds', this one is {workload.kind!r}"
         raise ScenarioError("workload.advertise", reason)
-    workload = sized(workload, generator_of(workload, seed=0))
+    generator = generator_of(workload, seed=0)
+    workload = sized(workload, generator)
     if workload.subscribers is not None and workload.subscribers > max(1, workload.subscriptions):
         reason = f"{workload.subscribers} share {workload.subscriptions} subscriptions"
         raise ScenarioError("workload.subscribers", reason)
@@ -107,7 +108,6 @@ def _check_workload(workload: Workload, scenario: Scenario) -> None:
             raise ScenarioError("workload.roots_after", "goes with order 'shuffled' or 'groups'")
     last_s = workload.subscribe_at_s + workload.subscribe_for_s
     check_before_end("workload.subscribe_at_s", last_s, scenario)
-    generator = generator_of(workload, seed=0)
     if isinstance(generator, StockQuotes) and workload.advertise == "symbols":
         _check_symbols(workload.publishers, generator.symbols)
     available = generator.subscription_count()

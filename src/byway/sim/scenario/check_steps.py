@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final
 
 from byway.model import BywayError, check_attributes, parse
@@ -15,6 +16,9 @@ DEFAULT_NAMES: Final = {"advertise": "a", "subscribe": "s"}
 _ACTIONS: Final = (
     "advertise", "subscribe", "unadvertise", "unsubscribe", "publish", "vanish", "return", "leave",
 )  # fmt: skip
+
+_parsed: Final = lru_cache(maxsize=1_024)(parse)
+"""The scenarios of a sweep have the same steps."""
 
 
 def check_clients(scenario: Scenario) -> None:
@@ -31,13 +35,13 @@ def check_clients(scenario: Scenario) -> None:
 
 def check_steps(scenario: Scenario) -> None:
     """Raise `ScenarioError` unless every step can be done."""
+    known = [client.name for client in scenario.client]
     for number, step in enumerate(scenario.step):
-        _check_step(step, f"step.{number}", scenario)
+        _check_step(step, f"step.{number}", known, scenario)
     _check_step_names(scenario.step)
 
 
-def _check_step(step: Step, key: str, scenario: Scenario) -> None:
-    known = [client.name for client in scenario.client]
+def _check_step(step: Step, key: str, known: Sequence[str], scenario: Scenario) -> None:
     if step.client not in known:
         raise ScenarioError(f"{key}.client", no_client(step.client, known))
     check_before_end(f"{key}.at_s", step.at_s, scenario)
@@ -56,8 +60,8 @@ def _check_step_names(steps: Sequence[Step]) -> None:
     """An answer of a broker names what it is about, so one name means one kind of thing."""
     uses: dict[tuple[str, str], str] = {}
     for number, step in enumerate(steps):
-        kind = _actions_of(step)[0]
-        if kind in ("advertise", "subscribe"):
+        if step.advertise is not None or step.subscribe is not None:
+            kind = "subscribe" if step.advertise is None else "advertise"
             name = step.name or DEFAULT_NAMES[kind]
             if uses.setdefault((step.client, name), kind) != kind:
                 reason = f"{step.client} uses {name!r} for an advertisement and a subscription"
@@ -83,9 +87,9 @@ def _check_content(step: Step, key: str, action: str) -> None:
     """Filters can be read, attributes can be carried, and `false` is no way to say no."""
     try:
         if step.advertise is not None:
-            parse(step.advertise)
+            _parsed(step.advertise)
         if step.subscribe is not None:
-            parse(step.subscribe)
+            _parsed(step.subscribe)
         if step.publish is not None:
             check_attributes(step.publish)
     except BywayError as error:

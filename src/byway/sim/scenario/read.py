@@ -13,17 +13,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from byway.model.option_reading import OptionsError, Problem
+from byway.model.option_reading import OptionsError, Problem, read_member
 from byway.model.option_reading import read as read_options
-from byway.model.options import joined
+from byway.model.options import joined, struct_info
 from byway.sim.scenario.check import check_scenario
 from byway.sim.scenario.schema import Scenario, ScenarioError
 
 FILE_BYTES_MAX: Final = 16_777_216
+MEMBERS_MAX: Final = 100_000
+"""Values of keys that a scenario file remembers; then it forgets them all."""
 
 _BARE_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _TIME: Final = re.compile(r"[0-9.]+(ms|s|m|h)")
 _NOT_WORDS: Final = ("true", "false", "inf", "nan")
+_REQUIRED: Final = {field.name for field in struct_info(Scenario).fields if field.required}
 
 
 class Setting(NamedTuple):
@@ -38,12 +41,17 @@ class Setting(NamedTuple):
 
 
 class ScenarioFile:
-    """A scenario file, read once for any number of changes to it. Raises `ScenarioError`."""
+    """A scenario file, read once for any number of changes to it. Raises `ScenarioError`.
+
+    A key of the file, such as `network`, is read once for the settings below it: a million points
+    of a grid with a thousand values on each of two axes read some two thousand tables.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = str(path)
         self._data = _load(Path(path))
         self._settings: dict[str, Setting] = {}
+        self._members: dict[tuple[str, tuple[str, ...]], dict[str, Any]] = {}
 
     def __repr__(self) -> str:
         return f"ScenarioFile({self._path!r})"
@@ -54,13 +62,49 @@ class ScenarioFile:
         Raises `ScenarioError`, which says whether the file or a setting is at fault.
         """
         changes = [self._settings.get(text) or self._parsed(text) for text in settings]
-        data = _copied(self._data)
-        for change in changes:
-            _apply(data, change._replace(value=_copied(change.value)))
         try:
-            return scenario_of(data)
+            scenario = self._of_members(changes)
+            if scenario is None:
+                return scenario_of(self._changed_data(changes))
+            check_scenario(scenario)
         except ScenarioError as error:
             raise blamed(error, self._path, changes) from None
+        return scenario
+
+    def _changed_data(self, changes: Sequence[Setting]) -> dict[str, Any]:
+        data: dict[str, Any] = _copied(self._data)
+        for change in changes:
+            _apply(data, change._replace(value=_copied(change.value)))
+        return data
+
+    def _of_members(self, changes: Sequence[Setting]) -> Scenario | None:
+        """The scenario, not yet checked; None if it must be read as a whole, to say what is wrong
+        with it."""
+        texts: dict[str, tuple[str, ...]] = dict.fromkeys(self._data, ())
+        for change in changes:
+            key = change.path[0]
+            texts[key] = (*texts.get(key, ()), change.text)
+        members: dict[str, Any] = {}
+        for known in texts.items():
+            member = self._members.get(known)
+            members.update(self._member(*known) if member is None else member)
+        if len(members) != len(texts) or not members.keys() >= _REQUIRED:
+            return None
+        return Scenario(**members)
+
+    def _member(self, key: str, settings: tuple[str, ...]) -> dict[str, Any]:
+        """What stands under a key, changed by settings; nothing if anything is wrong with it."""
+        data = {key: _copied(self._data[key])} if key in self._data else {}
+        try:
+            for change in map(self._settings.__getitem__, settings):
+                _apply(data, change._replace(value=_copied(change.value)))
+            found = read_member(Scenario, key, data[key])
+        except (OptionsError, ScenarioError):
+            found = {}
+        if len(self._members) == MEMBERS_MAX:
+            self._members.clear()
+        self._members[key, settings] = found
+        return found
 
     def _parsed(self, text: str) -> Setting:
         found = self._settings[text] = parse_setting(text)
