@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import byway
+from byway.runtime.command_client import send_replace
 from tests.integration.loops import until
 from tests.integration.network import ANYWHERE
-from tests.integration.processes import WAIT_S, BrokerProcess, Brokers, brokers
+from tests.integration.processes import WAIT_S, BrokerProcess, Brokers, brokers, eventually
 from tests.integration.test_operator_commands import connect, linked, start, take, topology
 
 pytestmark = pytest.mark.integration
@@ -152,6 +153,58 @@ def test_who_cannot_be_replaced_and_by_whom(tmp_path: Path) -> None:
         nobody = topology("replace", "mid", "--by", "x", "--http", "127.0.0.1:1")
         assert nobody.returncode == 1
         assert "the operations port 127.0.0.1:1 cannot be reached" in nobody.stderr
+
+
+def outdated(started: Brokers, data: Path) -> tuple[BrokerProcess, BrokerProcess, BrokerProcess]:
+    """west – mid – east, of which west has not heard of east: it was away until mid was dead; and
+    a spare. All but mid keep their state."""
+    west = start(started, "west", more=("--data", str(data / "west"), *STOP))
+    mid = start(started, "mid", west, more=STOP)
+    linked((west, "mid"), (mid, "west"))
+    west.kill()
+    east = start(started, "east", mid, more=("--data", str(data / "east"), *STOP))
+    linked((east, "mid"), (mid, "east"))
+    mid.kill()
+    west = started.again(west).ready()
+    return west, east, start(started, "spare", more=("--data", str(data / "spare"), *STOP))
+
+
+def test_neighbours_that_are_told_by_one_command_name_each_other(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, east, spare = outdated(started, tmp_path)
+        east.signal(signal.SIGSTOP)  # told by hand, as the command tells it: it cannot be linked
+        port = west.http.removeprefix("http://")
+        send_replace(port, "mid", f"spare@{spare.address}", 10, ["west", "east"])
+        eventually(lambda: spare.metric("byway_sync_missing", link="east") == 1)
+        east.signal(signal.SIGCONT)
+        done = replace("mid", f"spare@{spare.address}", west, east, more=("--wait", "15s"))
+        assert done.returncode == 0, done.stderr
+        for name in ("west", "east"):
+            assert f"{name}: spare has taken the place of mid: nothing was lost" in done.stdout
+        assert "was not waited for" not in spare.log
+
+
+def test_a_neighbour_that_nobody_has_named_is_linked_late(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, east, spare = outdated(started, tmp_path)
+        for one in (west, east):
+            done = replace("mid", f"spare@{spare.address}", one, more=("--wait", "15s"))
+            assert done.returncode == 0, done.stderr
+        spare.logged("east was a neighbour of mid too, and was not waited for: what was confirmed")
+
+
+def test_a_broker_that_is_no_neighbour_is_told_by_mistake(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, _, spare = outdated(started, tmp_path)
+        other = start(started, "other")
+        done = replace("mid", f"spare@{spare.address}", west, other)
+        assert done.returncode == 1
+        assert done.stderr.splitlines() == [
+            f"{other.http.removeprefix('http://')}: mid is not a neighbour of other",
+            "the others take other for one of them: if it was no neighbour of mid, have spare "
+            "forget it, once that waits for it",
+        ]
+        eventually(lambda: spare.metric("byway_sync_missing", link="other") == 1)
 
 
 def test_a_broker_between_two_neighbours_leaves_under_traffic(tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ class Successions:
         end.address, end.dials = event.address, True
         self._recovery.replace_link(old, new)
         self._sync.replace_link(old, new)
+        self._sync.learn_names(new, event.others)
         self._reachability.replace_link(old, new)
         sent = (*routing.subscriptions.went_to(new), *routing.placeholders.went_to(new))
         routing.policy.on_link_replaced(sent, new)
@@ -176,6 +177,12 @@ class Successions:
         old, here, recovery = hello.in_place_of, self._context.name, self._recovery
         if old is None or link in recovery.compared_with or self.is_mutual(link, old):
             return ""
+        if old in self._context.tree:
+            return (
+                f"{here} cannot take the place of {old} at {link} while it has {old} as a "
+                f"neighbour itself: have {link} take its place there "
+                f"(byway topology replace {old} --by {link})"
+            )
         others = [other for other in self._met() if other != link]
         apart = [other for other in others if old in self._sync.neighbours_of.get(other, ())]
         if apart:
@@ -184,12 +191,22 @@ class Successions:
                 f"has {old} as a neighbour too and has not been told: stop {here}, have {apart[0]} "
                 f"forget it, replace {old} there, and start {here} without its state"
             )
-        if recovery.lost_state or not others:
+        if recovery.lost_state or all(recovery.in_place_of.get(other) == old for other in others):
             return ""
         names = ", ".join(others)
         return (
             f"{here} cannot take the place of {old}, for it has other neighbours ({names}): "
             "only a broker without neighbours can, or one that was started without its state"
+        )
+
+    def is_late(self, link: str, hello: Hello | UnorderedHello) -> bool:
+        """Whether this broker has taken the place that a neighbour wants it to take, and waits for
+        no other neighbour of the old one: nobody has named this one."""
+        recovery, old = self._recovery, hello.in_place_of
+        return (
+            old in recovery.in_place_of.values()
+            and not recovery.lost_state
+            and link not in recovery.compared_with
         )
 
     def is_mutual(self, link: str, old: str) -> bool:
