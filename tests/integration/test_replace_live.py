@@ -2,6 +2,7 @@
 arrive, what nobody wants is reported, and the dead broker is refused when it comes back."""
 
 import asyncio
+import json
 import re
 import signal
 import subprocess
@@ -19,6 +20,12 @@ from tests.integration.test_operator_commands import connect, linked, start, tak
 pytestmark = pytest.mark.integration
 
 STOP = ("--set", "limits.keepalive_ms=300")
+MESH = tuple(
+    word
+    for option in ("delta=3", "interval=200ms", "gain_min=1", "bypass_after=300ms")
+    for word in ("--set", f"mesh.{option}")
+)
+"""Brokers that soon open soft links past others."""
 
 
 def replace(
@@ -32,11 +39,13 @@ async def replaced(*arguments: object, **options: object) -> subprocess.Complete
     return await asyncio.to_thread(replace, *arguments, **options)  # type: ignore[arg-type]
 
 
-def chain(started: Brokers, data: Path) -> tuple[BrokerProcess, BrokerProcess, BrokerProcess]:
+def chain(
+    started: Brokers, data: Path, more: tuple[str, ...] = STOP
+) -> tuple[BrokerProcess, BrokerProcess, BrokerProcess]:
     """west – mid – east; the ends keep their state, so does the middle."""
-    west = start(started, "west", more=("--data", str(data / "west"), *STOP))
-    east = start(started, "east", more=("--data", str(data / "east"), *STOP))
-    mid = start(started, "mid", west, east, more=("--data", str(data / "mid"), *STOP))
+    west = start(started, "west", more=("--data", str(data / "west"), *more))
+    east = start(started, "east", more=("--data", str(data / "east"), *more))
+    mid = start(started, "mid", west, east, more=("--data", str(data / "mid"), *more))
     linked((west, "mid"), (east, "mid"), (mid, "west"), (mid, "east"))
     return west, mid, east
 
@@ -149,6 +158,10 @@ def test_who_cannot_be_replaced_and_by_whom(tmp_path: Path) -> None:
         done = replace("mid", f"taken@{taken.address}", west, east, more=("--wait", "0.5s"))
         assert done.returncode == 1
         assert re.search("taken has not told west, east what it wants", done.stderr)
+        links = json.loads(
+            topology("show", "--json", "--broker", f"byway://{taken.address}").stdout
+        )
+        assert [link["broker"] for link in links["links"]] == ["leaf"]  # who refuses notes nothing
         west.logged("taken cannot take the place of mid, for it has other neighbours (leaf)")
         nobody = topology("replace", "mid", "--by", "x", "--http", "127.0.0.1:1")
         assert nobody.returncode == 1
@@ -207,9 +220,12 @@ def test_a_broker_that_is_no_neighbour_is_told_by_mistake(tmp_path: Path) -> Non
         eventually(lambda: spare.metric("byway_sync_missing", link="other") == 1)
 
 
-def test_a_broker_between_two_neighbours_leaves_under_traffic(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mesh", [(), MESH], ids=["", "past soft links"])
+def test_a_broker_between_two_neighbours_leaves_under_traffic(
+    mesh: tuple[str, ...], tmp_path: Path
+) -> None:
     with brokers() as started:
-        west, mid, east = chain(started, tmp_path)
+        west, mid, east = chain(started, tmp_path, (*STOP, *mesh))
         third = start(started, "third", mid)
         linked((mid, "third"), (third, "mid"))
         refused = topology("leave", "--http", mid.http.removeprefix("http://"))
@@ -218,10 +234,12 @@ def test_a_broker_between_two_neighbours_leaves_under_traffic(tmp_path: Path) ->
         assert words in refused.stderr
         left = topology("leave", "--http", third.http.removeprefix("http://"))
         assert left.returncode == 0, left.stderr
-        asyncio.run(asyncio.wait_for(leaves(west, mid, east), 120))
+        asyncio.run(asyncio.wait_for(leaves(west, mid, east, has_mesh=bool(mesh)), 120))
 
 
-async def leaves(west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess) -> None:
+async def leaves(
+    west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess, *, has_mesh: bool
+) -> None:
     got: list[int] = []
     async with (
         connect(east, name="s", session_ttl=60) as subscriber,
@@ -243,6 +261,8 @@ async def leaves(west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess) -
 
         traffic = asyncio.create_task(publish())
         await until(lambda: len(got) > 200)
+        if has_mesh:
+            await until(lambda: "soft link to west is up" in east.log)
         port = mid.http.removeprefix("http://")
         left = await asyncio.to_thread(topology, "leave", "--http", port)
         assert left.returncode == 0, left.stderr
