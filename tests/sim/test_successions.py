@@ -82,6 +82,9 @@ class SuccessionWorld(outages.OutageWorld):
         self.successions = 0
         self.haunted = 0
         self.contracted = 0
+        self.names_rng = random.Random(f"{self.edges} {self.homes}")
+        """Draws who knows an outdated list of the neighbours of a dead broker."""
+        self.outdated = 0
         self.told: dict[tuple[str, str], str] = {}
         """By neighbour and dead broker, the successor that it was told of."""
         self.work = (*self.work, "succeed", "tell", "haunt", "lay", "forget", "contract")
@@ -181,7 +184,18 @@ class SuccessionWorld(outages.OutageWorld):
         neighbours[new] = neighbours.pop(old)
         self.edges = [tuple(new if b == old else b for b in edge) for edge in self.edges]
         net.cut = {tuple(new if b == old else b for b in edge) for edge in net.cut}
+        if not net.has_storage and self.names_rng.random() < 0.3:
+            self.forget_names(old, neighbours[new])
         self.start_another(new)
+
+    def forget_names(self, old, around):
+        """Some neighbours of a dead broker have not heard of the others: the link was down when
+        these came."""
+        for name in around:
+            broker = self.net.brokers.get(name)
+            if broker is not None and broker.neighbours_of(old) and self.names_rng.random() < 0.6:
+                broker.sync.neighbours_of[old] = (name,)
+                self.outdated += 1
 
     def name_another(self, old):
         """Another broker with the settings of one that is dead, whose clients go there."""
@@ -259,7 +273,8 @@ class SuccessionWorld(outages.OutageWorld):
                 assert new in net.brokers[name].neighbours
                 return
         assert net.brokers[name].reason_not_to_replace(old, new) == ""
-        net.do(name, NeighbourReplaced(old, new, f"at {new}"))
+        others = tuple(sorted({*net.neighbours[new]} - {name})) if self.outdated else ()
+        net.do(name, NeighbourReplaced(old, new, f"at {new}", others))
         assert net.brokers[name].reason_not_to_replace(old, new) != ""
 
     def remembered(self, name, new):
@@ -415,6 +430,14 @@ class SuccessionWorld(outages.OutageWorld):
         super().begin_session(client)
         self.net.home.pop(client, None)
 
+    def names_dead(self):
+        """Whether a broker waits for one whose place another one has taken."""
+        net = self.net
+        return any(
+            net.replaced.intersection(broker.neighbours) - {*broker.links_up}
+            for broker in net.brokers.values()
+        )
+
     def all_back(self):
         self.lay(None)
         while self.net.begun is not None or self.net.away or self.net.cut or self.dialling:
@@ -422,7 +445,10 @@ class SuccessionWorld(outages.OutageWorld):
             if self.rng.random() < 0.5:
                 self.net.settle()
         self.net.settle()
-        self.forget(None)
+        for _ in self.net.brokers:  # who is let in then may name more
+            if self.net.refused or self.names_dead():
+                self.forget(None)
+                self.net.settle()
         for client in exact.CLIENTS:
             self.come_home(self.homes[client])
 
@@ -453,6 +479,7 @@ def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", le
     happened["successions"] += world.successions
     happened["haunted"] += world.haunted
     happened["contracted"] += world.contracted
+    happened["outdated"] += world.outdated
     happened["deliveries"] += sum(len(clients) for clients in world.must.values())
 
 
@@ -493,6 +520,7 @@ def test_fixed_seeds(variant):
     assert happened["lost"] > 0
     assert happened["haunted"] > 0
     assert happened["contracted"] > 0
+    assert happened["outdated"] > 0
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ class Successions:
         old, here, recovery = hello.in_place_of, self._context.name, self._recovery
         if old is None or link in recovery.compared_with or self.is_mutual(link, old):
             return ""
-        if old in self._context.tree:
+        if old in self._context.tree and old not in recovery.in_place_of.values():
             return (
                 f"{here} cannot take the place of {old} at {link} while it has {old} as a "
                 f"neighbour itself: have {link} take its place there "

@@ -166,9 +166,9 @@ class TableSync:
         holds_any = message.advertisements or message.subscriptions or message.neighbours
         if holds_any or message.restarting:
             self.on_restart_detected()
-        known, former = self._context.tree, self._context.former
-        names = sorted(set(message.neighbours))
-        return [name for name in names if name not in known and name not in former]
+        tree, former, replaced = self._context.tree, self._context.former, recovery.in_place_of
+        known = {*tree, *former, *replaced.values()}
+        return sorted({*message.neighbours} - known)
 
     # --- names of neighbours -------------------------------------------------------------------
 

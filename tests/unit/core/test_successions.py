@@ -359,6 +359,22 @@ def test_a_neighbour_that_is_told_with_another_is_named_by_it() -> None:
     sound(net)
 
 
+def test_a_successor_does_not_wait_for_the_broker_whose_place_it_takes() -> None:
+    """c names it among its neighbours, from before."""
+    net = star()
+    net.publish("pa", n=1)
+    net.settle()
+    net.replace("d", "b")
+    net.brokers["c"].sync.neighbours_of["b"] = ("a", "c", "d", "e")
+    net.begin("b")
+    for name in AROUND:
+        net.meet(name, "b")
+        net.settle()
+        assert "d" not in net.brokers["b"].neighbours
+    assert net.brokers["b"].is_recovered
+    assert (net.events("sc"), net.confirmed("pa")) == ([1, 2], 2)
+
+
 def test_the_old_broker_comes_back_and_is_refused_without_confirming_anything() -> None:
     net = Successor()
     for client, broker in (("pa", "a"), ("sc", "c")):
