@@ -9,9 +9,10 @@ still. Those that are not are dropped and confirmed, and noted here as lost.
 
 Only a broker without neighbours may succeed, or one that has lost its state. One that has seen
 publications already would take those that come again for duplicates, and would not pass them on to
-other neighbours of the old broker, which lack them. Where there is no third neighbour, the two of
-the old broker may take its place, each for the other: whatever comes again has gone where it must.
-That is how a broker leaves between two neighbours.
+other neighbours of the old broker, which lack them. What a successor has seen since came from other
+sides than that of a neighbour which comes late, so it takes that one. Where there is no third
+neighbour, the two of the old broker may take its place, each for the other: whatever comes again
+has gone where it must. That is how a broker leaves between two neighbours.
 
 The old neighbour is a former one from then on. If it comes back it is refused, and told nothing
 that makes it give up what it holds: publications may be among it that are confirmed to nobody.
