@@ -82,9 +82,6 @@ class SuccessionWorld(outages.OutageWorld):
         self.successions = 0
         self.haunted = 0
         self.contracted = 0
-        self.names_rng = random.Random(f"{self.edges} {self.homes}")
-        """Draws who knows an outdated list of the neighbours of a dead broker."""
-        self.outdated = 0
         self.told: dict[tuple[str, str], str] = {}
         """By neighbour and dead broker, the successor that it was told of."""
         self.work = (*self.work, "succeed", "tell", "haunt", "lay", "forget", "contract")
@@ -184,18 +181,7 @@ class SuccessionWorld(outages.OutageWorld):
         neighbours[new] = neighbours.pop(old)
         self.edges = [tuple(new if b == old else b for b in edge) for edge in self.edges]
         net.cut = {tuple(new if b == old else b for b in edge) for edge in net.cut}
-        if not net.has_storage and self.names_rng.random() < 0.3:
-            self.forget_names(old, neighbours[new])
         self.start_another(new)
-
-    def forget_names(self, old, around):
-        """Some neighbours of a dead broker have not heard of the others: the link was down when
-        these came."""
-        for name in around:
-            broker = self.net.brokers.get(name)
-            if broker is not None and broker.neighbours_of(old) and self.names_rng.random() < 0.6:
-                broker.sync.neighbours_of[old] = (name,)
-                self.outdated += 1
 
     def name_another(self, old):
         """Another broker with the settings of one that is dead, whose clients go there."""
@@ -273,8 +259,7 @@ class SuccessionWorld(outages.OutageWorld):
                 assert new in net.brokers[name].neighbours
                 return
         assert net.brokers[name].reason_not_to_replace(old, new) == ""
-        others = tuple(sorted({*net.neighbours[new]} - {name})) if self.outdated else ()
-        net.do(name, NeighbourReplaced(old, new, f"at {new}", others))
+        net.do(name, NeighbourReplaced(old, new, f"at {new}"))
         assert net.brokers[name].reason_not_to_replace(old, new) != ""
 
     def remembered(self, name, new):
@@ -479,7 +464,6 @@ def run(seed, happened, policies=exact.POLICIES, merging=False, how="listed", le
     happened["successions"] += world.successions
     happened["haunted"] += world.haunted
     happened["contracted"] += world.contracted
-    happened["outdated"] += world.outdated
     happened["deliveries"] += sum(len(clients) for clients in world.must.values())
 
 
@@ -520,7 +504,6 @@ def test_fixed_seeds(variant):
     assert happened["lost"] > 0
     assert happened["haunted"] > 0
     assert happened["contracted"] > 0
-    assert happened["outdated"] > 0
 
 
 @pytest.mark.slow
