@@ -55,7 +55,7 @@ def test_the_brokers_of_the_page_open_a_soft_link(
     (settings, _) = [text for tag, text in blocks if tag == "toml"]
     (tmp_path / "mesh.toml").write_text(settings)
     (starting, looking) = [text for tag, text in blocks if tag == "sh"]
-    (shown,) = [text for tag, text in blocks if tag == "text"]
+    shown, _ = [text for tag, text in blocks if tag == "text"]
     found = sorted(set(re.findall(r"127\.0\.0\.1:(\d+)", starting)))
     assert len(found) == 8
     ports = free_ports(found)

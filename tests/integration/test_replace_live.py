@@ -2,6 +2,7 @@
 arrive, what nobody wants is reported, and the dead broker is refused when it comes back."""
 
 import asyncio
+import json
 import re
 import signal
 import subprocess
@@ -10,14 +11,21 @@ from pathlib import Path
 import pytest
 
 import byway
+from byway.runtime.command_client import send_replace
 from tests.integration.loops import until
 from tests.integration.network import ANYWHERE
-from tests.integration.processes import WAIT_S, BrokerProcess, Brokers, brokers
+from tests.integration.processes import WAIT_S, BrokerProcess, Brokers, brokers, eventually
 from tests.integration.test_operator_commands import connect, linked, start, take, topology
 
 pytestmark = pytest.mark.integration
 
 STOP = ("--set", "limits.keepalive_ms=300")
+MESH = tuple(
+    word
+    for option in ("delta=3", "interval=200ms", "gain_min=1", "bypass_after=300ms")
+    for word in ("--set", f"mesh.{option}")
+)
+"""Brokers that soon open soft links past others."""
 
 
 def replace(
@@ -31,11 +39,13 @@ async def replaced(*arguments: object, **options: object) -> subprocess.Complete
     return await asyncio.to_thread(replace, *arguments, **options)  # type: ignore[arg-type]
 
 
-def chain(started: Brokers, data: Path) -> tuple[BrokerProcess, BrokerProcess, BrokerProcess]:
+def chain(
+    started: Brokers, data: Path, more: tuple[str, ...] = STOP
+) -> tuple[BrokerProcess, BrokerProcess, BrokerProcess]:
     """west – mid – east; the ends keep their state, so does the middle."""
-    west = start(started, "west", more=("--data", str(data / "west"), *STOP))
-    east = start(started, "east", more=("--data", str(data / "east"), *STOP))
-    mid = start(started, "mid", west, east, more=("--data", str(data / "mid"), *STOP))
+    west = start(started, "west", more=("--data", str(data / "west"), *more))
+    east = start(started, "east", more=("--data", str(data / "east"), *more))
+    mid = start(started, "mid", west, east, more=("--data", str(data / "mid"), *more))
     linked((west, "mid"), (east, "mid"), (mid, "west"), (mid, "east"))
     return west, mid, east
 
@@ -148,15 +158,74 @@ def test_who_cannot_be_replaced_and_by_whom(tmp_path: Path) -> None:
         done = replace("mid", f"taken@{taken.address}", west, east, more=("--wait", "0.5s"))
         assert done.returncode == 1
         assert re.search("taken has not told west, east what it wants", done.stderr)
+        links = json.loads(
+            topology("show", "--json", "--broker", f"byway://{taken.address}").stdout
+        )
+        assert [link["broker"] for link in links["links"]] == ["leaf"]  # who refuses notes nothing
         west.logged("taken cannot take the place of mid, for it has other neighbours (leaf)")
         nobody = topology("replace", "mid", "--by", "x", "--http", "127.0.0.1:1")
         assert nobody.returncode == 1
         assert "the operations port 127.0.0.1:1 cannot be reached" in nobody.stderr
 
 
-def test_a_broker_between_two_neighbours_leaves_under_traffic(tmp_path: Path) -> None:
+def outdated(started: Brokers, data: Path) -> tuple[BrokerProcess, BrokerProcess, BrokerProcess]:
+    """west – mid – east, of which west has not heard of east: it was away until mid was dead; and
+    a spare. All but mid keep their state."""
+    west = start(started, "west", more=("--data", str(data / "west"), *STOP))
+    mid = start(started, "mid", west, more=STOP)
+    linked((west, "mid"), (mid, "west"))
+    west.kill()
+    east = start(started, "east", mid, more=("--data", str(data / "east"), *STOP))
+    linked((east, "mid"), (mid, "east"))
+    mid.kill()
+    west = started.again(west).ready()
+    return west, east, start(started, "spare", more=("--data", str(data / "spare"), *STOP))
+
+
+def test_neighbours_that_are_told_by_one_command_name_each_other(tmp_path: Path) -> None:
     with brokers() as started:
-        west, mid, east = chain(started, tmp_path)
+        west, east, spare = outdated(started, tmp_path)
+        east.signal(signal.SIGSTOP)  # told by hand, as the command tells it: it cannot be linked
+        port = west.http.removeprefix("http://")
+        send_replace(port, "mid", f"spare@{spare.address}", 10, ["west", "east"])
+        eventually(lambda: spare.metric("byway_sync_missing", link="east") == 1)
+        east.signal(signal.SIGCONT)
+        done = replace("mid", f"spare@{spare.address}", west, east, more=("--wait", "15s"))
+        assert done.returncode == 0, done.stderr
+        for name in ("west", "east"):
+            assert f"{name}: spare has taken the place of mid: nothing was lost" in done.stdout
+        assert "was not waited for" not in spare.log
+
+
+def test_a_neighbour_that_nobody_has_named_is_linked_late(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, east, spare = outdated(started, tmp_path)
+        for one in (west, east):
+            done = replace("mid", f"spare@{spare.address}", one, more=("--wait", "15s"))
+            assert done.returncode == 0, done.stderr
+        spare.logged("east was a neighbour of mid too, and was not waited for: what was confirmed")
+
+
+def test_a_broker_that_is_no_neighbour_is_told_by_mistake(tmp_path: Path) -> None:
+    with brokers() as started:
+        west, _, spare = outdated(started, tmp_path)
+        other = start(started, "other")
+        done = replace("mid", f"spare@{spare.address}", west, other)
+        assert done.returncode == 1
+        assert done.stderr.splitlines() == [
+            f"{other.http.removeprefix('http://')}: mid is not a neighbour of other",
+            "the others take other for one of them: if it was no neighbour of mid, have spare "
+            "forget it, once that waits for it",
+        ]
+        eventually(lambda: spare.metric("byway_sync_missing", link="other") == 1)
+
+
+@pytest.mark.parametrize("mesh", [(), MESH], ids=["", "past soft links"])
+def test_a_broker_between_two_neighbours_leaves_under_traffic(
+    mesh: tuple[str, ...], tmp_path: Path
+) -> None:
+    with brokers() as started:
+        west, mid, east = chain(started, tmp_path, (*STOP, *mesh))
         third = start(started, "third", mid)
         linked((mid, "third"), (third, "mid"))
         refused = topology("leave", "--http", mid.http.removeprefix("http://"))
@@ -165,10 +234,12 @@ def test_a_broker_between_two_neighbours_leaves_under_traffic(tmp_path: Path) ->
         assert words in refused.stderr
         left = topology("leave", "--http", third.http.removeprefix("http://"))
         assert left.returncode == 0, left.stderr
-        asyncio.run(asyncio.wait_for(leaves(west, mid, east), 120))
+        asyncio.run(asyncio.wait_for(leaves(west, mid, east, has_mesh=bool(mesh)), 120))
 
 
-async def leaves(west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess) -> None:
+async def leaves(
+    west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess, *, has_mesh: bool
+) -> None:
     got: list[int] = []
     async with (
         connect(east, name="s", session_ttl=60) as subscriber,
@@ -190,6 +261,8 @@ async def leaves(west: BrokerProcess, mid: BrokerProcess, east: BrokerProcess) -
 
         traffic = asyncio.create_task(publish())
         await until(lambda: len(got) > 200)
+        if has_mesh:
+            await until(lambda: "soft link to west is up" in east.log)
         port = mid.http.removeprefix("http://")
         left = await asyncio.to_thread(topology, "leave", "--http", port)
         assert left.returncode == 0, left.stderr

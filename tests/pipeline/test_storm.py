@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from byway.local.mesh_showcase import MeshOutcome, MeshPhase, MeshStep
+from byway.local.outage_showcase import OutageOutcome, OutageStep
 from byway.local.showcase import ShowcaseAccount, ShowcaseOutcome
 from byway.model.trace_schema import TraceEvent
 from byway.pipeline.storm.finding import comparison, finding
@@ -54,6 +55,12 @@ MESH = MeshOutcome(
 )  # fmt: skip
 
 
+OUTAGE = OutageOutcome(
+    dead_s=3.0, crossed=1_357, pause_s=0.6, ways=4, is_exact=True,
+    steps=[OutageStep(-0.1, 300.0), OutageStep(0.0, 0.0), OutageStep(0.1, 310.0)],
+)  # fmt: skip
+
+
 def test_the_script_is_the_same_every_time() -> None:
     one, two = Script(**SMALL), Script(**SMALL)
     assert one.subscriptions == two.subscriptions
@@ -73,7 +80,7 @@ def test_what_ends_is_broad_and_far_away() -> None:
 @pytest.mark.timeout(300)
 def test_the_whole_storm(tmp_path: Path) -> None:
     lines: list[str] = []
-    report = report_storm(tmp_path, lines.append, SHOWCASE, MESH, Script(**SMALL))
+    report = report_storm(tmp_path, lines.append, SHOWCASE, MESH, OUTAGE, Script(**SMALL))
     assert report.is_exact
     runs = {run["run"]: run for run in report.runs}
     assert set(runs) == {f"{how} {policy}" for how in ("live", "simulated") for policy in POLICIES}
@@ -83,7 +90,7 @@ def test_the_whole_storm(tmp_path: Path) -> None:
         assert selective < 0.5 * active
     assert lines[0].startswith("164 subscriptions at 15 brokers. 4 of them are broad")
     page = report.page.read_text()
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == 6
     assert report.finding.endswith("and every subscriber received exactly what it should.")
     text = re.sub(r"<[^>]*>", " ", page.partition("<body>")[2])
     assert re.sub(r"\s+", " ", text).strip().startswith(f"What the demo found {report.finding}")
@@ -95,6 +102,7 @@ def test_the_whole_storm(tmp_path: Path) -> None:
         "B1 Cairo",
         "Oslo 1,500",
         MESH.finding,
+        OUTAGE.finding,
     ):
         assert words in page, words
     for policy in POLICIES:

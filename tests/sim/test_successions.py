@@ -61,8 +61,10 @@ class SuccessionNet(outages.OutageNet):
                 self.connect(a, b)
 
     def closed(self, broker, action):
-        if "while it is linked with" in action.reason:  # and there a dead broker was named again
+        if "while it" in action.reason:  # has, or is linked with one that has, the dead one again
             self.refused.append((broker, action.link))
+        elif action.reason.startswith("it takes the place of"):
+            assert not self.flying[broker, action.link]  # named by another broker, and never met
         elif action.fault or not {broker, action.link} & self.replaced:
             super().closed(broker, action)
 
@@ -250,13 +252,26 @@ class SuccessionWorld(outages.OutageWorld):
     def replace_at(self, name, old, new):
         net = self.net
         self.told[name, old] = new
-        if old not in net.brokers[name].neighbours:  # it has lost its state, and listed the other
-            assert new in net.brokers[name].neighbours
-            return
+        net.neighbours[name] = [new if n == old else n for n in net.neighbours[name]]
+        if old not in net.brokers[name].neighbours:
+            old = self.remembered(name, new)
+            if old is None:  # it has lost its state, and listed the other
+                assert new in net.brokers[name].neighbours
+                return
         assert net.brokers[name].reason_not_to_replace(old, new) == ""
         net.do(name, NeighbourReplaced(old, new, f"at {new}"))
         assert net.brokers[name].reason_not_to_replace(old, new) != ""
-        net.neighbours[name] = [new if n == old else n for n in net.neighbours[name]]
+
+    def remembered(self, name, new):
+        """Whom a broker that went on from an older state waits for: one whose place the other has
+        taken, perhaps after others."""
+        for gone in sorted(self.net.replaced.intersection(self.net.brokers[name].neighbours)):
+            then = gone
+            while (name, then) in self.told:
+                then = self.told[name, then]
+            if then == new:
+                return gone
+        return None
 
     def come_home(self, new):
         """Clients of the dead broker come to its successor, once that has met a neighbour."""
@@ -346,6 +361,15 @@ class SuccessionWorld(outages.OutageWorld):
         if self.ghost is None:
             super().fall(client)
 
+    def may_forget(self, broker):
+        """A broker may go on from a state that is older than a succession, and take what came from
+        the old neighbour for true. Its other end after that succession then remembers better."""
+        pairs = [{here, new} for (here, _), new in self.told.items()]
+        others = set().union(*(pair for pair in pairs if broker in pair)) - {broker}
+        forgot = {b for b, (state, _, _) in self.net.away.items() if state is None}
+        forgot |= {b.name for b in self.net.brokers.values() if not b.is_recovered}
+        return super().may_forget(broker) and not (self.net.has_storage and others & forgot)
+
     def cut(self, client):
         if self.ghost is None:
             super().cut(client)
@@ -391,6 +415,14 @@ class SuccessionWorld(outages.OutageWorld):
         super().begin_session(client)
         self.net.home.pop(client, None)
 
+    def names_dead(self):
+        """Whether a broker waits for one whose place another one has taken."""
+        net = self.net
+        return any(
+            net.replaced.intersection(broker.neighbours) - {*broker.links_up}
+            for broker in net.brokers.values()
+        )
+
     def all_back(self):
         self.lay(None)
         while self.net.begun is not None or self.net.away or self.net.cut or self.dialling:
@@ -398,7 +430,10 @@ class SuccessionWorld(outages.OutageWorld):
             if self.rng.random() < 0.5:
                 self.net.settle()
         self.net.settle()
-        self.forget(None)
+        for _ in self.net.brokers:  # who is let in then may name more
+            if self.net.refused or self.names_dead():
+                self.forget(None)
+                self.net.settle()
         for client in exact.CLIENTS:
             self.come_home(self.homes[client])
 
@@ -452,9 +487,18 @@ VARIANTS = {
 }
 
 
+FOUND = {
+    # told again after others had named the successor; two that forget what one of them remembers
+    "listed, none": (1_281_297_927, 1_281_298_080),
+    "listed, mixed": (1_281_298_371,),  # an older state, from before two successions
+    "remembered, active": (1_281_297_813,),
+}
+"""Seeds beyond the first ones that have failed."""
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fixed_seeds(variant):
-    happened = many(run, range(40), **VARIANTS[variant])
+    happened = many(run, (*range(40), *FOUND.get(variant, ())), **VARIANTS[variant])
     assert happened["successions"] > 20
     assert happened["deliveries"] > 50
     assert happened["lost"] > 0

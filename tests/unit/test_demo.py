@@ -32,7 +32,7 @@ def test_a_person_sees_rates_and_who_got_what() -> None:
     assert result.exit_code == 0, result.output
     for words in ("B1 Cairo", "   1 s  ", "delivered", "Events received", "Every subscriber",
         "  2.0 s  without ", "  with the mesh ", "soft links are in use. With the mesh, ",
-        "B1 is killed for 3 s while quotes are published", "events went round it meanwhile",
+        "B1 is killed for 3 s while quotes are published", "events went round it, over ",
     ):  # fmt: skip
         assert words in result.stdout
     for name, broker, filter in WANTED:
@@ -68,6 +68,9 @@ def test_a_program_gets_one_object() -> None:
     assert outage["is_exact"]
     assert outage["dead_s"] >= 2.5
     assert outage["crossed"] > 0  # without the mesh none does while the broker is dead
+    assert outage["ways"] > 0
+    assert outage["pause_s"] > 0.1  # of half a second: nothing passed by the broker before it died
+    assert outage["steps"]
     assert outage["finding"].endswith("nothing was lost, doubled or out of order.")
 
 
@@ -136,10 +139,12 @@ def test_the_finding_of_the_mesh_is_what_was_measured(is_exact: bool) -> None:
 
 
 def test_the_finding_of_the_outage_tells_of_what_is_missing() -> None:
-    outcome = OutageOutcome(dead_s=3.04, crossed=1_234, pause_s=0.66, is_exact=False)
+    outcome = OutageOutcome(
+        dead_s=3.04, crossed=1_234, pause_s=0.66, ways=4, is_exact=False, steps=[]
+    )
     assert outcome.finding == (
-        "B1 was dead for 3.0 s; 1,234 events went round it meanwhile, with a pause of 0.7 s at "
-        "most; events are missing."
+        "B1 was dead for 3.0 s; after a pause of 0.7 s 1,234 events went round it, over 4 links; "
+        "events are missing."
     )
 
 

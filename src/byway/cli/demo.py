@@ -79,7 +79,7 @@ def demo(
     facts["outage"] = msgspec.to_builtins(outage) | {"finding": outage.finding}
     is_complete = outcome.is_complete and mesh.is_complete and outage.is_exact
     if not brief:
-        storm = _run_storm(out, outcome, mesh, console)
+        storm = _run_storm(out, outcome, mesh, outage, console)
         facts |= {"storm": storm}
         is_complete &= storm["is_exact"]
     if as_json:
@@ -199,7 +199,10 @@ def _run_outage(console: Console) -> OutageOutcome:
 
     console.print()
     console.print(Text("A dead broker: quotes go round it", "bold cyan"))
-    console.print(f"{DEAD} is killed for {DEAD_S:.0f} s while quotes are published")
+    console.print(
+        f"{DEAD} is killed for {DEAD_S:.0f} s while quotes are published; there are no soft links, "
+        "so all of them pass it"
+    )
     logging.getLogger("byway.bypass").setLevel(logging.ERROR)  # its neighbours would all say so
     outcome = show_outage()
     style = "green" if outcome.is_exact else "bold red"
@@ -208,7 +211,11 @@ def _run_outage(console: Console) -> OutageOutcome:
 
 
 def _run_storm(
-    out: Path, showcase: ShowcaseOutcome, mesh: MeshOutcome, console: Console
+    out: Path,
+    showcase: ShowcaseOutcome,
+    mesh: MeshOutcome,
+    outage: OutageOutcome,
+    console: Console,
 ) -> dict[str, Any]:
     try:
         from byway.pipeline.java import find_java
@@ -225,7 +232,7 @@ def _run_storm(
     console.print()
     console.print(Text("A storm of unsubscriptions", "bold cyan"))
     try:
-        report = report_storm(out, lambda line: console.print(Text(line)), showcase, mesh)
+        report = report_storm(out, lambda line: console.print(Text(line)), showcase, mesh, outage)
     except SessionError as error:
         fail(error)
     table = Table(box=SIMPLE)

@@ -11,7 +11,7 @@ import typer
 from byway.cli.app import fail
 from byway.model.errors import BywayError, CommandFailedError
 from byway.model.status import succession_words
-from byway.runtime.command_client import send_replace
+from byway.runtime.command_client import send_list_clients, send_replace
 from byway.runtime.replacing import Replaced
 
 ASK_S = 0.2
@@ -22,14 +22,9 @@ def replace_everywhere(
     neighbour: str, by: str, ports: Sequence[str], wait_s: float, timeout_s: float, *, as_json: bool
 ) -> None:
     """Give the command at each port, wait if that is wanted, and print what became of it. A broker
-    that refuses does not keep the others from being told."""
-    reports: dict[str, Replaced] = {}
-    failed: dict[str, str] = {}
-    for port in ports:
-        try:
-            reports[port] = send_replace(port, neighbour, by, timeout_s)
-        except BywayError as error:
-            failed[port] = _reason(port, error)
+    that refuses does not keep the others from being told. Each is told who the others are, since
+    it may not have heard of them."""
+    reports, failed = _tell(neighbour, by, ports, timeout_s)
     deadline = time.monotonic() + wait_s
     try:
         _wait(reports, neighbour, by, deadline, timeout_s)
@@ -47,6 +42,32 @@ def replace_everywhere(
         failed["late"] = f"{successor} has not told {', '.join(late)} what it wants in this time"
     if failed:
         fail("\n".join(failed.values()))
+
+
+def _tell(
+    neighbour: str, by: str, ports: Sequence[str], timeout_s: float
+) -> tuple[dict[str, Replaced], dict[str, str]]:
+    """What the brokers at these ports report, and why some did not."""
+    reports: dict[str, Replaced] = {}
+    failed: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for port in ports if len(ports) > 1 else ():
+        try:
+            names[port] = send_list_clients(port, 1, timeout_s).broker
+        except BywayError as error:
+            failed[port] = _reason(port, error)
+    for port in [port for port in ports if port not in failed]:
+        try:
+            reports[port] = send_replace(port, neighbour, by, timeout_s, list(names.values()))
+        except BywayError as error:
+            failed[port] = _reason(port, error)
+    if any(not report.again for report in reports.values()):
+        for port in [port for port in names if port in failed]:
+            failed[port] += (
+                f"\nthe others take {names[port]} for one of them: if it was no neighbour of "
+                f"{neighbour}, have {by.partition('@')[0]} forget it, once that waits for it"
+            )
+    return reports, failed
 
 
 def _reason(port: str, error: BywayError) -> str:

@@ -365,6 +365,11 @@ class BrokerQueries:
             raise RemoteProtocolError(link, refusal)
         self.context.new_end(link, soft=hello.kind is LinkKind.SOFT).meet(hello, said)
 
+    def meets_late(self, link: str, hello: Hello) -> bool:
+        """Whether a neighbour of the broker whose place this one has taken comes when this one
+        waits for nobody any more."""
+        return self.successions.is_late(link, hello)
+
     def _link(self, end: LinkEnd) -> LinkFacts:
         link, state = end.peer, self.sync.states.get(end.peer, _NOTHING_TO_SYNC)
         control, copies = end.control, end.copies

@@ -128,7 +128,7 @@ class NeighbourRemoved(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the successor can be dialled."""
 
 
-class NeighbourReplaced(msgspec.Struct, frozen=True):
+class NeighbourReplaced(msgspec.Struct, frozen=True, omit_defaults=True):
     """An operator's command: a neighbour that is down does not come back, and another broker takes
     its place. Where that cannot be, nothing happens; `Broker.reason_not_to_replace` says why."""
 
@@ -136,6 +136,9 @@ class NeighbourReplaced(msgspec.Struct, frozen=True):
     successor: str
     address: str = ""
     """Where the successor can be dialled; empty if it is listed, or dials itself."""
+    others: tuple[str, ...] = ()
+    """Brokers that are told with this one. They were neighbours of the old one too, though that may
+    not have told this broker before it died."""
 
 
 class NeighboursListed(msgspec.Struct, frozen=True):

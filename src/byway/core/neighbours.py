@@ -407,7 +407,7 @@ class Neighbours:
             context.out.forget_control(link)  # of earlier inputs of the same batch
             old = event.hello.in_place_of
             if old is not None and in_tree and not self._successions.is_mutual(link, old):
-                self._sync.on_succession(link)
+                self._sync.on_succession(link, old)
                 self.copy_to_missing_again()
                 self._expect_unnamed(link)
             if in_tree:

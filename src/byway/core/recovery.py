@@ -42,8 +42,8 @@ class Recovery:
     """The neighbours that one broker waits for, and those that it stopped waiting for."""
 
     __slots__ = (
-        "_context", "compared_with", "given_up", "lost_state", "missing", "missing_again",
-        "nobody_named", "progressed", "rechecking", "restarting", "successors",
+        "_context", "compared_with", "given_up", "in_place_of", "lost_state", "missing",
+        "missing_again", "nobody_named", "progressed", "rechecking", "restarting", "successors",
     )  # fmt: skip
 
     def __init__(self, context: Context) -> None:
@@ -71,7 +71,8 @@ class Recovery:
         self.successors: dict[str, str] = {}
         """By neighbour that has taken the place of another one and has not sent all its tables, or
         was sent no data since: that other one."""
-
+        self.in_place_of: dict[str, str] = {}
+        """By neighbour that had another broker in the place of this one: that other broker."""
         self.nobody_named = False
         """Whether this broker takes the place of another one, and nobody it has met knows the
         neighbours of that one. `UNLISTED` stands for them, for as long as it takes."""
@@ -138,11 +139,12 @@ class Recovery:
         self.given_up = []
         return True
 
-    def begin_in_place_of_another(self, link: str) -> bool:
+    def begin_in_place_of_another(self, link: str, old: str) -> bool:
         """Note that this broker takes the place of one that a neighbour had, and so counts as that
         one restarted without state. False if it has this neighbour's tables already."""
         if link in self.compared_with:
             return False
+        self.in_place_of[link] = old
         self.lost_state = True
         self.begin_restart()
         if link not in self.missing:
@@ -161,6 +163,8 @@ class Recovery:
             self.rechecking[new] = 0
         self.successors.pop(old, None)
         self.successors[new] = old
+        if old in self.in_place_of:
+            self.in_place_of[new] = self.in_place_of.pop(old)
 
     def on_adverts_synced(self, link: str) -> None:
         """A neighbour has sent all its advertisements."""
@@ -183,6 +187,7 @@ class Recovery:
         """A neighbour was removed: nobody waits for it."""
         self.rechecking.pop(link, None)
         self.successors.pop(link, None)
+        self.in_place_of.pop(link, None)
         for names in (self.given_up, self.compared_with):
             if link in names:
                 names.remove(link)

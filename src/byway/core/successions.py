@@ -9,9 +9,10 @@ still. Those that are not are dropped and confirmed, and noted here as lost.
 
 Only a broker without neighbours may succeed, or one that has lost its state. One that has seen
 publications already would take those that come again for duplicates, and would not pass them on to
-other neighbours of the old broker, which lack them. Where there is no third neighbour, the two of
-the old broker may take its place, each for the other: whatever comes again has gone where it must.
-That is how a broker leaves between two neighbours.
+other neighbours of the old broker, which lack them. What a successor has seen since came from other
+sides than that of a neighbour which comes late, so it takes that one. Where there is no third
+neighbour, the two of the old broker may take its place, each for the other: whatever comes again
+has gone where it must. That is how a broker leaves between two neighbours.
 
 The old neighbour is a former one from then on. If it comes back it is refused, and told nothing
 that makes it give up what it holds: publications may be among it that are confirmed to nobody.
@@ -125,6 +126,7 @@ class Successions:
         end.address, end.dials = event.address, True
         self._recovery.replace_link(old, new)
         self._sync.replace_link(old, new)
+        self._sync.learn_names(new, event.others)
         self._reachability.replace_link(old, new)
         sent = (*routing.subscriptions.went_to(new), *routing.placeholders.went_to(new))
         routing.policy.on_link_replaced(sent, new)
@@ -176,6 +178,12 @@ class Successions:
         old, here, recovery = hello.in_place_of, self._context.name, self._recovery
         if old is None or link in recovery.compared_with or self.is_mutual(link, old):
             return ""
+        if old in self._context.tree and old not in recovery.in_place_of.values():
+            return (
+                f"{here} cannot take the place of {old} at {link} while it has {old} as a "
+                f"neighbour itself: have {link} take its place there "
+                f"(byway topology replace {old} --by {link})"
+            )
         others = [other for other in self._met() if other != link]
         apart = [other for other in others if old in self._sync.neighbours_of.get(other, ())]
         if apart:
@@ -184,12 +192,22 @@ class Successions:
                 f"has {old} as a neighbour too and has not been told: stop {here}, have {apart[0]} "
                 f"forget it, replace {old} there, and start {here} without its state"
             )
-        if recovery.lost_state or not others:
+        if recovery.lost_state or all(recovery.in_place_of.get(other) == old for other in others):
             return ""
         names = ", ".join(others)
         return (
             f"{here} cannot take the place of {old}, for it has other neighbours ({names}): "
             "only a broker without neighbours can, or one that was started without its state"
+        )
+
+    def is_late(self, link: str, hello: Hello | UnorderedHello) -> bool:
+        """Whether this broker has taken the place that a neighbour wants it to take, and waits for
+        no other neighbour of the old one: nobody has named this one."""
+        recovery, old = self._recovery, hello.in_place_of
+        return (
+            old in recovery.in_place_of.values()
+            and not recovery.lost_state
+            and link not in recovery.compared_with
         )
 
     def is_mutual(self, link: str, old: str) -> bool:

@@ -34,7 +34,7 @@ named by the others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from byway.core.context import Context
 from byway.core.links import UNLISTED
@@ -94,14 +94,23 @@ class TableSync:
         self.send_names_to_all()
 
     def replace_link(self, old: str, new: str) -> None:
-        """A neighbour has another name, and so has its state."""
+        """A neighbour has another name, and so has its state. The names of its neighbours are those
+        of the other one, unless it is among them: then they are of one before it, which was between
+        it and this broker, and it has never told its own."""
         self.states[new] = self.states.pop(old)
-        if old in self.neighbours_of:
-            self.neighbours_of[new] = self.neighbours_of.pop(old)
+        names = self.neighbours_of.pop(old, ())
+        if names and old not in names:
+            self.neighbours_of[new] = names
         for kind, id, link in list(self.settled):
             self.settled.popleft()
             self.settled.append((kind, id, new if link == old else link))
         self.send_names_to_all()
+
+    def learn_names(self, link: str, names: Iterable[str]) -> None:
+        """These are further neighbours of a neighbour, if it is known what neighbours it has."""
+        known = self.neighbours_of.get(link, ())
+        if known:
+            self.neighbours_of[link] = tuple(sorted({*known, *names}))
 
     def on_link_reset(self, link: str) -> None:
         """Both ends of a link count from 1 again: send the digest of what is held from there, and
@@ -138,9 +147,9 @@ class TableSync:
             self.send_names_to_all()
             self.advance()
 
-    def on_succession(self, link: str) -> None:
+    def on_succession(self, link: str, old: str) -> None:
         """This broker takes the place of one that a neighbour had."""
-        if self._recovery.begin_in_place_of_another(link):
+        if self._recovery.begin_in_place_of_another(link, old):
             self.send_names_to_all()
             self.advance()
 
@@ -157,9 +166,9 @@ class TableSync:
         holds_any = message.advertisements or message.subscriptions or message.neighbours
         if holds_any or message.restarting:
             self.on_restart_detected()
-        known, former = self._context.tree, self._context.former
-        names = sorted(set(message.neighbours))
-        return [name for name in names if name not in known and name not in former]
+        tree, former, replaced = self._context.tree, self._context.former, recovery.in_place_of
+        known = {*tree, *former, *replaced.values()}
+        return sorted({*message.neighbours} - known)
 
     # --- names of neighbours -------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Each is one HTTP request with a time limit. `commands` says what they do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, TypeVar
@@ -48,10 +49,13 @@ def send_forget(http: str, neighbour: str, timeout_s: float) -> Forgotten:
     return _send(http, FORGET, {"neighbour": neighbour}, Forgotten, timeout_s)
 
 
-def send_replace(http: str, neighbour: str, by: str, timeout_s: float) -> Replaced:
+def send_replace(
+    http: str, neighbour: str, by: str, timeout_s: float, others: Sequence[str] = ()
+) -> Replaced:
     """Have another broker (`id` or `id@host:port`) take the place of a neighbour, or ask how far
-    that is. Raises as `send_forget` does."""
-    return _send(http, REPLACE, {"neighbour": neighbour, "by": by}, Replaced, timeout_s)
+    that is. `others` are told too. Raises as `send_forget` does."""
+    facts = {"neighbour": neighbour, "by": by, "others": list(others)}
+    return _send(http, REPLACE, facts, Replaced, timeout_s)
 
 
 def send_discard(http: str, which: str, timeout_s: float) -> Discarded:

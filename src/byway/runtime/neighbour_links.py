@@ -293,6 +293,13 @@ class NeighbourLinks:
         connection.was_up, connection.heard = True, hello
         self.round_trips[name] = RoundTrip()
         log.info("%s (%s)", what, connection.address)
+        if broker.meets_late(name, hello):
+            log.warning(
+                "%s was a neighbour of %s too, and was not waited for: what was confirmed until "
+                "now has not reached it",
+                name,
+                hello.in_place_of,
+            )
         self._driver.now(*events)
         link = self.broker.link(name)
         if link is not None and link.up and link.kind is LinkKind.PRIMARY:

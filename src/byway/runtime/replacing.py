@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from byway.model.addresses import Address
-from byway.model.bounds import NAME_LENGTH_MAX
+from byway.model.bounds import NAME_LENGTH_MAX, NEIGHBOURS_MAX
 from byway.model.errors import ConfigError, shortened
 from byway.model.status import LostPublications, SuccessionStatus, succession_words
 from byway.runtime.commands import CommandError, text_of
@@ -70,7 +70,8 @@ async def replace(server: BrokerServer, facts: Facts) -> Replaced:
         server.neighbour_links.forgotten.discard(by)
         from byway.core.inputs import NeighbourReplaced  # the command needs no extra
 
-        server.driver.now(NeighbourReplaced(old, by, address))
+        others = _others(facts, {broker.name, by, old})
+        server.driver.now(NeighbourReplaced(old, by, address, others))
         waiting = server.broker.unconfirmed(by)
         log.warning("%s takes the place of %s for good: %d messages wait for it", by, old, waiting)
     return _report(server, old, again)
@@ -86,6 +87,19 @@ def _successor(text: str) -> tuple[str, str]:
         return name, str(Address.parse(address, "by")) if at else ""
     except ConfigError as error:
         raise CommandError(HTTPStatus.BAD_REQUEST, str(error)) from error
+
+
+def _others(facts: Facts, known: set[str]) -> tuple[str, ...]:
+    """The brokers that are told with this one."""
+    others = facts.get("others", [])
+    if not isinstance(others, list) or len(others) > NEIGHBOURS_MAX:
+        reason = f"others: expected a list of at most {NEIGHBOURS_MAX} ids"
+        raise CommandError(HTTPStatus.BAD_REQUEST, reason)
+    for name in others:
+        if not isinstance(name, str) or not 0 < len(name) <= NAME_LENGTH_MAX:
+            reason = f"others: expected the id of a broker, found {shortened(repr(name))}"
+            raise CommandError(HTTPStatus.BAD_REQUEST, reason)
+    return tuple(sorted({*others} - known))
 
 
 def _report(server: BrokerServer, old: str, again: bool) -> Replaced:

@@ -129,8 +129,8 @@ def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
     fields more, former neighbours, what is held, random numbers drawn, the last load, which
     neighbours are listed, the paths of entries, which are empty, masks of what was seen, of what is
     in flight which targets several entries matched for, who has taken a neighbour's place, whether
-    nobody has named the neighbours of a broker whose place this one takes, where advertisements
-    have ended, and what goes to a neighbour whatever it wants."""
+    nobody has named the neighbours of a broker whose place this one takes, who had it take that
+    place, where advertisements have ended, and what goes to a neighbour whatever it wants."""
     magic, layout, state = msgspec.msgpack.decode(earlier)
     assert layout == 5
     for client in state[BrokerState.__struct_fields__.index("clients")]:
@@ -143,7 +143,7 @@ def in_this_layout(earlier: bytes, load: LoadSampled) -> bytes:
         for stored in state[fields.index(table)][0]:
             stored[EntryState.__struct_fields__.index("origin")]["behind"] = []
         state[fields.index(table)].append([])
-    state[fields.index("sync")].append(False)
+    state[fields.index("sync")] += [False, {}]
     for pending in state[fields.index("in_flight")]:
         pending.append(b"")
     state += [

@@ -295,6 +295,86 @@ def test_a_successor_may_be_told_its_neighbours_when_nobody_can_name_them() -> N
     sound(net)
 
 
+def outdated() -> Successor:
+    """a was not told that e became a neighbour of d too, and knows of no others: their link was
+    down, until d died."""
+    net = Successor([("a", "d"), ("d", "e")])
+    for client, broker in (("pa", "a"), ("pe", "e"), ("sa", "a"), ("se", "e")):
+        net.attach(client, broker, ttl_us=10**9)
+    for publisher in ("pa", "pe"):
+        net.advertise(publisher, "ANY")
+    net.settle()
+    for subscriber in ("sa", "se"):
+        net.subscribe(subscriber, "n > 0")
+    net.settle()
+    net.brokers["a"].sync.neighbours_of["d"] = ("a",)
+    net.kill("d")
+    net.publish("pa", n=1)
+    net.publish("pe", n=1)
+    net.settle()
+    return net
+
+
+def test_a_neighbour_that_nobody_has_named_is_taken_late() -> None:
+    """Until then it was not waited for: what was confirmed meanwhile has not reached it."""
+    net = outdated()
+    net.replace("d", "b", at=("a", "e"))
+    net.begin("b")
+    net.attach("sb", "b", ttl_us=10**9)
+    net.meet("a", "b")
+    net.settle()
+    assert net.brokers["b"].is_recovered
+    sound(net)
+    hellos = {name: net.brokers[name].hello("b") for name in ("a", "e")}
+    assert {n for n, hello in hellos.items() if net.brokers["b"].meets_late(n, hello)} == {"e"}
+    net.meet("e", "b")
+    assert net.brokers["b"].missing.keys() == {"e"}
+    net.settle()
+    assert net.brokers["b"].is_recovered
+    net.publish("pa", n=2)
+    net.settle()
+    assert (net.confirmed("pa"), net.confirmed("pe")) == (2, 1)
+    assert [d.publication.publisher for d in net.got("sa", Delivery)] == ["pa", "pe", "pa"]
+    assert [(d.publication.publisher, d.publication.sequence) for d in net.got("se", Delivery)] == [
+        ("pe", 1),
+        ("pa", 2),
+    ]
+    sound(net)
+
+
+def test_a_neighbour_that_is_told_with_another_is_named_by_it() -> None:
+    net = outdated()
+    net.do("a", NeighbourReplaced("d", "b", "at b", ("e",)))
+    net.do("e", NeighbourReplaced("d", "b", "at b", ("a",)))
+    assert net.brokers["a"].neighbours_of("b") == ("a", "e")
+    net.begin("b")
+    net.meet("a", "b")
+    net.settle()
+    assert net.brokers["b"].missing.keys() == {"e"}
+    assert net.confirmed("pa") == 0
+    net.meet("e", "b")
+    net.settle()
+    assert (net.confirmed("pa"), net.confirmed("pe")) == (1, 1)
+    assert [d.publication.publisher for d in net.got("se", Delivery)] == ["pe", "pa"]
+    sound(net)
+
+
+def test_a_successor_does_not_wait_for_the_broker_whose_place_it_takes() -> None:
+    """c names it among its neighbours, from before."""
+    net = star()
+    net.publish("pa", n=1)
+    net.settle()
+    net.replace("d", "b")
+    net.brokers["c"].sync.neighbours_of["b"] = ("a", "c", "d", "e")
+    net.begin("b")
+    for name in AROUND:
+        net.meet(name, "b")
+        net.settle()
+        assert "d" not in net.brokers["b"].neighbours
+    assert net.brokers["b"].is_recovered
+    assert (net.events("sc"), net.confirmed("pa")) == ([1, 2], 2)
+
+
 def test_the_old_broker_comes_back_and_is_refused_without_confirming_anything() -> None:
     net = Successor()
     for client, broker in (("pa", "a"), ("sc", "c")):
@@ -425,14 +505,14 @@ def test_where_nobody_takes_a_place(old: str, new: str, reason: str) -> None:
 def test_a_broker_refuses_that_goes_round_the_neighbour_it_had() -> None:
     """What it had sent there goes round it, so its link begins anew: still it had a neighbour."""
     config = BrokerConfig(mesh=MeshConfig(delta=3, interval_us=0, bypass_after_us=1_000))
-    net = Successor([("a", "d"), ("d", "e"), ("e", "f")], config)
+    net = Successor([("a", "x"), ("c", "d"), ("d", "e"), ("e", "f")], config)
     net.settle()
-    for name in ("f", "d"):
+    for name in ("f", "d", "x"):
         net.kill(name)
     net.now_us += 1_000
     net.fire("e", Timer("mesh", "bypass"))
     assert net.brokers["e"].bypassed.keys() == {"d"}
-    net.do("a", NeighbourReplaced("d", "e", "at e"))
+    net.do("a", NeighbourReplaced("x", "e", "at e"))
     net.meet("a", "e")
     assert "it has other neighbours (d, f)" in net.refused[-1][1].reason
     assert net.brokers["e"].is_recovered
@@ -469,6 +549,50 @@ def test_two_that_take_the_place_for_each_other_are_told_one_after_the_other() -
     assert (net.brokers["a"].neighbours, net.brokers["e"].neighbours) == (("e",), ("a",))
     assert net.events("se") == [1]
     assert net.confirmed("pa") == 1
+    sound(net)
+
+
+def test_who_takes_a_place_between_two_and_dies_before_it_tells_its_neighbours() -> None:
+    """They are not those of the broker that was there before, so its successor waits for more."""
+    net = between_two()
+    assert net.brokers["a"].neighbours_of("e") == ("a", "e")
+    net.do("e", NeighbourAdded("f"))
+    net.kill("e")
+    net.do("a", NeighbourReplaced("e", "b", "at b"))
+    assert net.brokers["a"].neighbours_of("b") == ()
+    net.begin("b")
+    net.do("b", NeighboursListed(Listing()))
+    net.meet("a", "b")
+    net.settle()
+    assert net.brokers["b"].missing.keys() == {UNLISTED}
+    assert net.confirmed("pa") == 0
+    sound(net)
+
+
+def test_one_of_two_that_has_lost_its_state_is_told_all_the_same() -> None:
+    """It could be a successor, but waits for the dead broker too, and holds what is for it."""
+    net = between_two()
+    net.brokers["e"] = Broker("e", ("d",), DEFAULT, 2)
+    net.do("e", Started())
+    net.attach("pe", "e", ttl_us=10**9)
+    net.advertise("pe", "ANY")
+    net.publish("pe", n=1)
+    net.meet("a", "e")
+    (broker, refusal) = net.refused[-1]
+    assert (broker, refusal.link) == ("e", "a")
+    assert refusal.reason == (
+        "e cannot take the place of d at a while it has d as a neighbour itself: have a take its "
+        "place there (byway topology replace d --by a)"
+    )
+    net.do("a", LinkDown("e"))
+    assert net.brokers["e"].reason_not_to_replace("d", "a") == ""
+    net.do("e", NeighbourReplaced("d", "a", "at a"))
+    net.connect("a", "e")
+    net.attach("se", "e", 2, ttl_us=10**9)
+    net.subscribe("se", "n > 0")
+    net.settle()
+    assert (net.brokers["a"].neighbours, net.brokers["e"].neighbours) == (("e",), ("a",))
+    assert (net.confirmed("pa"), net.confirmed("pe")) == (1, 1)
     sound(net)
 
 

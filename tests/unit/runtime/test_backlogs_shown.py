@@ -1,5 +1,9 @@
 """Who holds up whom can be seen: `byway topology show`."""
 
+import re
+from pathlib import Path
+
+import msgspec
 from rich.console import Console
 
 from byway.cli.topology import _tree
@@ -107,3 +111,36 @@ def test_links_and_candidates_of_a_mesh() -> None:
         "far  candidate  4 hops of the tree, 12.0 publications/s, gain 36.0",
         "lost  candidate  not on the map, 0.0 publications/s, gain 0.0",
     ]
+
+
+def test_what_is_dead_what_goes_round_it_and_what_is_parked() -> None:
+    """As the guide shows it."""
+    page = (Path(__file__).parents[3] / "docs/guide/mesh.md").read_text()
+    (block,) = re.findall(r"```text\n(A .*?is away.*?)```", page[page.index("## When a") :], re.S)
+    mesh = MeshStatus(
+        delta=4,
+        strategy="S2",
+        parked=31,
+        links=[
+            MeshLinkStatus(broker="B", kind="primary", rate=0),
+            MeshLinkStatus(
+                broker="C", kind="soft", use="in use", span=2, rate=200, gain=200, round=["B"]
+            ),
+        ],
+    )
+    links = [
+        LinkStatus(
+            broker="B", state="down", bypassed_s=12.3, parked=31, oldest_parked_s=11.2,
+            subscriptions=2, advertisements_sent=1,
+        ),
+        LinkStatus(broker="C", state="up", kind="soft", listen="127.0.0.1:7103"),
+    ]  # fmt: skip
+    meter = PublisherStatus(publisher="meter", local=True, unconfirmed=31, parked={"B": 31})
+    old = msgspec.structs.replace(meter, oldest_s=11.2)
+    assert shown(mesh=mesh, links=links, publishers=[old], publishers_waiting=1) == [
+        line[4:] for line in block.splitlines()[1:]
+    ]
+    none = msgspec.structs.replace(links[0], parked=0, oldest_parked_s=0.0)
+    assert shown(links=[none])[0] == (
+        "B is away: for 12 s publications have gone round it, and none wait for it"
+    )

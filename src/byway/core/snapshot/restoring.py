@@ -123,6 +123,7 @@ def _restore_sync(state: TableSyncState, broker: Broker) -> None:
     recovery.lost_state, recovery.restarting = state.lost_state, state.restarting
     recovery.given_up, recovery.compared_with = state.given_up, state.compared_with
     recovery.rechecking, recovery.nobody_named = state.rechecking, state.nobody_named
+    recovery.in_place_of = state.in_place_of
     broker.sync.neighbours_of = state.neighbours_of
 
 

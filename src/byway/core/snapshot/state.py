@@ -160,6 +160,7 @@ class TableSyncState(msgspec.Struct, array_like=True):
     neighbours_of: dict[str, tuple[str, ...]]
     rechecking: dict[str, int]
     nobody_named: bool = False
+    in_place_of: dict[str, str] = {}
 
 
 class ReachabilityState(msgspec.Struct, array_like=True):

@@ -98,6 +98,7 @@ def _sync(recovery: Recovery, sync: TableSync) -> TableSyncState:
         neighbours_of=sync.neighbours_of,
         rechecking=recovery.rechecking,
         nobody_named=recovery.nobody_named,
+        in_place_of=recovery.in_place_of,
     )
 
 

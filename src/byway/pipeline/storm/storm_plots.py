@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from byway.local.mesh_showcase import MeshOutcome
+from byway.local.outage_showcase import DEAD, OutageOutcome
 from byway.pipeline.drawing import COLORS, figure
 
 _POLICY_COLORS: Final = {"selective": COLORS[0], "active": COLORS[1]}
@@ -52,3 +53,15 @@ def draw_mesh(outcome: MeshOutcome) -> list[str]:
             axes.set_ylim(bottom=0)
         drawn.append(svg.text)
     return drawn
+
+
+def draw_outage(outcome: OutageOutcome) -> str:
+    """The events that cross the place of the dead broker, as SVG; it is dead where it is grey."""
+    with figure() as (axes, svg):
+        times, rates = zip(*outcome.steps, strict=True) if outcome.steps else ((), ())
+        axes.axvspan(0, outcome.dead_s, color="#dddddd", label=f"{DEAD} is dead")
+        axes.plot(times, rates, color=COLORS[0], linewidth=1.5, label="events that cross its place")
+        axes.set_xlabel(f"seconds since {DEAD} was killed")
+        axes.set_ylabel("events a second")
+        axes.set_ylim(bottom=0)
+    return svg.text

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from byway.local.mesh_showcase import MESH_PICTURE, MeshOutcome
+from byway.local.outage_showcase import BYPASS_AFTER_US, DEAD, OutageOutcome
 from byway.local.showcase import PICTURE, ShowcaseOutcome
 from byway.pipeline.pages import render
 from byway.pipeline.papers import POLICIES_IN_A_LINE, Paper
@@ -21,7 +22,7 @@ from byway.pipeline.storm.finding import finding
 from byway.pipeline.storm.live import run_live
 from byway.pipeline.storm.script import BROKERS, DEGREE, POLICIES, Script
 from byway.pipeline.storm.simulated import run_simulated
-from byway.pipeline.storm.storm_plots import Line, draw, draw_mesh
+from byway.pipeline.storm.storm_plots import Line, draw, draw_mesh, draw_outage
 from byway.pipeline.storm.time_series import (
     begin_of,
     control_over_time,
@@ -74,12 +75,13 @@ def report_storm(
     say: Callable[[str], None],
     showcase: ShowcaseOutcome,
     mesh: MeshOutcome,
+    outage: OutageOutcome,
     script: Script | None = None,
 ) -> StormReport:
     """Run the storm live and simulated under each policy, and write the report into `directory`.
 
     `say` is called with a line about each step that is done; the page also has the outcomes of
-    `showcase` and `mesh`.
+    `showcase`, `mesh` and `outage`.
     """
     script = script or Script()
     traces = directory / TRACES
@@ -101,7 +103,7 @@ def report_storm(
     say(f"analysed by Spark: {monotonic() - began_s:.1f} s")
     found = finding(runs, script.roots, is_exact)
     page = directory / "report.html"
-    page.write_text(demo_page(found, setup, runs, plots, showcase, mesh))
+    page.write_text(demo_page(found, setup, runs, plots, showcase, mesh, outage))
     return StormReport(found, runs, is_exact, page)
 
 
@@ -144,9 +146,10 @@ def demo_page(
     plots: Sequence[str],
     showcase: ShowcaseOutcome,
     mesh: MeshOutcome,
+    outage: OutageOutcome,
 ) -> str:
-    """The page of the demonstration: the finding, the storm, the seven brokers, the mesh, the
-    papers."""
+    """The page of the demonstration: the finding, the storm, the seven brokers, the mesh, the dead
+    broker, the papers."""
     return render(
         "storm",
         traces=TRACES,
@@ -163,6 +166,10 @@ def demo_page(
         mesh=mesh,
         mesh_picture=MESH_PICTURE,
         mesh_plots=draw_mesh(mesh),
+        outage=outage,
+        outage_plot=draw_outage(outage),
+        dead=DEAD,
+        bypass_after_s=BYPASS_AFTER_US / 1e6,
         papers=PAPERS,
     )
 
