@@ -4,11 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+COMPILED := .venv-compiled
+COMPILED_INSTALL := $(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 FRAMES ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow sim chaos fuzz pythons demo lint format bench bench-net bench-steps bench-memory bench-pipeline reproduce docs clean
+.PHONY: help setup test compiled slow sim chaos fuzz pythons demo lint format bench bench-net bench-steps bench-memory bench-pipeline reproduce docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +46,9 @@ lint: $(VENV)/.ready ## check style, formatting, types and import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+compiled: $(COMPILED)/.ready ## make .venv-compiled, with byway's hottest modules compiled to C, and test it there
+	$(COMPILED)/bin/pytest -n auto -m "not pipeline and not slow" tests/golden tests/property tests/sim tests/unit/core tests/unit/inbox tests/unit/session tests/unit/sim tests/unit/storage
 
 format: $(VENV)/.ready ## fix what ruff can fix and format the code
 	$(BIN)/ruff check --fix --exit-zero
@@ -85,6 +90,16 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) hatchling setuptools
 	$(PIP_INSTALL) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+# From a source archive: what is compiled must not lie beside the sources, where it would be used instead of them.
+$(COMPILED)/.ready: $(VENV)/.ready $(shell find src -name '*.py')
+	rm -rf build/compiled
+	$(BIN)/python -m hatchling build -t sdist -d build/compiled
+	test -d $(COMPILED) || $(PYTHON) -m venv $(COMPILED)
+	$(COMPILED_INSTALL) hatchling hatch-mypyc mypy msgspec numpy setuptools
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=true $(COMPILED_INSTALL) --no-build-isolation --force-reinstall --no-deps build/compiled/*.tar.gz
+	$(COMPILED_INSTALL) --no-build-isolation "byway[dev]"
 	@touch $@
 
 $(VENV)/.docs-ready: $(VENV)/.ready

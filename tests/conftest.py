@@ -9,6 +9,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from byway.core import window
 from byway.matching import ensure_kernels
 
 settings.register_profile(
@@ -38,3 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compile the kernels once, before workers and their time limits begin."""
     if not hasattr(config, "workerinput"):
         ensure_kernels()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what cannot be done with compiled modules, whose classes and constants are fixed."""
+    if not window.__file__.endswith(".py"):
+        fixed = pytest.mark.skip(reason="the module is compiled, and cannot be changed")
+        for item in items:
+            if item.get_closest_marker("interpreted") is not None:
+                item.add_marker(fixed)

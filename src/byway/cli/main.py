@@ -86,7 +86,8 @@ app = new_app(cls=Verbs, add_completion=True)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"byway {__version__}")
+        compiled = any(Path(__file__).parents[1].glob("core/broker.*.so"))
+        typer.echo(f"byway {__version__}{' (compiled)' if compiled else ''}")
         raise typer.Exit
 
 

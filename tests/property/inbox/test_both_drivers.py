@@ -49,6 +49,8 @@ from tests.lone_broker import NAMES, NOTHING, TOLD, advertise, publication, publ
 LINKS, CLIENTS = "ACD", "xyz"
 CONFIG = BrokerConfig(link_bytes_max=10_000, publisher_window=60)
 
+pytestmark = pytest.mark.interpreted
+
 
 class Recorded(Broker):
     """A broker that writes down what it is handed."""

@@ -393,6 +393,7 @@ def test_numbers_of_anchors_are_given_back():
     assert [n for n in numbers.names if n] == [n for n in before if n]
 
 
+@pytest.mark.interpreted
 def test_beyond_the_bound_anchors_count_as_their_neighbour(monkeypatch):
     monkeypatch.setattr(link_numbers, "ANCHORS_MAX", 2)
     numbers = LinkNumbers(delta=3)

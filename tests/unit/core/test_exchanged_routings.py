@@ -11,6 +11,8 @@ from tests.golden.test_golden import GOLDEN, SCENARIOS, golden_text
 from tests.sim.test_routing_is_exact import POLICIES, World
 from tests.unit.core.routing_drafts import exchanging
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_golden_scenes_stay_as_they_are(name, monkeypatch):
