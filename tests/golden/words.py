@@ -68,6 +68,7 @@ from byway.model.messages import (
     SyncRequest,
     Unadvertise,
     UnadvertiseRequest,
+    UnorderedHello,
     Unsubscribe,
     UnsubscribeRequest,
 )
@@ -328,6 +329,8 @@ def _load(load: Load) -> str:
 
 def _hello(hello: Hello) -> str:
     said = f"{hello.broker} is incarnation {hello.incarnation}"
+    if isinstance(hello, UnorderedHello):
+        said += ", keeps no order"
     if not hello.knows:
         return f"{said}, knows none"
     numbers = f"control {hello.control}, data {hello.data}, confirmed {hello.confirmed}"

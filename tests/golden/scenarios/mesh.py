@@ -66,6 +66,12 @@ def record_is_taken_back() -> Scene:
     return scene
 
 
+def meet_without_order() -> Scene:
+    """Two brokers that do not keep the order of publications say so when they meet."""
+    config = BrokerConfig(mesh=MeshConfig(order="none"))
+    return _MeshScene([("B1", "B2")], config, silent=False)
+
+
 def subscribe_along() -> Scene:
     """A subscription of B4 travels to B1, where somebody advertises. Each broker puts itself before
     the path, and cuts that to three brokers."""
@@ -92,6 +98,31 @@ def span_told_and_taken() -> Scene:
     scene.settle()
     scene.says("The next one goes through the tree.")
     scene.publish("pub", price=130)
+    scene.settle()
+    return scene
+
+
+def leaves_a_detour() -> Scene:
+    """B1 has a soft link to B4, where low prices are wanted; at B2 high ones are. A publication for
+    B2 is not confirmed, so one for B4 takes a detour through B2. A second later the next one is
+    kept back until both are confirmed, and takes the soft link."""
+    scene = _MeshScene(LONG, _config(4))
+    for client, broker in (("pub", "B1"), ("near", "B2"), ("far", "B4")):
+        scene.attach(client, broker)
+    scene.advertise("pub", "price > 0")
+    scene.settle()
+    scene.subscribe("near", "price > 150")
+    scene.subscribe("far", "price < 100")
+    scene.settle()
+    scene.opens("B1", "B4")
+    scene.settle()
+    scene.begins_here()
+    scene.publish("pub", price=200)
+    scene.publish("pub", price=50)
+    scene.wait(1_000_000)
+    scene.says("A second later:")
+    scene.publish("pub", price=60)
+    scene.says("What is under way arrives.")
     scene.settle()
     return scene
 
