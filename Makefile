@@ -10,16 +10,21 @@ COMPILED_INSTALL := $(COMPILED)/bin/python -m pip install --quiet --disable-pip-
 FRAMES ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test compiled slow sim chaos fuzz pythons demo lint format bench bench-net bench-steps bench-memory bench-pipeline reproduce docs clean
+.PHONY: help setup test test-brokers test-pipeline compiled slow sim chaos fuzz pythons demo lint format bench bench-net bench-steps bench-memory bench-pipeline reproduce docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: $(VENV)/.ready ## make .venv and install byway with its pinned development tools
 
-# Spark uses all cores by itself, and is started once.
+# Both at a time: many tests of brokers wait more than they compute. Spark is started once.
 test: $(VENV)/.ready ## run the default test suite, on all cores
+	@$(MAKE) --no-print-directory --jobs=2 test-brokers test-pipeline
+
+test-brokers: $(VENV)/.ready
 	$(BIN)/pytest -n auto -m "not slow and not pipeline"
+
+test-pipeline: $(VENV)/.ready
 	$(BIN)/pytest -m "pipeline and not slow"
 
 slow: $(VENV)/.ready ## run the tests marked slow
