@@ -58,7 +58,7 @@ def test_seeds_that_failed_once(seed, options):
     assert run_seeds([seed], **options)
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_snapshot_at_every_input(part):
     """Before every turn a broker is replaced by one that is restored from its snapshot."""
     for seed in range(40 + 6 * part, 46 + 6 * part):

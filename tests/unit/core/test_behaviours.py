@@ -420,7 +420,7 @@ def test_entries_that_come_and_go():
     assert librarian.view.local_publishers == []
     lone.ask("c", AdvertiseRequest("a", ANY), SubscribeRequest("t", TRUE))
     assert librarian.view.local_publishers == ["c"]
-    lone.ask("c", UnsubscribeRequest(("t",)), UnadvertiseRequest(("a",)))
+    lone.ask("c", UnsubscribeRequest(("t",)), UnadvertiseRequest("a"))
     assert librarian.view.local_publishers == []
     assert librarian.seen == [
         ("added", "subscriptions", "s", "A"),

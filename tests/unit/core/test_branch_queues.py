@@ -136,6 +136,7 @@ def test_the_trace_tells_what_is_held(lone):
     assert link_backlogs(lone.broker)[1] == LinkBacklog("C", 0, 4, None)
 
 
+@pytest.mark.interpreted  # what is compiled takes no steps
 def test_a_sample_takes_no_longer_with_more_that_is_held(lone):
     lone.receive("A", TO_D)
     counts = []
