@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from byway.core.actions import SendReply
 from byway.core.broker import Broker
 from byway.core.inputs import LinkDown, LinkUp, NeighbourRemoved, NeighbourReplaced, Started
 from byway.core.recovery import UNLISTED_TIMER_OWNER
@@ -53,6 +54,11 @@ class SuccessionNet(outages.OutageNet):
                 self.flying[here, there].clear()
                 if here in self.brokers:
                     self.do(here, LinkDown(there))
+
+    def perform(self, broker, action):
+        """The dead broker may come back and answer clients that are at another one by now."""
+        if not isinstance(action, SendReply) or self.home.get(action.client) == broker:
+            super().perform(broker, action)
 
     def retry(self):
         """Connect those who were refused, for the reason may have gone."""
