@@ -199,7 +199,7 @@ def test_what_ends_is_withdrawn_when_all_have_told() -> None:
     ]
 
 
-def test_what_ends_goes_at_once_if_only_the_receiver_is_missing() -> None:
+def test_what_ends_when_all_have_told_goes_at_once() -> None:
     lone = waiting_for()
     assert to_a(lone.receive("C", Unsubscribe((entry("S"),)))) == []
     assert to_a(lone.receive("C", subscribe("S", NARROW))) == []
