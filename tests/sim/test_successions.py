@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from byway.core.actions import SendReply
 from byway.core.broker import Broker
 from byway.core.inputs import LinkDown, LinkUp, NeighbourRemoved, NeighbourReplaced, Started
 from byway.core.recovery import UNLISTED_TIMER_OWNER
@@ -51,7 +52,13 @@ class SuccessionNet(outages.OutageNet):
         if {(a, b), (b, a)} & set(self.refused):
             for here, there in ((a, b), (b, a)):
                 self.flying[here, there].clear()
-                self.do(here, LinkDown(there))
+                if here in self.brokers:
+                    self.do(here, LinkDown(there))
+
+    def perform(self, broker, action):
+        """The dead broker may come back and answer clients that are at another one by now."""
+        if not isinstance(action, SendReply) or self.home.get(action.client) == broker:
+            super().perform(broker, action)
 
     def retry(self):
         """Connect those who were refused, for the reason may have gone."""
@@ -318,7 +325,7 @@ class SuccessionWorld(outages.OutageWorld):
         state, incarnation = self.dead[begun.old]
         self.ghost = old = begun.old
         self.haunted += 1
-        around = [*begun.untold]
+        around = net.neighbours[begun.new]
         net.brokers[old] = (
             Broker.restore(state, net.configs[begun.new])
             if state is not None
@@ -492,6 +499,8 @@ FOUND = {
     "listed, none": (1_281_297_927, 1_281_298_080),
     "listed, mixed": (1_281_298_371,),  # an older state, from before two successions
     "remembered, active": (1_281_297_813,),
+    # what quenched another one was withdrawn before a neighbour had told of that other one
+    "remembered, merging": (421_854_974,),
 }
 """Seeds beyond the first ones that have failed."""
 

@@ -51,8 +51,8 @@ class SyncState(msgspec.Struct):
     named: dict[EntryId, bool] = msgspec.field(default_factory=dict)
     """While awaiting names: subscriptions that the peer has named so far."""
     unclaimed: dict[EntryId, bool] = msgspec.field(default_factory=dict, name="doubtful")
-    """From sending on: what the peer holds and no other neighbour has announced yet, and whether
-    it is settled there."""
+    """From sending on: what the peer holds and no other neighbour announces, not yet or not any
+    more, and whether it is settled there."""
     unclaimed_adverts: tuple[EntryId, ...] = msgspec.field(default=(), name="doubtful_adverts")
     """Which of these are advertisements."""
     peer_advertised: bool = False
@@ -69,9 +69,9 @@ class SyncState(msgspec.Struct):
     """Whether what was sent is withdrawn if this broker turns out to be restarting."""
     names_sent: bool = msgspec.field(default=False, name="told_names")
     """Whether the peer was sent the names of this broker's neighbours."""
-    paths: dict[EntryId, int] = msgspec.field(default_factory=dict)
-    """From names on: hashes of the paths that the peer holds subscriptions with, if there are any.
-    """
+    held: dict[EntryId, int] = msgspec.field(default_factory=dict, name="paths")
+    """Until synced: the subscriptions that the peer held when tables were compared, each with a
+    hash of the path that it holds it with, 0 if there is none."""
 
 
 class Missing(IntEnum):

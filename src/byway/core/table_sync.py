@@ -12,7 +12,8 @@ Each end goes through the same phases (`SyncPhase`) with what it has to send:
 - *sending*: what the peer lacked was sent, changes are sent as they come. What the peer holds and
   nobody has announced to this broker yet is *unclaimed*: a broker that lost its state learns only
   from its other neighbours what the peer rightly holds, so nothing is withdrawn before they have
-  sent their tables.
+  sent their tables. Nor is what was announced since: if it ends before, it is unclaimed again. For
+  it may have quenched what a neighbour has not sent yet, which the peer therefore lacks.
 - *adverts synced*: all others have sent their advertisements, so the peer knows them all; those
   that stayed unclaimed have ended.
 - *synced*: all others have sent their subscriptions, and this end knows the peer's advertisements,
@@ -36,6 +37,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from byway.core.context import Context
 from byway.core.links import UNLISTED
 from byway.core.recovery import Recovery
@@ -50,6 +53,7 @@ from byway.model.messages import (
     EntryId,
     NeighbourNames,
     PublicationsUnconfirmed,
+    Retire,
     Subscribe,
     SubscriptionsSynced,
     SyncDigest,
@@ -57,6 +61,7 @@ from byway.model.messages import (
     SyncNamesAlong,
     SyncRequest,
     Unadvertise,
+    Unsubscribe,
     in_parts,
     path_of,
     subscribe_along,
@@ -212,14 +217,43 @@ class TableSync:
         return self.states[link].phase is SyncPhase.AWAITING_DIGEST
 
     def _send_unless_held(self, link: str, state: SyncState, message: Change) -> None:
-        if isinstance(message, Advertise | Subscribe) and message.id in state.unclaimed:
+        if isinstance(message, Unsubscribe | Retire):
+            self._withdraw_unless_held(link, state, message)
+        elif isinstance(message, Advertise | Subscribe) and message.id in state.unclaimed:
             is_settled = state.unclaimed.pop(message.id)
             if not _holds_path(state, message):
-                self._context.out.send(link, message)
+                self._announce(link, state, message)
             elif is_settled:
                 self._note_settled(message, link)
+        elif isinstance(message, Advertise | Subscribe):
+            self._announce(link, state, message)
         else:
             self._context.out.send(link, message)
+
+    def _announce(self, link: str, state: SyncState, message: Announcement) -> None:
+        if message.id in state.held:
+            state.held[message.id] = path_hash(path_of(message))
+        self._context.out.send(link, message)
+
+    def _withdraw_unless_held(
+        self, link: str, state: SyncState, message: Unsubscribe | Retire
+    ) -> None:
+        """Withdraw subscriptions, but for those that the peer held when tables were compared: they
+        may have quenched, in an earlier life, what a missing neighbour wants. What was announced
+        since quenches only what is known, or what the peer holds besides."""
+        if self._recovery.knows_all_except(link):
+            self._context.out.send(link, message)
+            return
+        kept = [id for id in message.ids if id in state.held]
+        # an answer that is still due is counted where the subscription is, should it be sent again
+        state.unclaimed |= dict.fromkeys(kept, True)
+        rest = [at for at, id in enumerate(message.ids) if id not in state.held]
+        if rest:
+            ids = tuple(message.ids[at] for at in rest)
+            hints = message.hints if isinstance(message, Unsubscribe) else ()
+            if hints:
+                message = replace(message, hints=tuple(hints[at] for at in rest))
+            self._context.out.send(link, replace(message, ids=ids))
 
     def is_synced(self, link: str) -> bool:
         """Whether a neighbour has sent all its tables since the numbers of its link started."""
@@ -258,9 +292,11 @@ class TableSync:
             differing(message.subscriptions, subscriptions),
         )
         for entries, differ in zip((adverts, subscriptions), map(set, buckets), strict=True):
-            state.expected |= {
-                id: entry for id, entry in entries.items() if bucket_of(id) in differ
-            }
+            for id, entry in entries.items():
+                if bucket_of(id) in differ:
+                    state.expected[id] = entry
+                elif entries is subscriptions:
+                    state.held[id] = path_hash(path_of(entry[0]))
         state.phase = SyncPhase.AWAITING_NAMES
         self.send_names(link)
         holds_any = message.advertisements or message.subscriptions
@@ -320,31 +356,32 @@ class TableSync:
             raise RemoteProtocolError(link, "names what it holds without being asked")
         state.named_adverts |= dict(message.advertisements)
         state.named |= dict(message.subscriptions)
+        state.held |= dict.fromkeys(dict(message.subscriptions), 0)
         if isinstance(message, SyncNamesAlong):
             along = zip(message.subscriptions, message.paths, strict=False)
-            state.paths |= {id: path for (id, _), path in along if path}
+            state.held |= {id: path for (id, _), path in along}
         if not message.partial:
             adverts, named = state.named_adverts, state.named
             state.named_adverts, state.named = {}, {}
             self._send_difference(link, adverts | named, tuple(adverts))
 
     def _send_difference(
-        self, link: str, held: dict[EntryId, bool], adverts: tuple[EntryId, ...]
+        self, link: str, named: dict[EntryId, bool], adverts: tuple[EntryId, ...]
     ) -> None:
         """Send what the peer lacks, and what has changed meanwhile."""
         state = self.states[link]
         for id, (announcement, settled) in state.expected.items():
-            if id not in held or not _holds_path(state, announcement):
-                held.pop(id, None)
+            if id not in named or not _holds_path(state, announcement):
+                named.pop(id, None)
                 self._await_answer(announcement, link)
-                self._context.out.send(link, announcement)
-            elif held.pop(id):
+                self._announce(link, state, announcement)
+            elif named.pop(id):
                 self._note_settled(announcement, link)
             elif settled:
                 self._await_answer(announcement, link)
         for announcement in state.repeated:
             self._context.out.send(link, announcement)
-        state.unclaimed = held
+        state.unclaimed = named
         state.unclaimed_adverts = adverts
         state.phase = SyncPhase.SENDING
         waiting, state.waiting, state.expected, state.repeated = state.waiting, [], {}, []
@@ -420,7 +457,7 @@ class TableSync:
             ):
                 state.phase = SyncPhase.SYNCED
                 state.provisional = is_provisional
-                ended, state.unclaimed, state.paths = sorted(state.unclaimed), {}, {}
+                ended, state.unclaimed, state.held = sorted(state.unclaimed), {}, {}
                 unconfirmed = self.unconfirmed_from(link)
                 for part in in_parts(unconfirmed) if unconfirmed else ():
                     self._context.out.send(link, PublicationsUnconfirmed(part))
@@ -456,4 +493,4 @@ def _names(
 
 def _holds_path(state: SyncState, announcement: Announcement) -> bool:
     """Whether the peer holds an entry, which it named, with the path that it is announced with."""
-    return state.paths.get(announcement.id, 0) == path_hash(path_of(announcement))
+    return state.held.get(announcement.id, 0) == path_hash(path_of(announcement))
