@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what cannot be done with compiled modules, whose classes and constants are fixed."""
+    """Leave out what compiled modules do not allow: their classes and constants are fixed."""
     fixed = pytest.mark.skip(reason="the module is compiled, and cannot be changed")
     for item in items:
         if item.get_closest_marker("interpreted") is not None and not IS_SOURCE:
