@@ -427,6 +427,7 @@ def test_what_stays_behind_is_seen():
     assert any("data messages are kept for B3" in s for s in case.world.check().violations)
 
 
+@pytest.mark.interpreted
 def test_what_is_held_for_ever_is_seen(monkeypatch):
     case = Case(mesh=MeshConfig(delta=2))
     monkeypatch.setattr(BranchQueues, "_send_on", nothing)
@@ -435,6 +436,7 @@ def test_what_is_held_for_ever_is_seen(monkeypatch):
     assert "B1: 1 data messages are held" in case.world.check().violations
 
 
+@pytest.mark.interpreted
 def test_what_is_parked_for_ever_is_seen(monkeypatch):
     case = Case(mesh=MeshConfig(delta=2, bypass_after_us=20_000))
     case.world.client("middle", "B2", 100 * SECOND).subscribe("p >= 0")

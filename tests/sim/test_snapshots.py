@@ -47,6 +47,7 @@ def compared(actions, expected):
     return actions
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("seed", range(40))
 def test_a_twin_acts_alike(seed, monkeypatch):
     rng = random.Random(seed)

@@ -451,6 +451,7 @@ def test_samples_tell_queues_and_tables(tmp_path):
     assert sum(row["event"] == 4 for row in rows) == count
 
 
+@pytest.mark.interpreted
 def test_loads_are_sampled_at_an_interval_of_their_own(monkeypatch):
     told = []
 
@@ -470,6 +471,7 @@ def test_loads_are_sampled_at_an_interval_of_their_own(monkeypatch):
     assert told == [("B1", 300_000), ("B1", 600_000), ("B1", 900_000)]
 
 
+@pytest.mark.interpreted
 def test_load_samples_tell_waits_round_trips_and_the_use_of_the_uplink(monkeypatch):
     """B1 publishes every millisecond, and its uplink takes two for a message."""
     told = []
@@ -502,6 +504,7 @@ def test_load_samples_tell_waits_round_trips_and_the_use_of_the_uplink(monkeypat
     assert other == LoadSampled(0, (LinkLoad("B1", round_trip_us=1_400),))
 
 
+@pytest.mark.interpreted
 def test_load_samples_tell_waits_and_service_times_of_a_broker(monkeypatch):
     samples = []
 
