@@ -78,17 +78,13 @@ class ChangeOvers:
         """`detour_us_max`: how long publishers take detours at first; 0: nobody is kept back."""
         self._unit_us = detour_us_max
         self._of = {one.key: one for one in state}
-        self._kept_back = {one.key: one for one in self._of.values() if one.since_us is not None}
+        self.kept_back = {one.key: one for one in self._of.values() if one.since_us is not None}
+        """Those that are kept back, by publisher and branch."""
         self.begun = self.failed = 0
         """How many change-overs began, and how many failed, since the broker started."""
 
     def __repr__(self) -> str:
-        return f"<ChangeOvers: {self.kept_back} of {len(self._of)} kept back>"
-
-    @property
-    def kept_back(self) -> int:
-        """How many publishers are kept back, by branch."""
-        return len(self._kept_back)
+        return f"<ChangeOvers: {len(self.kept_back)} of {len(self._of)} kept back>"
 
     @property
     def state(self) -> list[ChangeOver]:
@@ -111,7 +107,7 @@ class ChangeOvers:
                 return False
             one.since_us = one.moved_us = now_us
             one.first = one.left = left
-            self._kept_back[key] = one
+            self.kept_back[key] = one
             self.begun += 1
             return True
         if left < one.left:
@@ -124,19 +120,19 @@ class ChangeOvers:
     def on_free(self, key: Key, now_us: int) -> None:
         """A publication takes the links of its plan: if its publisher was kept back, it has changed
         over."""
-        one = self._kept_back.get(key)
+        one = self.kept_back.get(key)
         if one is not None:
             self._end(one, now_us, succeeded=True)
 
     def next_us(self, now_us: int) -> int | None:
         """When to look again whether change-overs have failed, if nothing is confirmed; None:
         nobody is kept back. All of them are looked at, so that is not done too often."""
-        fails_us = min(map(self._fails_us, self._kept_back.values()), default=None)
+        fails_us = min(map(self._fails_us, self.kept_back.values()), default=None)
         return None if fails_us is None else max(fails_us, now_us + self._unit_us)
 
     def end_failed(self, now_us: int) -> list[Key]:
         """End change-overs that have failed; of whom."""
-        failed = [one for one in self._kept_back.values() if self._has_failed(one, now_us)]
+        failed = [one for one in self.kept_back.values() if self._has_failed(one, now_us)]
         for one in failed:
             self._end(one, now_us, succeeded=False)
         return [one.key for one in failed]
@@ -185,5 +181,5 @@ class ChangeOvers:
         rest_us = max(REST * self._unit_us, REST_OF_PAUSE * took_us)
         one.next_us = now_us + (rest_us << min(one.in_vain, DOUBLINGS))
         one.since_us = None
-        del self._kept_back[one.key]
+        del self.kept_back[one.key]
         self.failed += not succeeded
