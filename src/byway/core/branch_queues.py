@@ -24,7 +24,7 @@ from byway.core.held import Held, Key, publisher_of
 from byway.core.in_flight import InFlight
 from byway.core.links import UNLISTED
 from byway.core.parked import Parked
-from byway.core.planning import Group, PlannedCopy, Planner
+from byway.core.planning import PlannedCopy, Planner
 from byway.core.streams import Publisher, Stream, Streams
 from byway.model.messages import Publish, Unadvertise
 
@@ -89,10 +89,16 @@ class BranchQueues:
     # --- in --------------------------------------------------------------------------------------
 
     def forward(
-        self, onward: Publish, matched: int, missing: Sequence[str], source: InFlight
-    ) -> int:
-        """Send a publication to the targets that want it, and to neighbours whose tables are
-        missing, or hold it; to how many branches it goes."""
+        self,
+        message: Publish,
+        distance: int,
+        count: int,
+        matched: int,
+        missing: Sequence[str],
+        source: InFlight,
+    ) -> None:
+        """Send a publication, with these fields of its header, to the targets that want it, and to
+        neighbours whose tables are missing, or hold it."""
         assert source.stream is not None, "it is no publication"
         unconfirmed = source.stream.open
         if self._links_version != self._context.links_version:
@@ -103,8 +109,12 @@ class BranchQueues:
                 whole.hits += 1
                 several = source.several & whole.deciding
                 groups = whole.variants[several] if several else whole.groups
-                self._send_to_all(groups, onward, source)
-                return whole.branches
+                append, touched = self._context.copies.append_to_all, self._context.out.touched
+                for links, known, more in groups:
+                    headed = _onward(message, known or distance + more, count)
+                    append(links, headed, source, touched)
+                return
+        onward = _onward(message, distance, count)
         branches = self.planner.branches(matched, source.link)
         if missing:
             branches = self._with_missing(branches, missing)
@@ -126,25 +136,6 @@ class BranchQueues:
                 self._send(copy.link, copy.publication, source)
             if branch in self.planner.bypassed:
                 self._park_rest(branch, Held(onward, targets, source, onward.sequence), plan)
-        return len(branches)
-
-    def _send_to_all(self, groups: Sequence[Group], onward: Publish, source: InFlight) -> None:
-        """Send a publication over the links of a plan, to each group with a header of its own."""
-        append, touched = self._context.copies.append_to_all, self._context.out.touched
-        for links, distance, more in groups:
-            headed = onward
-            if distance or more:  # `replace` would take twice as long
-                headed = Publish(
-                    onward.publisher,
-                    onward.incarnation,
-                    onward.sequence,
-                    onward.published_us,
-                    onward.hop,
-                    distance or onward.distance + more,
-                    onward.count,
-                    onward.body,
-                )
-            append(links, headed, source, touched)
 
     def _tell_planner(self) -> None:
         """Links were added or removed: no copy may be planned for one that has gone."""
@@ -408,3 +399,17 @@ class BranchQueues:
         if not keys:
             del self._keys[id(stream)]
         return self.queues.pop(key)
+
+
+def _onward(message: Publish, distance: int, count: int) -> Publish:
+    """A publication with the header for the next hop. `replace` would take twice as long."""
+    return Publish(
+        message.publisher,
+        message.incarnation,
+        message.sequence,
+        message.published_us,
+        message.hop + 1,
+        distance,
+        count,
+        message.body,
+    )

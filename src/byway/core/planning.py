@@ -47,8 +47,6 @@ class WholePlan(msgspec.Struct):
     """As they are where each target has one entry that matches, or it does not matter."""
     conflicts: frozenset[str]
     """Links that must have no unconfirmed publications of the publisher."""
-    branches: int
-    """How many branches it goes to."""
     profile: tuple[str, ...] = ()
     """Links that the planner counts publications for."""
     deciding: int = 0

@@ -371,26 +371,28 @@ class Publications:
     ) -> None:
         context = self._context
         mask, matched, _, several = routes
-        onward = Publish(
-            message.publisher,
-            message.incarnation,
-            message.sequence,
-            message.published_us,
-            message.hop + 1,
-            # incremental filter aggregation §IV: hops since two or more matched
-            1 if matched > 1 else _distance(message) + 1,
-            # selective filter aggregation §IV: other matches on the way, not at its home broker
-            min(message.count + (matched - 1 if matched and message.hop else 0), COUNT_MAX),
-            message.body,
-        )
+        # incremental filter aggregation §IV: hops since two or more matched
+        distance = 1 if matched > 1 else _distance(message) + 1
+        # selective filter aggregation §IV: other matches on the way, not at its home broker
+        count = min(message.count + (matched - 1 if matched and message.hop else 0), COUNT_MAX)
         if context.held is not None:
             missing: Sequence[str] = ()
             if self._recovery.missing:
                 matched_links = context.numbers.links(mask)
                 missing = [link for link in links if link not in matched_links]
             pending.several = several
-            context.held.forward(onward, mask, missing, pending)
+            context.held.forward(message, distance, count, mask, missing, pending)
             return
+        onward = Publish(  # a function that makes it would be called for every publication
+            message.publisher,
+            message.incarnation,
+            message.sequence,
+            message.published_us,
+            message.hop + 1,
+            distance,
+            count,
+            message.body,
+        )
         # what a `TreePlanner` would plan, without asking one
         context.copies.append_to_all(links, onward, pending, context.out.touched)
 

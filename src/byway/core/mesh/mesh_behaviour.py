@@ -115,7 +115,7 @@ class Mesh(Behaviour):
         """Whether the links that the maps were made for have changed."""
         self.manager = LinkManager(config)
         self.bypass = Bypass(config.bypass_after_us)
-        self._planner = MeshPlanner(view, self._first_strategy)
+        self._planner = MeshPlanner(view, self._first_strategy, self._on_kept_back)
         self._change_overs_us = 0
         """When the timer for change-overs fires; 0 if none is set."""
 
@@ -241,6 +241,7 @@ class Mesh(Behaviour):
             return
         if detail == _CHANGE_OVERS:
             self._change_overs_us = 0
+            self._due = True
             failed = self._planner.change_overs.end_failed(self.view.now_us)
             for branch in dict.fromkeys(branch for _, _, branch in failed):
                 self.view.routes_changed(branch)
@@ -270,14 +271,14 @@ class Mesh(Behaviour):
 
     def on_batch_handled(self) -> None:
         """Bring maps up to date with what was handled, tell what changed, and go on with links."""
+        if not self._due and not (self.bypass.state.since and self._bypass_is_due()):
+            return  # it is called for every frame
+        self._due = False
         if self._planner.change_overs.kept_back and not self._change_overs_us:
             next_us = self._planner.change_overs.next_us(self.view.now_us)
             assert next_us is not None, "somebody is kept back"
             self._change_overs_us = next_us
             self.view.set_timer(next_us, _CHANGE_OVERS)
-        if not self._due and not (self.bypass.state.since and self._bypass_is_due()):
-            return
-        self._due = False
         self._end_bypasses()
         for link, soft in list(self.soft.items()):
             if soft.came and not soft.answered and self._is_ready(soft):
@@ -292,6 +293,10 @@ class Mesh(Behaviour):
         self._open_round()
         if self._stale:  # one that is rebuilt from here must plan the same
             self._update()
+
+    def _on_kept_back(self) -> None:
+        """A publisher is kept back from now on, and not for ever."""
+        self._due = True
 
     # --- dead neighbours -----------------------------------------------------------------------
 

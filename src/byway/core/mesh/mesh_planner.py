@@ -111,9 +111,13 @@ class WholePlans(dict[int, WholePlan | None]):
 class MeshPlanner:
     """Plans by the maps of one broker."""
 
-    def __init__(self, view: BrokerView, strategy: Strategy) -> None:
+    def __init__(
+        self, view: BrokerView, strategy: Strategy, on_kept_back: Callable[[], None]
+    ) -> None:
+        """`on_kept_back` is called when a publication is held that could take a detour."""
         self._view = view
         self._strategy = strategy
+        self._on_kept_back = on_kept_back
         self._profiles = view.config.mesh.interval_us > 0
         """Whether anybody takes the counts."""
         self._keeps_order = view.config.mesh.order == "publisher"
@@ -228,8 +232,7 @@ class MeshPlanner:
         profile: list[str] = []
         if len(self._counted) >= PLANS_MAX:
             self._forget_plans()
-        branches = self.branches(matched, None)
-        for branch, targets in branches:
+        for branch, targets in self.branches(matched, None):
             plan = self._plan_for(branch, targets)
             if plan.unreached:
                 return None
@@ -240,7 +243,7 @@ class MeshPlanner:
         deciding = 0
         for leg in legs:
             deciding |= leg.alone
-        made = WholePlan(variants[0], conflicts, len(branches), tuple(profile), deciding, variants)
+        made = WholePlan(variants[0], conflicts, tuple(profile), deciding, variants)
         self._counted.append(made)
         return made
 
@@ -295,7 +298,10 @@ class MeshPlanner:
         key = publication.publisher, publication.incarnation, branch
         left = sum(count for x, count in unconfirmed.items() if self.branch_of(x) == branch)
         has_room = self._view.held_bytes(branch) < self._held_bytes_max
-        return self.change_overs.keeps_back(key, self._view.now_us, left, may_begin=has_room)
+        keeps = self.change_overs.keeps_back(key, self._view.now_us, left, may_begin=has_room)
+        if keeps:
+            self._on_kept_back()
+        return keeps
 
     def unreached(self, branch: str, targets: int) -> int:
         """Those of these targets that no link leads to."""
