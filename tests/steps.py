@@ -19,6 +19,7 @@ def steps(work: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 looks for it only once
     sys.settrace(trace)
     try:
         work()

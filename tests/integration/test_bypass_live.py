@@ -103,11 +103,13 @@ class Source:
     async def _publish(self) -> None:
         begun_s = time.monotonic()
         while self._running:
-            due = (time.monotonic() - begun_s) * self._rate
-            while self.published < due and self._running:
-                self.published += 1
-                await self._client.publish({self._attribute: self.published})
+            await self._client.send_all(self._due((time.monotonic() - begun_s) * self._rate))
             await asyncio.sleep(0.005)
+
+    def _due(self, count: float) -> Iterator[dict[str, int]]:
+        while self.published < count and self._running:
+            self.published += 1
+            yield {self._attribute: self.published}
 
     async def stop(self) -> None:
         self._running = False
