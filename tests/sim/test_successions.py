@@ -498,6 +498,8 @@ FOUND = {
     # told again after others had named the successor; two that forget what one of them remembers
     "listed, none": (1_281_297_927, 1_281_298_080),
     "listed, mixed": (1_281_298_371,),  # an older state, from before two successions
+    # what an older state knew from a broker that had been replaced waited for that one alone
+    "remembered, none": (421_852_028,),
     "remembered, active": (1_281_297_813,),
     # what quenched another one was withdrawn before a neighbour had told of that other one
     "remembered, merging": (421_854_974,),

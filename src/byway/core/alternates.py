@@ -2,7 +2,9 @@
 
 An entry has one origin, the first neighbour that announced it. On a tree nobody else does for long:
 only while an operator moves a link, or before a cycle is cut. This file keeps who else did; what
-follows when the origin withdraws the entry is decided in `takeover`.
+follows when the origin withdraws the entry is decided in `takeover`. A broker that goes on from an
+older state may know a subscription from a neighbour that was replaced since; one that announces it
+too becomes its origin when it has told all its subscriptions (`Subscriptions.prefer`).
 """
 
 from __future__ import annotations
@@ -45,16 +47,25 @@ class AlternateOrigins:
             if not counts[link]:
                 self._remove(id, link)
 
-    def promote(self, id: EntryId) -> tuple[Origin, int] | None:
-        """Take out the neighbour that becomes the origin of an ended entry, and how often it
-        announced the entry. None if nobody does."""
+    def end(self, id: EntryId, link: str) -> None:
+        """A neighbour no longer announces an entry, however often it did, if it did."""
+        if link in self.links.get(id, ()):
+            self._remove(id, link)
+
+    def promote(self, id: EntryId, link: str = "") -> tuple[Origin, int] | None:
+        """Take out the neighbour that becomes the origin of an entry, and how often it announced
+        the entry: the first by name, unless it is given. None if nobody does."""
         counts = self.links.get(id)
         if counts is None:
             return None
-        link = min(counts)
+        link = link or min(counts)
         promoted = Origin(link, behind=self.behind.get((id, link), ())), counts[link]
         self._remove(id, link)
         return promoted
+
+    def announced_by(self, link: str) -> list[EntryId]:
+        """Entries that a neighbour announces beside their origin, in the order of their ids."""
+        return sorted(id for id, counts in self.links.items() if link in counts)
 
     def remove_link(self, link: str) -> None:
         """A neighbour no longer announces anything."""

@@ -531,10 +531,13 @@ class Neighbours:
     def on_subscriptions_synced(self, link: str, message: SubscriptionsSynced) -> None:
         """A neighbour has sent its subscriptions: those that it names have ended, and data may go
         there."""
-        routing = self._context.routing
-        entries = [routing.subscriptions.get(id) for id in dict.fromkeys(message.ended)]
-        ended = [e for e in entries if e is not None and e.origin.link == link]
-        routing.subscription_rules.end_lost(ended)
+        table, rules = self._context.routing.subscriptions, self._context.routing.subscription_rules
+        entries = [table.get(id) for id in dict.fromkeys(message.ended)]
+        rules.end_lost([e for e in entries if e is not None and e.origin.link == link])
+        for id in message.ended:
+            table.alternates.end(id, link)
+        if not message.partial and not message.provisional and self._recovery.missing:
+            rules.prefer(link, self._recovery.missing)
         if not message.partial:
             self._sync.on_subscriptions_synced(link, message.provisional)
 

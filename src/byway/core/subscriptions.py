@@ -7,7 +7,7 @@ when it is settled or has ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Final
 
 from byway.core.actions import Timer
@@ -169,9 +169,39 @@ class Subscriptions:
         """Forget entries that a neighbour no longer knows of, or whose neighbour is `lost`."""
         self.end(entries, self._routing.policy.on_lost(entries), lost)
 
-    def promote_alternate(self, id: EntryId, filter: Filter) -> None:
+    def prefer(self, link: str, missing: Container[str]) -> None:
+        """A neighbour has told all its subscriptions. What it announces comes from there, whatever
+        an older state of this broker says of neighbours that are still `missing`, and though
+        another one has just said that it has ended."""
+        table = self._routing.subscriptions
+        pending = table.alternates.pending_takeover
+        for id in table.alternates.announced_by(link):
+            entry = table.get(id)
+            if entry is None and id in pending:
+                self.promote_alternate(id, pending.pop(id), link)
+            elif entry is not None and entry.origin.link in missing:
+                self._change_origin(entry, link)
+
+    def _change_origin(self, entry: Entry, link: str) -> None:
+        """Let an alternate origin and the origin of a subscription change places. It goes to the
+        one that was its origin, and no longer to the other; all others hear of a new path only."""
+        table, policy, before = self._routing.subscriptions, self._routing.policy, entry.origin
+        promoted, old = table.alternates.promote(entry.id, link), before.link or ""
+        assert promoted is not None, "it does not announce it"
+        if link in entry.forwarded:
+            policy.on_withdrawn([entry], link, _NONE)
+        policy.on_ended([entry])  # for what was forwarded in its place
+        table.alternates.add(entry.id, old, before.behind)
+        table.move(entry, promoted[0])
+        if self.told_path(before) != self.told_path(entry.origin):
+            self.tell_path(entry, before)
+        elif self.concerns(entry, old):
+            policy.on_subscribed(entry, [old])
+        self.settle(entry)
+
+    def promote_alternate(self, id: EntryId, filter: Filter, link: str = "") -> None:
         """Make another neighbour that announces an ended subscription its origin, if one does."""
-        alternate = self._routing.subscriptions.alternates.promote(id)
+        alternate = self._routing.subscriptions.alternates.promote(id, link)
         if alternate is not None and self._routing.subscriptions.get(id) is None:
             self._end_placeholder(id)
             self.begin(id, filter, alternate[0])

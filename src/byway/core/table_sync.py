@@ -333,6 +333,10 @@ class TableSync:
     def on_request(self, link: str, message: SyncRequest) -> None:
         """The peer asks for the names of what is held from it in some buckets."""
         context, routing = self._context, self._context.routing
+        alternates = routing.subscriptions.alternates
+        for id in alternates.announced_by(link):  # its origin was this peer in the digest
+            if bucket_of(id) in message.subscriptions:
+                alternates.end(id, link)  # the peer will announce it, if it has it
         adverts, subscriptions = (
             [e for e in table.came_from(link) if bucket_of(e.id) in buckets]
             for table, buckets in (
