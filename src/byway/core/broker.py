@@ -13,11 +13,11 @@ copy for each link into `Copies`, or leaves that to `BranchQueues` if a behaviou
 neighbour confirms a copy, `_on_frame` calls `Context.confirmed`; with the last copy
 `Context.finish` confirms the publication to where it came from, and `_flush` says so.
 
-The parts: `neighbours` (links), `table_sync` and `recovery` (tables after a restart), `takeover`,
-`clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`, `reachability`, `cycles`,
-`successions`, `drafts`, and `behaviours`. They share a `Context`, and ask it for the `Routing` in
-force (tables, their rules in `advertisements` and `subscriptions`, and a policy of `covering`).
-Others look at a broker through `broker_status`.
+The parts: `neighbours` (links), `table_sync`, `compared_tables` and `recovery` (tables after a
+restart), `takeover`, `clients` and `deliveries`, `publications`, `kind_mismatches`, `discards`,
+`reachability`, `cycles`, `successions`, `drafts`, and `behaviours`. They share a `Context`, and
+ask it for the `Routing` in force (tables, their rules in `advertisements` and `subscriptions`, and
+a policy of `covering`). Others look at a broker through `broker_status`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from byway.core.behaviours import Behaviour, make_behaviours, register, register
 from byway.core.broker_config import BrokerConfig
 from byway.core.broker_status import BrokerQueries
 from byway.core.clients import RESTORE_TIMER, SESSION_TIMER, Clients
+from byway.core.compared_tables import RECHECK_TIMER, ComparedTables
 from byway.core.context import Context
 from byway.core.covering.packing import packed
 from byway.core.discards import Discards
@@ -59,7 +60,7 @@ from byway.core.inputs import (
 )
 from byway.core.links import UNLISTED, LinkEnd
 from byway.core.mesh.mesh_behaviour import Mesh
-from byway.core.neighbours import NOTHING_LEARNT, RECHECK_TIMER, Neighbours
+from byway.core.neighbours import NOTHING_LEARNT, Neighbours
 from byway.core.outgoing import Outgoing
 from byway.core.publications import Publications
 from byway.core.reachability import TIMER as REACHABILITY_TIMER
@@ -168,6 +169,9 @@ class Broker(BrokerQueries):
             self.behaviours,
         )
         self.cycles = self._neighbours.cycles
+        self._compared = ComparedTables(
+            context, recovery, sync, publications, successions, self._neighbours
+        )
         self._discards = Discards(context, self._neighbours, clients, publications)
         self._idle = context.out
         """Takes the place of what a call collected, which is not kept until the next one."""
@@ -293,14 +297,14 @@ class Broker(BrokerQueries):
         return {
             # a behaviour that is off here may be on at a neighbour
             **{kind: _ignore for behaviour in registered() for kind in behaviour.messages},
-            SyncDigest: self._neighbours.on_digest,
+            SyncDigest: self._compared.on_digest,
             SyncRequest: self.sync.on_request,
             SyncNames: self.sync.on_names,
             SyncNamesAlong: self.sync.on_names,
             PublicationsUnconfirmed: self.publications.on_unconfirmed,
-            AdvertisementsSynced: self._neighbours.on_advertisements_synced,
-            SubscriptionsSynced: self._neighbours.on_subscriptions_synced,
-            NeighbourNames: self._neighbours.on_names,
+            AdvertisementsSynced: self._compared.on_advertisements_synced,
+            SubscriptionsSynced: self._compared.on_subscriptions_synced,
+            NeighbourNames: self._compared.on_names,
             Disconnect: self._neighbours.on_disconnect,
             BrokersUnreachable: self.reachability.on_unreachable,
             LinkProbe: self.cycles.on_probe,
@@ -381,7 +385,7 @@ class Broker(BrokerQueries):
     def _on_client_attached(self, event: ClientAttached) -> None:
         if event.resumes and event.client not in self.clients.sessions:
             self.sync.on_restart_detected()  # it had a session here
-            self._neighbours.copy_to_missing_again()
+            self.publications.waiting_copies.copy_to_missing_again()
         self.clients.attach(event.client, event.incarnation, event.session_ttl_us, event.received)
 
     def _on_client_requested(self, event: ClientRequested) -> None:
@@ -431,7 +435,7 @@ class Broker(BrokerQueries):
             self._handler(link, message)(link, message)
             if link not in self.context.ends:
                 return  # it has removed this broker
-        self._neighbours.settle()
+        self._compared.settle()
 
     def _handler(self, link: str, message: Message) -> Callable[[str, Any], None]:
         kind, routing = type(message), self.context.routing
@@ -477,9 +481,9 @@ class Broker(BrokerQueries):
     def _flush(self, out: Outgoing) -> list[Action]:
         """Frames for what was collected. Neighbours and clients in the order of their names."""
         if self.sync.settled or self.recovery.progressed:
-            self._neighbours.settle()
+            self._compared.settle()
         if self.recovery.rechecking:
-            self._neighbours.recheck()
+            self._compared.recheck()
         for hook in self.context.hooks.on_batch_handled:
             hook()
         actions, touched, replies = out.actions, out.touched, out.replies

@@ -3,9 +3,8 @@ up or down.
 
 It decides what is done with everything that came from a neighbour, or was to go there, when the
 neighbour is added, removed, connected or disconnected. A link has a kind: over one outside the tree
-tables are not compared, and nothing follows for the routing when it comes or goes. How two
-neighbours compare their tables is the business of `table_sync`; this part gives its results to the
-tables' rules and to publications.
+tables are not compared, and nothing follows for the routing when it comes or goes. What follows
+when the tables of two neighbours have been compared is for `compared_tables` to say.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from byway.core.actions import CloseLink, OpenLink, Send, SetTimer, Timer
+from byway.core.actions import CloseLink, OpenLink, Send
 from byway.core.behaviours import Behaviour
 from byway.core.context import Context
 from byway.core.cycles import Cycles
-from byway.core.in_flight import unowned
 from byway.core.inputs import (
     LinkDown,
     LinkUp,
@@ -39,23 +37,15 @@ from byway.core.table_sync import TableSync
 from byway.model.errors import RemoteProtocolError, shortened
 from byway.model.messages import (
     CONTROL,
-    Advertise,
-    AdvertisementsSynced,
     Batch,
     Disconnect,
     Hello,
     LinkKind,
-    NeighbourNames,
     Publish,
     SoftSpan,
-    SubscriptionsSynced,
-    SyncDigest,
 )
 from byway.model.trace_schema import DropReason, LinkChange
 
-RECHECKED_MAX: Final = 2_048
-"""Publications kept for neighbours whose tables were missing that are rechecked at a time."""
-RECHECK_TIMER: Final = Timer("recheck")
 NOTHING_LEARNT: Final[Mapping[str, str]] = MappingProxyType({})
 """Nothing is known of neighbours in an earlier life of a broker."""
 FORMER_MAX: Final = 1_024
@@ -115,7 +105,7 @@ class Neighbours:
                 return
             self.disconnect(link, "the link becomes one of the tree")
         in_tree = kind is LinkKind.PRIMARY
-        end = self._learn(link) if in_tree else context.add_link(link, kind)
+        end = self.learn(link) if in_tree else context.add_link(link, kind)
         end.address, end.dials = address, True
         context.out.do(OpenLink(link, address, kind))
 
@@ -186,7 +176,7 @@ class Neighbours:
         """The settings list other neighbours, or more is known of these."""
         self._context.listing = event.listing
         if all(link == UNLISTED or self._is_listed(link) for link in self._context.tree):
-            self._on_named()
+            self.on_named()
 
     def on_added(self, event: NeighbourAdded) -> None:
         """An operator adds a neighbour."""
@@ -195,11 +185,11 @@ class Neighbours:
             return
         if end is not None:
             self.disconnect(link, "the link becomes one of the tree")
-        self._learn(link)
+        self.learn(link)
         if link != UNLISTED:
             self._context.out.do(OpenLink(link))
 
-    def _learn(self, link: str) -> LinkEnd:
+    def learn(self, link: str) -> LinkEnd:
         """Add a neighbour that the broker was not told of when it began."""
         self._context.former.pop(link, None)
         self._successions.forget_but(self._context.former)
@@ -299,9 +289,9 @@ class Neighbours:
             return
         recovery.nobody_named = True
         if UNLISTED not in self._context.ends:
-            self._learn(UNLISTED)
+            self.learn(UNLISTED)
 
-    def _on_named(self) -> None:
+    def on_named(self) -> None:
         """Somebody has named the neighbours of the broker whose place this one takes."""
         if self._recovery.nobody_named:
             self._recovery.nobody_named = False
@@ -408,7 +398,7 @@ class Neighbours:
             old = event.hello.in_place_of
             if old is not None and in_tree and not self._successions.is_mutual(link, old):
                 self._sync.on_succession(link, old)
-                self.copy_to_missing_again()
+                self._publications.waiting_copies.copy_to_missing_again()
                 self._expect_unnamed(link)
             if in_tree:
                 self._sync.on_link_reset(link)
@@ -491,88 +481,6 @@ class Neighbours:
             in_tree = link in self._context.tree
             self._link_went_down(link, LinkChange.CLOSED, in_tree=in_tree)
         self._context.out.do(CloseLink(link, error.reason, fault=True))
-
-    # --- tables --------------------------------------------------------------------------------
-
-    def on_digest(self, link: str, message: SyncDigest) -> None:
-        """A neighbour says what it holds, and names neighbours that this broker had."""
-        self._sync.check_digest(link, message)
-        is_first = link not in self._recovery.compared_with
-        unknown = self._sync.unknown_neighbours(link, message)
-        self.copy_to_missing_again()
-        for name in unknown:
-            if name != self._context.name:
-                self._learn(name)
-        if is_first and message.neighbours:
-            self._on_named()
-        self._sync.on_digest(link, message)
-
-    def on_names(self, link: str, message: NeighbourNames) -> None:
-        """A neighbour names its own neighbours."""
-        self._sync.on_neighbour_names(link, message)
-        self.copy_to_missing_again()
-
-    def copy_to_missing_again(self) -> None:
-        """Copy what waits for missing neighbours to those that are missing again."""
-        links, self._recovery.missing_again = self._recovery.missing_again, []
-        for link in links:
-            self._publications.waiting_copies.copy_to(link)
-
-    def on_advertisements_synced(self, link: str, message: AdvertisementsSynced) -> None:
-        """A neighbour has sent its advertisements: those that it names have ended."""
-        routing, pending = self._context.routing, unowned()
-        for id in message.ended:
-            entry = routing.adverts.get(id)
-            if entry is not None and entry.origin.link == link:
-                routing.advertisement_rules.end(entry, pending)
-        if not message.partial:
-            self._sync.on_advertisements_synced(link, message.provisional)
-
-    def on_subscriptions_synced(self, link: str, message: SubscriptionsSynced) -> None:
-        """A neighbour has sent its subscriptions: those that it names have ended, and data may go
-        there."""
-        table, rules = self._context.routing.subscriptions, self._context.routing.subscription_rules
-        entries = [table.get(id) for id in dict.fromkeys(message.ended)]
-        rules.end_lost([e for e in entries if e is not None and e.origin.link == link])
-        for id in message.ended:
-            table.alternates.end(id, link)
-        if not message.partial and not message.provisional and self._recovery.missing:
-            rules.prefer(link, self._recovery.missing)
-        if not message.partial:
-            self._sync.on_subscriptions_synced(link, message.provisional)
-
-    def settle(self) -> None:
-        """Settle what the comparison of tables showed to be settled."""
-        routing = self._context.routing
-        if self._recovery.progressed:
-            self._recovery.progressed = False
-            routing.subscription_rules.settle_all()
-        settled = self._sync.settled
-        while settled:
-            kind, id, link = settled.popleft()
-            if kind is Advertise:
-                entry, answered = routing.adverts.get(id), routing.advertisement_rules.answered
-            else:
-                entry, answered = routing.subscription(id), routing.subscription_rules.answered
-            if entry is not None and link in entry.awaiting:
-                answered(entry, link)
-
-    def recheck(self) -> None:
-        """Neighbours are no longer missing: drop what was kept for them in vain, so many
-        publications at a time. The recheck timer lets this go on when nothing else happens."""
-        rechecking, out, room = self._recovery.rechecking, self._context.out, RECHECKED_MAX
-        copies = self._publications.waiting_copies
-        for link in sorted(rechecking):
-            looked_at, rechecking[link] = copies.recheck(
-                link, rechecking[link], room, self._successions.lose
-            )
-            room -= looked_at
-            if rechecking[link] == len(self._context.copies.links[link]):
-                self._sync.on_rechecked(link)
-            if room <= 0:
-                out.do(SetTimer(RECHECK_TIMER, self._context.now_us))
-                break
-        self._successions.end()
 
 
 def _is_outside_tree(hello: Hello) -> bool:

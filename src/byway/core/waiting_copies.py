@@ -52,6 +52,12 @@ class WaitingCopies:
         if found:
             self._put_in_order(newcomer, list(found.values()))
 
+    def copy_to_missing_again(self) -> None:
+        """Copy what waits for missing neighbours to those that are missing again."""
+        links, self._recovery.missing_again = self._recovery.missing_again, []
+        for link in links:
+            self.copy_to(link)
+
     def _put_in_order(self, link: str, more: list[tuple[Publish, InFlight]]) -> None:
         """Add copies to what waits for a neighbour, so that each publisher's are in order; after
         what it was sent already."""

@@ -8,6 +8,7 @@ from zlib import crc32
 import pytest
 
 from byway.core.actions import Timer
+from byway.core.compared_tables import RECHECK_TIMER
 from byway.core.inputs import (
     ClientAttached,
     ClientDetached,
@@ -27,7 +28,6 @@ from byway.core.inputs import (
     Started,
     TimerFired,
 )
-from byway.core.neighbours import RECHECK_TIMER
 from byway.core.recovery import TIMER as TABLE_SYNC
 from byway.core.takeover import TIMER as TAKEOVER
 from byway.model import parse
