@@ -7,7 +7,7 @@ import pytest
 from byway.core.mesh.mesh_config import MeshConfig
 from byway.sim.topology.tree import LinkSpec, Topology
 from byway.sim.world import World
-from tests.sim.mesh_runs import MeshOrders, check_maps, mesh_config, mesh_of, order
+from tests.sim.mesh_runs import MeshOrders, mesh_config, mesh_of, order
 
 pytestmark = pytest.mark.sim
 
@@ -54,4 +54,3 @@ def test_nothing_is_lost_with_the_mesh(away_us, strategy, kept):
     report = world.check()
     assert report.violations == ()
     assert [sink.deliveries for sink in sinks] == [3, 3, 3]
-    check_maps(world)

@@ -45,6 +45,7 @@ from byway.sim.engine.stored_node import StoredNode
 from byway.sim.load_samples import LoadSamples
 from byway.sim.oracle.account import Account
 from byway.sim.oracle.checkers import leaks, table_faults, unanswered
+from byway.sim.oracle.mesh_checkers import mesh_faults
 from byway.sim.oracle.present_tree import tree_of
 from byway.sim.oracle.state_checks import state_faults
 from byway.sim.oracle.violations import Report
@@ -526,6 +527,9 @@ class World:
             tree, faults = tree_of(self.topology, self.nodes)
             for sentence in faults:
                 violations.add("tree", sentence)
+            if tree is not None:
+                for sentence in mesh_faults(tree, self.nodes):
+                    violations.add("mesh", sentence)
             if tables and tree is not None:
                 for sentence in table_faults(tree, self.nodes, self.sessions):
                     violations.add("tables", sentence)

@@ -34,6 +34,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers that did not find what their storage promises."""
     tree: int = 0
     """Links of the tree that one end does not know, that close a cycle, or that are missing."""
+    mesh: int = 0
+    """Maps that are not those of the tree, and soft links that their ends do not agree on."""
     tables: int
     """Table entries that differ from those of a reference network."""
     leaks: int
