@@ -1,5 +1,5 @@
-"""The checkers of the mesh find what is wrong with maps and soft links, and nothing in a world where
-all is well."""
+"""The checkers of the mesh find what is wrong with maps and soft links, and nothing where all is
+well."""
 
 import pytest
 

@@ -32,11 +32,16 @@ def meshed() -> Lone:
     lone = Lone("A", "C", config=mesh_config())
     for link in ("A", "C"):
         lone.receive(link, advertise(f"of {link}"), subscribe(f"of {link}"))
+    dialled_by_x(lone)
+    return lone
+
+
+def dialled_by_x(lone: Lone) -> None:
+    """X dials B for a soft link."""
     window = lone.broker.config.publisher_window
     hello = Hello("X", 1, 0, 0, 0, 0, publisher_window=window, kind=LinkKind.SOFT)
     lone.sent["X"] = [0, 0]
     lone.handle(LinkUp("X", hello))
-    return lone
 
 
 def untouched(lone: Lone) -> tuple:
@@ -50,8 +55,8 @@ def untouched(lone: Lone) -> tuple:
     )  # fmt: skip
 
 
-def record(broker: str, *neighbours: str, hops: int = 1) -> RelayedRecord:
-    return RelayedRecord(BrokerRecord(broker, 1, 1, neighbours, 4, f"at {broker}"), hops)
+def record(broker: str, *neighbours: str, hops: int = 1, version: int = 1) -> RelayedRecord:
+    return RelayedRecord(BrokerRecord(broker, 1, version, neighbours, 4, f"at {broker}"), hops)
 
 
 LONGEST = tuple(f"{number:x}" * NAME_LENGTH_MAX for number in range(DELTA_MAX - 1))
@@ -184,10 +189,7 @@ def test_a_path_that_names_the_broker_itself_does_no_harm():
 def test_a_broker_without_a_mesh_refuses_a_span():
     """Else the other end would wait for an answer for as long as the link is up."""
     lone = Lone("A", "C", config=BrokerConfig())
-    lone.sent["X"] = [0, 0]
-    window = lone.broker.config.publisher_window
-    hello = Hello("X", 1, 0, 0, 0, 0, publisher_window=window, kind=LinkKind.SOFT)
-    lone.handle(LinkUp("X", hello))
+    dialled_by_x(lone)
     actions = lone.receive("X", SoftSpan(("A",)))
     assert CloseLink("X", "B has no mesh") in actions
     assert list(lone.broker.links) == ["A", "C"]
