@@ -68,6 +68,7 @@ from byway.model.messages import (
     SyncRequest,
     Unadvertise,
     UnadvertiseRequest,
+    UnorderedAttached,
     UnorderedHello,
     Unsubscribe,
     UnsubscribeRequest,
@@ -184,7 +185,10 @@ def reply(what: object) -> str:
         case Attached():
             state = "session resumed" if what.resumed else "new session"
             lost = f", deliveries lost: {what.lost}" if what.lost else ""
-            return f"Attached, {state}, {what.published} published{lost}"
+            order = ""
+            if isinstance(what, UnorderedAttached):
+                order = f", no order kept, a window of {what.window} sequences"
+            return f"Attached, {state}, {what.published} published{lost}{order}"
         case Settled():
             return f"Settled {what.name}"
         case Refused():

@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import byway
-from tests.integration.processes import BrokerProcess, Brokers
+from tests.integration.processes import BrokerProcess, Brokers, environment
 
 SESSION = {"session_ttl": 60.0, "retry": 0.02, "retry_max": 0.2}
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
@@ -143,3 +145,14 @@ class Account:
         for taker in self._takers:
             taker.cancel()
         await asyncio.gather(*(client.close() for client in self.clients))
+
+
+def show(address: str, *arguments: str) -> str:
+    """What `byway topology show` prints."""
+    command = [sys.executable, "-m", "byway", "topology", "show", "--broker", address, *arguments]
+    environ = {**environment(), "COLUMNS": "400"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env=environ
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -4,6 +4,7 @@ that have no use for them; everything arrives once and in order, also when the f
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 import byway
 from tests.integration.loops import in_loop, until
-from tests.integration.network import ANYWHERE, RETRY, SESSION
+from tests.integration.network import ANYWHERE, RETRY, SESSION, show
 from tests.integration.processes import BrokerProcess, Brokers, brokers
 
 pytestmark = pytest.mark.integration
@@ -105,9 +106,47 @@ async def test_publications_pass_by_brokers_that_have_no_use_for_them(chain: Cha
         assert (links["D"].kind, links["D"].use, links["D"].span) == ("soft", "in use", 3)
         assert links["B"].kind == "primary"
         assert links["B"].gain == 0 < links["D"].gain
+        shown = await asyncio.to_thread(show, chain.brokers["A"].address, "--json")
+        mesh = json.loads(shown)["mesh"]
+        assert (mesh["delta"], mesh["strategy"], mesh["held"], mesh["parked"]) == (4, "S2", 0, 0)
+        told = {link["broker"]: link for link in mesh["links"]}
+        assert told.keys() == {"B", "C", "D"}
+        assert (told["D"]["kind"], told["D"]["use"], told["D"]["span"]) == ("soft", "in use", 3)
+        assert (told["C"]["kind"], told["C"]["span"]) == ("candidate", 2)
+        assert told["D"]["rate"] > 0 < told["D"]["gain"]
         await asyncio.to_thread(chain.restart, "D")
         taken.hops = 0
         await publish_until(1)  # there is a soft link again
         await publisher.flush()
         await until(lambda: taken.sequences[-1] == published)
         assert taken.sequences == list(range(1, published + 1))
+
+
+@in_loop
+async def test_a_busy_uplink_makes_a_broker_send_fewer_copies() -> None:
+    """Strategy SH, the default: S1 while more than 80 % of what the uplink carries is in use."""
+    busy = ("mesh.delta=2", "limits.uplink_bytes=20000", "core.load_sample=100ms")
+    settings = [word for option in busy for word in ("--set", option)]
+    with brokers() as started:
+        a = started.start("--id", "A", *ANYWHERE, *RETRY, *settings).ready()
+        b = started.start("--id", "B", *ANYWHERE, *RETRY, "--neighbour", f"A@{a.address}").ready()
+        async with (
+            byway.connect(f"byway://{a.address}", **SESSION) as publisher,
+            byway.connect(f"byway://{b.address}", **SESSION) as subscriber,
+            publisher.advertise("ANY"),
+            subscriber.subscribe("n >= 0"),
+        ):
+
+            async def strategy() -> str:
+                status = await publisher.broker_status()
+                assert status.mesh is not None
+                return status.mesh.strategy
+
+            assert await strategy() == "S2"
+            published = 0
+            while await strategy() == "S2":  # 100 kB and more a second
+                published += 1
+                await publisher.publish({"n": published}, data=bytes(1_000))
+                await asyncio.sleep(0.01)
+            while await strategy() == "S1":
+                await asyncio.sleep(0.05)

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -18,25 +16,14 @@ from byway.model.messages import (
     Settled,
     SubscribeRequest,
 )
-from tests.integration.network import Star
-from tests.integration.processes import brokers, environment, eventually
+from tests.integration.network import Star, show
+from tests.integration.processes import brokers, eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(200)]
 
 BODY = msgspec.msgpack.encode(Body({"x": 1}, bytes(65_536)))
 COUNT = 300
 """Publications, together more than the system buffers for one connection."""
-
-
-def show(address: str, *arguments: str) -> str:
-    """What `byway topology show` prints."""
-    command = [sys.executable, "-m", "byway", "topology", "show", "--broker", address, *arguments]
-    environ = {**environment(), "COLUMNS": "400"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, env=environ
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_topology_show_names_the_slow_subscriber_and_the_slow_link(tmp_path: Path) -> None:

@@ -72,6 +72,19 @@ def meet_without_order() -> Scene:
     return _MeshScene([("B1", "B2")], config, silent=False)
 
 
+def attach_without_order() -> Scene:
+    """A broker that does not keep the order of publications tells a client so, and how many
+    sequences of a publisher it tells apart, when the client comes and when it comes back."""
+    scene = _MeshScene([("B1", "B2")], BrokerConfig(mesh=MeshConfig(order="none")))
+    scene.begins_here()
+    scene.attach("sub", "B1", ttl_us=60_000_000)
+    scene.subscribe("sub", "price > 80")
+    scene.detach("sub")
+    scene.attach("sub", "B1", incarnation=1, ttl_us=60_000_000, resumes=True)
+    scene.settle()
+    return scene
+
+
 def subscribe_along() -> Scene:
     """A subscription of B4 travels to B1, where somebody advertises. Each broker puts itself before
     the path, and cuts that to three brokers."""

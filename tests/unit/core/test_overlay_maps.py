@@ -1,5 +1,8 @@
 """Overlay maps by example: the trees F, G and T21, and what is not on a map."""
 
+import re
+from typing import Any
+
 import pytest
 
 from byway.core.mesh import MasterMap, OverlayMaps
@@ -149,6 +152,8 @@ def test_a_copy_from_nowhere_is_refused() -> None:
 
 
 def test_there_are_three_strategies() -> None:
+    with pytest.raises(ValueError, match=r"\['S1'\] is no strategy"):
+        f().forward(["5"], ["S1"])
     with pytest.raises(ValueError, match="'SH' is no strategy"):
         f().forward(["3"], "SH")  # type: ignore[arg-type]
 
@@ -174,9 +179,34 @@ def test_the_master_map_is_the_tree_within_delta() -> None:
     assert "A" not in MasterMap("2", F, 1)
 
 
-def test_delta_is_at_least_1() -> None:
-    with pytest.raises(ValueError, match="at least 1, not 0"):
-        MasterMap("A", F, 0)
+@pytest.mark.parametrize("delta", [0, -1, 4.0, "4", None])
+def test_delta_is_a_whole_number_of_at_least_1(delta: Any) -> None:
+    with pytest.raises(ValueError, match=f"a whole number of at least 1, not {delta!r}"):
+        MasterMap("A", F, delta)
+
+
+def test_a_map_that_is_complete_takes_no_time_for_a_larger_delta() -> None:
+    assert MasterMap("A", F, 10**12).brokers == MasterMap("A", F, 4).brokers
+
+
+@pytest.mark.parametrize("edge", [("A",), ("A", "1", "2"), "A1", []])
+def test_an_edge_is_a_pair(edge: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"a pair of brokers, not {edge!r}")):
+        OverlayMaps.build("A", [edge], 4)
+
+
+@pytest.mark.parametrize("field", ["soft", "candidates", "down"])
+def test_a_name_in_the_place_of_several_is_refused(field: str) -> None:
+    with pytest.raises(ValueError, match="not the string '13'"):
+        OverlayMaps.build("A", F, 4, **{field: "13"})
+    maps = OverlayMaps.build("A", F, 4)
+    for method in (
+        maps.unreachable,
+        lambda x: maps.forward(x, "S1"),
+        lambda x: maps.profile(x, "S1"),
+    ):
+        with pytest.raises(ValueError, match="not the string '13'"):
+            method("13")
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,15 @@ class MasterMap:
     def __init__(self, at: str, primary_edges: Iterable[Sequence[str]], delta: int) -> None:
         """Edges may come in any order and either way round; those beyond Δ hops are left out. If
         they form a cycle, as they may while a change of the tree spreads, the map is a tree of
-        shortest paths, and equal sets of edges give equal maps."""
-        if delta < 1:
-            raise ValueError(f"Δ is at least 1, not {delta}")
+        shortest paths, and equal sets of edges give equal maps. Raises ValueError for an edge that
+        is none, and for a Δ that is no whole number of at least 1."""
+        if type(delta) is not int or delta < 1:
+            raise ValueError(f"Δ is a whole number of at least 1, not {delta!r}")
         adjacent: dict[str, set[str]] = {}
-        for one, other in primary_edges:
+        for edge in primary_edges:
+            if isinstance(edge, str) or len(edge) != 2:
+                raise ValueError(f"an edge is a pair of brokers, not {edge!r}")
+            one, other = edge
             adjacent.setdefault(one, set()).add(other)
             adjacent.setdefault(other, set()).add(one)
         self.at = at
@@ -42,6 +46,8 @@ class MasterMap:
         branches: list[int] = []
         nearer = {at: -1}
         for distance in range(1, delta + 1):
+            if not nearer:
+                break
             parent_of: dict[str, int] = {}
             for broker, number in nearer.items():
                 for other in adjacent.get(broker, ()):

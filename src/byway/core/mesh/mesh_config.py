@@ -31,7 +31,8 @@ class MeshConfig(msgspec.Struct, frozen=True, kw_only=True):
         option(
             "Over which links copies travel: S0 sends them to the next broker, S1 one copy to the "
             "last broker before all that want it, S2 copies straight to each; SH is S2, or S1 "
-            "while more than 80 % of the uplink is in use."
+            "while more than 80 % of the uplink is in use, if it is known what that carries (live: "
+            "`limits.uplink_bytes`)."
         ),
     ] = "SH"
     order: Annotated[

@@ -15,7 +15,8 @@ from byway.core.mesh.working_map import Strategy, WorkingMap
 
 
 class OverlayMaps:
-    """The master map of one broker and the working maps made from it. Immutable.
+    """The master map of one broker and the working maps made from it. Links that open or close make
+    other maps (`with_links`); these stay as they are.
 
     Anchors are those of the master subscription table: brokers at most Δ primary hops away, as on
     the master map. The maps replace them by links themselves. Between, Beyond and Behind are read
@@ -37,10 +38,10 @@ class OverlayMaps:
         candidates: Iterable[str] = (),
         down: Iterable[str] = (),
     ) -> None:
-        beside = frozenset(soft)
+        beside, candidates, down = map(_several, (soft, candidates, down))
         self.master = master
         self._usable = beside.union(master.neighbours).difference(down)
-        self._candidates = frozenset(candidates) - beside.union(master.neighbours)
+        self._candidates = candidates - beside.union(master.neighbours)
         self.unplaced = tuple(sorted(beside.union(self._candidates).difference(master.brokers)))
         self.working = WorkingMap(master, self._usable)
         self._profiled: WorkingMap | None = None
@@ -56,7 +57,8 @@ class OverlayMaps:
         down: Iterable[str] = (),
     ) -> OverlayMaps:
         """The maps of the broker `at`. `down` are neighbours, primary or soft, whose link is down:
-        they stay on the master map and get no copy."""
+        they stay on the master map and get no copy. Raises ValueError for an edge that is no pair,
+        for a Δ that is no whole number of at least 1, and for a name in the place of several."""
         return cls(MasterMap(at, primary_edges, delta), soft, candidates, down)
 
     def with_links(
@@ -115,7 +117,7 @@ class OverlayMaps:
     def unreachable(self, anchors: Iterable[str]) -> list[str]:
         """The anchors that no link leads to, sorted: those behind a primary link that is down and
         not behind a soft link that is up, and those that are not on the map."""
-        target_of, at = self.working.target_of, self.master.at
+        target_of, at, anchors = self.working.target_of, self.master.at, _several(anchors)
         return sorted({each for each in anchors if each != at and not target_of.get(each, 0)})
 
     def forward(
@@ -127,7 +129,8 @@ class OverlayMaps:
         a soft link, any broker on the primary path that the link replaces. Raises ValueError if
         that is not on the map."""
         working = self.working
-        return working.names(working.forward(working.targets(anchors, came_from), strategy))
+        targets = working.targets(_several(anchors), came_from)
+        return working.names(working.forward(targets, strategy))
 
     def profile(
         self, anchors: Iterable[str], strategy: Strategy, came_from: str | None = None
@@ -140,4 +143,12 @@ class OverlayMaps:
                 else self.working
             )
         profiled = self._profiled
-        return profiled.names(profiled.forward(profiled.targets(anchors, came_from), strategy))
+        targets = profiled.targets(_several(anchors), came_from)
+        return profiled.names(profiled.forward(targets, strategy))
+
+
+def _several(brokers: Iterable[str]) -> frozenset[str]:
+    """These brokers. A string would be taken for the brokers that its letters name."""
+    if isinstance(brokers, str):
+        raise ValueError(f"expected a collection of brokers, not the string {brokers!r}")
+    return frozenset(brokers)

@@ -130,7 +130,7 @@ class WorkingMap:
         Raises ValueError for a strategy that is not one of the three."""
         try:
             choose = _CHOICES[strategy]
-        except KeyError:
+        except (KeyError, TypeError):
             raise ValueError(f"{strategy!r} is no strategy: expected S0, S1 or S2") from None
         return choose(self, targets)
 
