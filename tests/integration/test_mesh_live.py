@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,6 +115,8 @@ async def test_publications_pass_by_brokers_that_have_no_use_for_them(chain: Cha
         assert (told["D"]["kind"], told["D"]["use"], told["D"]["span"]) == ("soft", "in use", 3)
         assert (told["C"]["kind"], told["C"]["span"]) == ("candidate", 2)
         assert told["D"]["rate"] > 0 < told["D"]["gain"]
+        shown = await asyncio.to_thread(show, chain.brokers["D"].address)
+        assert re.search(r"A  soft link up  \S+, incoming, 3 hops of the tree", shown)
         await asyncio.to_thread(chain.restart, "D")
         taken.hops = 0
         await publish_until(1)  # there is a soft link again

@@ -139,6 +139,49 @@ async def outlive(
             taker.cancel()
 
 
+def test_a_replaced_broker_that_is_back_publishes_past_nobody(tmp_path: Path) -> None:
+    """Its neighbours refuse it. It takes that for their death, and dials a broker behind them, to
+    go round; that one knows that it is nobody's neighbour."""
+    with brokers() as started:
+        west, mid, east = chain(started, tmp_path, (*STOP, *MESH))
+        far = start(started, "far", west, more=(*STOP, *MESH))
+        linked((far, "west"), (west, "far"))
+        asyncio.run(asyncio.wait_for(is_back(started, far, west, mid, east), 120))
+
+
+async def is_back(
+    started: Brokers,
+    far: BrokerProcess,
+    west: BrokerProcess,
+    mid: BrokerProcess,
+    east: BrokerProcess,
+) -> None:
+    got: list[int] = []
+    async with (
+        connect(far, name="s") as subscriber,
+        connect(mid, name="p", session_ttl=60) as publisher,
+        subscriber.subscribe("n >= 0") as subscription,
+    ):
+        await publisher.advertise("ANY")
+        taker = asyncio.create_task(take(subscription, got))
+        await publisher.publish({"n": 0})
+        await publisher.confirmed()
+        await asyncio.to_thread(mid.kill)
+        spare = await asyncio.to_thread(start, started, "spare", more=(*STOP, *MESH))
+        by = f"spare@{spare.address}"
+        done = await replaced("mid", by, west, east, more=("--wait", "15s"))
+        assert done.returncode == 0, done.stderr
+        mid = await asyncio.to_thread(started.again(mid).ready)
+        await until(lambda: "publications go round it" in mid.log, WAIT_S)
+        await publisher.publish_all({"n": n} for n in range(1, 6))
+        await until(lambda: "soft link to mid is up" in far.log, WAIT_S)
+        await until(lambda: mid.metric("byway_link_parked_messages", link="west") == 5)
+        with pytest.raises(byway.NotConfirmedError):
+            await publisher.confirmed(timeout=1.0)
+        assert got == [0]
+        taker.cancel()
+
+
 def test_who_cannot_be_replaced_and_by_whom(tmp_path: Path) -> None:
     with brokers() as started:
         west, mid, east = chain(started, tmp_path)

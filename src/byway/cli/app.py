@@ -53,6 +53,12 @@ def _shown(seconds: float) -> str:
     return format_duration(round(seconds * 1e6))
 
 
+def counted(number: int, what: str) -> str:
+    """How many there are of a thing, as `1 publication` or `3 deliveries`."""
+    plural = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
+    return f"{number:,} {what if number == 1 else plural}"
+
+
 def refuse(reason: object) -> NoReturn:
     """End with `reason` on stderr and exit code 2: the input is not valid."""
     if isinstance(reason, MissingExtraError):

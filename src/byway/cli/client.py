@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from byway.cli.app import Seconds, new_app
+from byway.cli.app import Seconds, counted, new_app
 from byway.cli.columns import columns, printable
 from byway.cli.connecting import HTTP, HttpOption, JsonOption, LimitOption, TimeoutOption, explained
 from byway.model.durations import format_duration
@@ -161,9 +161,9 @@ def _time(seconds: float) -> str:
 
 def _said(report: Disconnected) -> list[str]:
     held = (
-        f"{_counted(report.subscriptions, 'subscription')}, "
-        f"{_counted(report.advertisements, 'advertisement')}, "
-        f"{_counted(report.deliveries, 'unacknowledged delivery')}"
+        f"{counted(report.subscriptions, 'subscription')}, "
+        f"{counted(report.advertisements, 'advertisement')}, "
+        f"{counted(report.deliveries, 'unacknowledged delivery')}"
     )
     name = printable(report.client)
     verb = "has disconnected" if report.was_connected else "has ended the session of"
@@ -177,11 +177,6 @@ def _said(report: Disconnected) -> list[str]:
     elif report.was_connected:
         lines.append("it was told not to reconnect")
     return lines
-
-
-def _counted(number: int, what: str) -> str:
-    plural = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
-    return f"{number:,} {what if number == 1 else plural}"
 
 
 def show_entries(entries: list[EntryReport], heads: tuple[str, ...]) -> None:

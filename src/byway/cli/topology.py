@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 the broker cannot be reached or refuses, 2 the input is no
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import msgspec
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from byway.cli.app import Seconds, fail, new_app, refuse, time_option
+from byway.cli.app import Seconds, counted, fail, new_app, refuse, time_option
 from byway.cli.connecting import (
     BROKER,
     HTTP,
@@ -44,6 +45,8 @@ app = new_app(help="Look at the network, and change who is a neighbour.")
 
 ENTRIES_MAX = 20
 """Unsettled entries that are shown one by one; `--json` has more."""
+LINE_LENGTH = 10_000
+"""Where no person reads lines from a terminal."""
 SLOW_S = 1.0
 """What has waited for less is no news; `--json` has it too."""
 _COLOURS = {"up": "green", "agreeing": "yellow", "down": "red"}
@@ -80,7 +83,7 @@ def show(
     if as_json:
         typer.echo(msgspec.json.encode(status))
     else:
-        Console(highlight=False).print(_tree(status, preserved))
+        _show_tree(_tree(status, preserved))
 
 
 @app.command()
@@ -210,7 +213,8 @@ def reload(
     if as_json:
         typer.echo(msgspec.json.encode(report))
         return
-    typer.echo(f"{report.broker} has reloaded: {', '.join(report.taken) or 'nothing has changed'}")
+    nothing = "nothing takes effect now" if report.later else "nothing has changed"
+    typer.echo(f"{report.broker} has reloaded: {', '.join(report.taken) or nothing}")
     for key in report.later:
         typer.echo(f"{key} has changed: that takes effect at the next start")
 
@@ -265,6 +269,14 @@ def leave(
             f"{report.neighbour} has forgotten it; if {report.neighbour} lists it as a neighbour, "
             "take it off the list"
         )
+
+
+def _show_tree(tree: Tree) -> None:
+    """Print a tree, with whole lines where no person reads them from a terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = LINE_LENGTH
+    console.print(tree)
 
 
 def _tree(status: BrokerStatus, preserved: bool) -> Tree:
@@ -323,9 +335,12 @@ def _backlogs(status: BrokerStatus) -> list[str]:
         lines.append(f"{more:,} more subscribers do not read")
     if status.publications_held:
         lines.append("publications of clients wait until slow subscribers have read")
-    lines += [_bypassed(link) for link in status.links if link.bypassed_s]
+    mesh = [] if status.mesh is None else status.mesh.links
+    rounded = {link.round[0] for link in mesh if link.round and link.use == "in use"}
+    lines += [_bypassed(x, x.broker in rounded) for x in status.links if x.bypassed_s]
     lines += [_slow_link(link) for link in status.links if link.oldest_s >= SLOW_S]
     lines += [_publisher(one) for one in status.publishers if _waits_long(one)]
+    lines += [_kept_back(name) for name in ([] if status.mesh is None else status.mesh.kept_back)]
     more = status.publishers_waiting - len(status.publishers)
     if more > 0:
         lines.append(f"{more:,} more publishers have unconfirmed publications")
@@ -344,25 +359,29 @@ def _slow_subscriber(slow: SlowSubscriberStatus) -> str:
     )
 
 
-def _bypassed(link: LinkStatus) -> str:
+def _bypassed(link: LinkStatus, has_way: bool) -> str:
     parked = (
-        f"{link.parked:,} wait for it or for a way round, the oldest for "
-        f"{link.oldest_parked_s:,.0f} s"
+        f"{link.parked:,} {'waits' if link.parked == 1 else 'wait'} for it or for a way round, "
+        f"the oldest for {link.oldest_parked_s:,.0f} s"
         if link.parked
         else "none wait for it"
     )
-    return (
-        f"{link.broker} is away: for {link.bypassed_s:,.0f} s publications have gone round it, "
-        f"and {parked}"
-    )
+    time = f"{link.bypassed_s:,.0f} s"
+    if has_way:
+        return f"{link.broker} is away: for {time} publications have gone round it, and {parked}"
+    return f"{link.broker} is away for {time}: no link leads round it now, and {parked}"
 
 
 def _slow_link(link: LinkStatus) -> str:
     reads = f", it has not read for {link.blocked_s:,.0f} s" if link.blocked_s >= SLOW_S else ""
     return (
-        f"link {link.broker} is slow: {link.unconfirmed:,} publications are not confirmed, the "
-        f"oldest for {link.oldest_s:,.0f} s{reads}"
+        f"link {link.broker} is slow: {_unconfirmed(link.unconfirmed, 'message')}, the oldest "
+        f"for {link.oldest_s:,.0f} s{reads}"
     )
+
+
+def _unconfirmed(number: int, what: str) -> str:
+    return f"{counted(number, what)} {'is' if number == 1 else 'are'} not confirmed"
 
 
 def _publisher(publisher: PublisherStatus) -> str:
@@ -376,8 +395,15 @@ def _publisher(publisher: PublisherStatus) -> str:
     found = ", ".join(f"{count:,} {how}" for count, how in counts if count)
     held = f" ({found})" if found else ""
     return (
-        f"publisher {publisher.publisher} waits for {', '.join(where)}: {publisher.unconfirmed:,} "
-        f"publications are not confirmed{held}{age}"
+        f"publisher {publisher.publisher} waits for {', '.join(where)}: "
+        f"{_unconfirmed(publisher.unconfirmed, 'publication')}{held}{age}"
+    )
+
+
+def _kept_back(publisher: str) -> str:
+    return (
+        f"publisher {publisher} is held until what it has sent the long way is confirmed, so that "
+        "it can take soft links; if nothing is, it goes on (mesh.detour_max)"
     )
 
 
@@ -398,7 +424,7 @@ def _standing(of: BrokerStatus | LinkStatus) -> str:
 
 
 def _mesh(mesh: MeshStatus) -> str:
-    held = f", {mesh.held:,} publications held back" if mesh.held else ""
+    held = f", {counted(mesh.held, 'publication')} held back" if mesh.held else ""
     parked = f", {mesh.parked:,} parked" if mesh.parked else ""
     return f"mesh: Δ {mesh.delta}, strategy {mesh.strategy}{held}{parked}"
 
@@ -432,7 +458,7 @@ def _link(link: LinkStatus, mesh: MeshLinkStatus | None = None) -> Text:
     if link.state == "up" and link.unreachable:
         facts.append(f"{', '.join(link.unreachable)} out of reach")
     if link.unconfirmed:
-        facts.append(f"{link.unconfirmed:,} publications unconfirmed")
+        facts.append(f"{counted(link.unconfirmed, 'message')} unconfirmed")
     if link.held:
         facts.append(f"{link.held:,} held back")
     if link.bypassed_s:

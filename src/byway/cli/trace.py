@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from byway.cli.app import new_app, refuse
+from byway.cli.app import counted, new_app, refuse
 from byway.model import BywayError
 
 if TYPE_CHECKING:  # reading takes long to import, and shells ask for options alone
@@ -132,11 +132,7 @@ def _time(at_us: int | None) -> str:
 
 def _source(source: Source) -> str:
     if source.kind == "trace":
-        files = _counted(source.files, "file")
-        return f"{source.path}: a trace of {_counted(source.records, 'row')} in {files}"
-    inputs, journals = _counted(source.records, "input"), _counted(source.files, "journal")
+        files = counted(source.files, "file")
+        return f"{source.path}: a trace of {counted(source.records, 'row')} in {files}"
+    inputs, journals = counted(source.records, "input"), counted(source.files, "journal")
     return f"{source.path}: broker {source.broker}, its snapshot and {inputs} in {journals}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

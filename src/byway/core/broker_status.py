@@ -22,7 +22,7 @@ from byway.core.counters import Counters
 from byway.core.covering import Covering
 from byway.core.kind_mismatches import KindMismatches
 from byway.core.links import UNLISTED, LinkEnd
-from byway.core.mesh.mesh_behaviour import Mesh, MeshLinkFacts
+from byway.core.mesh.mesh_behaviour import Mesh, MeshFacts
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
@@ -194,13 +194,10 @@ class BrokerQueries:
         exchange = self.behaviours.get(LoadExchange.name)
         return [] if exchange is None else cast(LoadExchange, exchange).behind(link)
 
-    def mesh(self) -> tuple[str, list[MeshLinkFacts]] | None:
-        """The strategy in use and the links of the mesh, if there is one."""
+    def mesh(self) -> MeshFacts | None:
+        """What the mesh does, if there is one."""
         mesh = self.behaviours.get(Mesh.name)
-        if mesh is None:
-            return None
-        mesh = cast(Mesh, mesh)
-        return mesh.planner().strategy, mesh.facts()
+        return None if mesh is None else cast(Mesh, mesh).facts()
 
     # --- tables --------------------------------------------------------------------------------
 

@@ -160,4 +160,4 @@ def _sample(showcase: Showcase) -> _Sample:
 
 def _soft_links(showcase: Showcase) -> int:
     meshes = (server.broker.mesh() for server in showcase.net.brokers.values())
-    return sum(link.use == "in use" for mesh in meshes if mesh is not None for link in mesh[1])
+    return sum(link.use == "in use" for mesh in meshes if mesh is not None for link in mesh.links)

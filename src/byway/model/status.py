@@ -173,6 +173,9 @@ class MeshStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Publications that wait for their turn in a branch."""
     parked: int = 0
     """Publications that wait for dead neighbours, or for ways round them."""
+    kept_back: list[str] = []
+    """The first publishers that are held until what they have on a detour is confirmed, so that
+    they can take soft links."""
     links: list[MeshLinkStatus] = []
     """Links of the tree, soft links and candidates, in the order of their names."""
 

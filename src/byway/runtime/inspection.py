@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from byway._version import __version__
 from byway.clock import now_us
-from byway.core.backlogs import link_backlogs, publisher_backlogs
-from byway.core.broker_status import BrokerFacts, BrokerQueries
+from byway.core.backlogs import PUBLISHERS_MAX, link_backlogs, publisher_backlogs
+from byway.core.broker_status import BrokerFacts, BrokerQueries, LinkFacts
 from byway.core.placeholders import by_link, placeholders
 from byway.core.tables import Entry, PlaceholderState, Table
 from byway.model.errors import shortened
-from byway.model.messages import Status
+from byway.model.messages import LinkKind, Status
 from byway.model.status import (
     BrokerLoad,
     BrokerStatus,
@@ -211,7 +211,7 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
         found.append(
             LinkStatus(
                 broker=name,
-                state=("up" if link.open else "agreeing") if link.up else "down",
+                state=_state(link),
                 kind=link.kind.value,
                 address="" if connection is None else connection.address,
                 listen=link.address,
@@ -238,16 +238,23 @@ def _links(server: BrokerServer, facts: BrokerFacts) -> list[LinkStatus]:
     return found
 
 
+def _state(link: LinkFacts) -> str:
+    """A soft link has no tables to compare: what each end does with it the mesh says."""
+    if not link.up:
+        return "down"
+    return "up" if link.open or link.kind is LinkKind.SOFT else "agreeing"
+
+
 def _mesh(broker: BrokerQueries) -> MeshStatus | None:
     found = broker.mesh()
     if found is None:
         return None
-    strategy, links = found
     return MeshStatus(
         delta=broker.config.mesh.delta,
-        strategy=strategy,
+        strategy=found.strategy,
         held=broker.held,
         parked=broker.parked,
+        kept_back=list(found.kept_back[:PUBLISHERS_MAX]),
         links=[
             MeshLinkStatus(
                 broker=link.broker,
@@ -258,7 +265,7 @@ def _mesh(broker: BrokerQueries) -> MeshStatus | None:
                 gain=round(link.gain, 3),
                 round=list(link.round),
             )
-            for link in links
+            for link in found.links
         ],
     )
 

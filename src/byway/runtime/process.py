@@ -274,7 +274,8 @@ class BrokerProcess:
         self.settings = settings
         logs.set_up(settings.log, settings.log_level, settings.id)
         self._server.reload(settings)
-        log.info("reloaded: %s", ", ".join(taken) or "nothing has changed")
+        nothing = "nothing takes effect now" if later else "nothing has changed"
+        log.info("reloaded: %s", ", ".join(taken) or nothing)
         return Reloaded(broker=settings.id, taken=taken, later=later)
 
     def _fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

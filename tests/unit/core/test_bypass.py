@@ -147,7 +147,7 @@ def test_people_see_what_is_parked_and_since_when(chain):
         "publisher_unconfirmed",
         "publisher_parked",
     ]
-    facts = {fact.broker: fact for fact in mesh_of(chain.b1).facts()}
+    facts = {fact.broker: fact for fact in mesh_of(chain.b1).facts().links}
     assert (facts["B3"].round, facts["B2"].bypassed_us) == (("B2",), begun_us)
 
 

@@ -335,6 +335,7 @@ def test_another_publisher_that_fails_gives_nobody_more_time():
         confirmed_us.append(scene.lone.now_us)
     change_overs = mesh_of(scene.lone.broker).planner().change_overs
     assert len(change_overs.kept_back) == 2
+    assert scene.lone.broker.mesh().kept_back == ("far", "other")
     for at_us, left in zip(confirmed_us, (1, 0), strict=True):
         scene.lone.now_us = at_us + STALLED_US
         assert links(scene.lone.handle(TimerFired(Timer("mesh", "change-overs")))) == ["C"]

@@ -5,6 +5,7 @@ import pytest
 
 from byway.core.actions import Action, CloseLink, Send
 from byway.model import TRUE
+from byway.model.bounds import NEIGHBOURS_MAX
 from byway.model.messages import Batch, RecordUpdate, SoftSpan, SpanTaken, SubscribeAlong
 from tests.lone_broker import Lone, advertise, entry, publication, subscribe
 from tests.unit.core.test_mesh_misbehaviour import dialled_by_x, mesh_config, record
@@ -60,3 +61,42 @@ def test_a_soft_link_whose_span_the_tree_no_longer_has_is_drained():
     actions = lone.acknowledge("X", 1)
     assert [message.sequence for message in told(actions, "A")] == [2]
     assert CloseLink("X", "nobody needs it any more") in actions
+
+
+def test_a_span_that_records_deny_is_not_taken_until_they_say_otherwise():
+    """X says that it is behind A, which names its neighbours, and X is none of them: A may have
+    given it up while it was down, or have it as a neighbour that B will soon hear of."""
+    lone = Lone("A", "C", config=mesh_config())
+    lone.receive("A", RecordUpdate(True, (), (record("A", "B", "Y"),)))
+    dialled_by_x(lone)
+    assert told(lone.receive("X", SoftSpan(("A",))), "X") == []
+    update = RecordUpdate(False, (), (record("A", "B", "X", version=2),))
+    assert SpanTaken(("A",)) in told(lone.receive("A", update), "X")
+
+
+@pytest.mark.parametrize(
+    ("way", "denied"),
+    [
+        ("X A B", True),  # A is known to have others
+        ("Y A B", False),  # A names Y
+        ("Z Y A B", False),  # Y has told nothing, nor has Z
+        ("W A B", False),  # W names A, which has not heard of it yet
+        ("W Y A B", True),
+        ("V Z Y A B", False),
+        ("A B", False),
+    ],
+)
+def test_what_records_deny(way, denied):
+    lone = Lone("A", "C", config=mesh_config())
+    records = record("A", "B", "Y"), record("W", "A", hops=2)
+    lone.receive("A", RecordUpdate(True, (), records))
+    assert lone.broker.behaviours["mesh"].records.denies(way.split()) == denied
+
+
+def test_a_record_with_room_for_no_more_neighbours_denies_nothing():
+    lone = Lone("A", "C", config=mesh_config())
+    names = tuple(sorted(["B", *(f"N{number:04}" for number in range(NEIGHBOURS_MAX - 1))]))
+    lone.receive("A", RecordUpdate(True, (), (record("A", *names),)))
+    assert not lone.broker.behaviours["mesh"].records.denies(["X", "A", "B"])
+    lone.receive("A", RecordUpdate(True, (), (record("A", *names[1:], version=2),)))
+    assert lone.broker.behaviours["mesh"].records.denies(["X", "A", "B"])

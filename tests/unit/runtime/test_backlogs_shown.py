@@ -5,8 +5,9 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
+from rich.tree import Tree
 
-from byway.cli.topology import _tree
+from byway.cli.topology import _show_tree, _tree
 from byway.model.status import (
     BrokerStatus,
     LinkStatus,
@@ -46,12 +47,12 @@ def test_who_holds_up_whom() -> None:
     ) == [
         "subscriber mute has not read for 3 s: 400 deliveries (26,000 bytes) wait for it",
         "publications of clients wait until slow subscribers have read",
-        "link west is slow: 1,700 publications are not confirmed, the oldest for 12 s, it has not "
+        "link west is slow: 1,700 messages are not confirmed, the oldest for 12 s, it has not "
         "read for 10 s",
         "publisher writer waits for west, east: 1,650 publications are not confirmed (2 held back),"
         " the oldest for 12 s",
         "publisher other waits for sessions of clients: 50 publications are not confirmed",
-        "west  soft link up  1,700 publications unconfirmed, 3 held back, 40 messages (9,000 "
+        "west  soft link up  1,700 messages unconfirmed, 3 held back, 40 messages (9,000 "
         "bytes) wait for it",
     ]  # fmt: skip
 
@@ -63,7 +64,7 @@ def test_what_is_new_is_not_slow_yet() -> None:
     assert shown(
         links=[east], publishers=[writer], publishers_waiting=1, subscribers=[mute],
         slow_subscribers=1,
-    ) == ["east  soft link up  5 publications unconfirmed"]  # fmt: skip
+    ) == ["east  soft link up  5 messages unconfirmed"]  # fmt: skip
 
 
 def test_lists_say_what_they_leave_out() -> None:
@@ -141,6 +142,31 @@ def test_what_is_dead_what_goes_round_it_and_what_is_parked() -> None:
         line[4:] for line in block.splitlines()[1:]
     ]
     none = msgspec.structs.replace(links[0], parked=0, oldest_parked_s=0.0)
-    assert shown(links=[none])[0] == (
+    assert shown(mesh=mesh, links=[none])[0] == (
         "B is away: for 12 s publications have gone round it, and none wait for it"
     )
+    one = msgspec.structs.replace(links[0], parked=1, unconfirmed=1)
+    lines = shown(links=[one])
+    assert lines[0] == (
+        "B is away for 12 s: no link leads round it now, and 1 waits for it or for a way round, "
+        "the oldest for 11 s"
+    )
+    assert ", 1 message unconfirmed, bypassed for 12 s, 1 parked" in lines[1]
+
+
+def test_who_is_kept_back() -> None:
+    mesh = MeshStatus(delta=4, strategy="S2", held=1, kept_back=["meter"])
+    assert shown(mesh=mesh) == [
+        "publisher meter is held until what it has sent the long way is confirmed, so that it can "
+        "take soft links; if nothing is, it goes on (mesh.detour_max)",
+        "mesh: Δ 4, strategy S2, 1 publication held back",
+    ]
+
+
+def test_lines_are_whole_where_no_terminal_is(capsys, monkeypatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    _show_tree(Tree("x" * 300))
+    assert capsys.readouterr().out == "x" * 300 + "\n"
+    monkeypatch.setenv("COLUMNS", "100")
+    _show_tree(Tree("x" * 300))
+    assert len(capsys.readouterr().out.splitlines()) == 3

@@ -3,10 +3,10 @@
 A soft link is used one way, by the end that wants it; the other end may want it too. Before the
 first publication the sender tells its *span*, the brokers that the link passes by, and the receiver
 takes publications only when it knows where they go: it has the tables of all neighbours but the one
-that the span ends with. A link that is no longer wanted is drained, then closed. One that goes down
-is given up: what it had not confirmed is routed anew, over the tree. Which links it wants a broker
-decides by itself, once an interval (`link_manager`), and at once where copies have to go round a
-neighbour that is dead (`bypass`).
+that the span ends with, and no record that denies the span. A link that is no longer wanted is
+drained, then closed. One that goes down is given up: what it had not confirmed is routed anew, over
+the tree. Which links it wants a broker decides by itself, once an interval (`link_manager`), and at
+once where copies have to go round a neighbour that is dead (`bypass`).
 """
 
 from __future__ import annotations
@@ -93,6 +93,17 @@ class MeshLinkFacts(NamedTuple):
     """Since when copies go round this neighbour; None: they do not."""
 
 
+class MeshFacts(NamedTuple):
+    """What a mesh does, for people."""
+
+    strategy: str
+    """The strategy in use."""
+    kept_back: tuple[str, ...]
+    """Publishers that are held until what they have on a detour is confirmed, by name."""
+    links: list[MeshLinkFacts]
+    """Links of the tree, soft links and candidates, in the order of their names."""
+
+
 class Mesh(Behaviour):
     """Keeps the maps of one broker, and the soft links that it wants."""
 
@@ -133,8 +144,12 @@ class Mesh(Behaviour):
         """The tree around this broker."""
         return self._master
 
-    def facts(self) -> list[MeshLinkFacts]:
-        """Links of the tree, soft links and candidates, in the order of their names."""
+    def facts(self) -> MeshFacts:
+        """What it does, and with which links."""
+        kept_back = {publisher for publisher, _, _ in self._planner.change_overs.kept_back}
+        return MeshFacts(self._planner.strategy, tuple(sorted(kept_back)), self._link_facts())
+
+    def _link_facts(self) -> list[MeshLinkFacts]:
         near = self._neighbourhood()
         others = dict.fromkeys(self.manager.candidates, "candidate")
         kinds = others | dict.fromkeys(self._tree, "primary") | dict.fromkeys(self.soft, "soft")
@@ -281,7 +296,7 @@ class Mesh(Behaviour):
             self.view.set_timer(next_us, _CHANGE_OVERS)
         self._end_bypasses()
         for link, soft in list(self.soft.items()):
-            if soft.came and not soft.answered and self._is_ready(soft):
+            if soft.came and not soft.answered and self._is_ready(link, soft):
                 soft.answered = True
                 self.view.send(link, SpanTaken(soft.came))
             # not before the answer has come: it would look like one to the next span
@@ -428,8 +443,12 @@ class Mesh(Behaviour):
         self._stale = True
         self.view.send_data(link)
 
-    def _is_ready(self, soft: SoftLink) -> bool:
-        return self.view.missing <= {soft.came[-1]}
+    def _is_ready(self, link: str, soft: SoftLink) -> bool:
+        """Whether publications may come over a soft link: this broker knows where they go, and has
+        heard nothing else of the way that the link replaces. A broker whose neighbours have given
+        it up does not know that, if it was down, and could publish past them."""
+        way = (link, *soft.came, self.view.broker)
+        return self.view.missing <= {soft.came[-1]} and not self.records.denies(way)
 
     def _neighbourhood(self) -> Neighbourhood:
         """What the link manager goes by."""

@@ -36,7 +36,8 @@ sends raise `RemoteProtocolError`, which costs the connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -186,6 +187,16 @@ class NeighbourhoodRecords:
             edges.update(_edge(broker, name) for name in record.neighbours if name != here)
         return tuple(sorted(edges))
 
+    def denies(self, way: Sequence[str]) -> bool:
+        """Whether brokers along a way are not neighbours, as far as is known: of two in a row, one
+        has told its record, and none names the other. A record that is full may leave one out."""
+        records = [self.record(broker) for broker in way]
+        for (one, other), (here, there) in zip(pairwise(way), pairwise(records), strict=True):
+            told = [(r, b) for r, b in ((here, other), (there, one)) if r is not None]
+            if told and not any(b in r.neighbours or _is_full(r) for r, b in told):
+                return True
+        return False
+
     def _chosen(self) -> Mapping[str, BrokerRecord]:
         """By broker, the record that counts."""
         if self._known is None:
@@ -305,6 +316,10 @@ class NeighbourhoodRecords:
 
 def _edge(one: str, other: str) -> tuple[str, str]:
     return (one, other) if one < other else (other, one)
+
+
+def _is_full(record: BrokerRecord) -> bool:
+    return len(record.neighbours) == NEIGHBOURS_MAX
 
 
 def _prefer(one: RelayedRecord, other: RelayedRecord) -> bool:
