@@ -229,7 +229,8 @@ class NeighbourLinks:
         try:
             self.broker.check_hello(name, hello, None)
         except RemoteProtocolError as error:
-            connection.close(error.reason)
+            log.warning("broker %s at %s is refused: %s", name, connection.address, error.reason)
+            connection.close(f"{name} {error.reason}")
             return
         if connection.dialled:
             if self.connections.get(name) is not connection:

@@ -20,7 +20,15 @@ from byway.core.broker import Broker
 from byway.core.inputs import NeighbourRemoved, Started
 from byway.model.addresses import Address, Listing
 from byway.model.bounds import KEEPALIVE_MS_MAX
-from byway.model.messages import PROTOCOL_VERSION, AnyFrame, Frame, Goodbye, Preamble, Reply
+from byway.model.messages import (
+    PROTOCOL_VERSION,
+    AnyFrame,
+    Frame,
+    Goodbye,
+    LinkKind,
+    Preamble,
+    Reply,
+)
 from byway.runtime.acceptance import Acceptance
 from byway.runtime.bypass_log import BypassLog
 from byway.runtime.client_connections import ClientConnections
@@ -333,7 +341,12 @@ class BrokerServer:
         peer = connection.peer
         assert peer is not None
         if isinstance(frame, Goodbye):
-            log.info("%s %s says goodbye: %s", peer.role, peer.name, frame.reason or "no reason")
+            # a link of the tree that never comes up is the operator's business
+            said = connection.said
+            in_tree = said is not None and said.kind in (None, LinkKind.PRIMARY)
+            level = logging.WARNING if in_tree and not connection.was_up else logging.INFO
+            reason = frame.reason or "no reason"
+            log.log(level, "%s %s says goodbye: %s", peer.role, peer.name, reason)
             connection.goodbye = frame
             connection.was_cut |= frame.for_good
         elif peer.role == "broker":
