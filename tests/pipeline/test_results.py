@@ -112,6 +112,16 @@ def verdict_rows(text: str) -> list[tuple[str, str]]:
     return re.findall(r"^\| ([UM]\d+) \|.*\| (yes|no) \|$", text, re.MULTILINE)
 
 
+@EACH
+def test_the_page_says_what_is_assumed(results: Results) -> None:
+    """Those of U1 to U9 are on a page of the scenarios, in more words."""
+    page = " ".join(results.page.split())
+    for id in results.verdicts:
+        if id.startswith("M") or id in ("U5", "U6", "U10"):
+            for assumption in CLAIMS[id].assumed:
+                assert f"- {assumption}" in page
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_the_table_has_the_same_rows(name: str) -> None:
     with (RESULTS / f"{name}.csv").open() as file:
