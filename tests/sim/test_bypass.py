@@ -100,7 +100,7 @@ class BypassRun:
         """Brokers that came back without their state while a neighbour of them was away."""
         self.untold: list[tuple[str, str, str]] = []
         """Brokers that are dead, and have to be told who takes the place of another dead one."""
-        self.clean = self.replaced = self.contracted = self.early = 0
+        self.clean = self.replaced = self.contracted = self.early = self.cut = 0
 
     def plant(self) -> Topology:
         rng = self.rng
@@ -140,16 +140,17 @@ class BypassRun:
     def pass_time(self, time_us: int) -> None:
         self.world.run(self.world.now_us + time_us)
 
-    def cut_ways_round(self) -> None:
-        """Links round dead brokers break, and are whole again."""
+    def cut_ways_round(self, rng: random.Random) -> None:
+        """Links round dead brokers break while publications are on their way, and come back."""
         for name, node in self.world.nodes.items():
-            if node.broker is None:
-                continue
-            for link in node.broker.ways_round():
-                if self.rng.random() < 0.5:
+            for link in node.broker.ways_round() if node.broker is not None else ():
+                if rng.random() < 0.5:
+                    self.publish(rng.randint(0, 3))
                     self.world.cut(name, link)
-                    self.pass_time(self.rng.choice((0, 1_000, 3 * AFTER_US)))
+                    self.publish(rng.randint(0, 3))
+                    self.pass_time(rng.choice((0, 1_000, 3 * AFTER_US)))
                     self.world.mend(name, link)
+                    self.cut += 1
 
     def restart_some(self, bounds: random.Random) -> None:
         """Brokers that go round dead ones, or are gone round to, restart with their state."""
@@ -168,11 +169,15 @@ class BypassRun:
             self.publish(rng.randint(0, 3))
         self.publish(10)
         if rng.random() < 0.5:
-            self.cut_ways_round()
+            self.cut_ways_round(rng)  # those of brokers that were dead long before the others
         if self.bounds is not None and self.bounds.random() < 0.4:
             self.restart_some(self.bounds)
         self.pass_long()
         self.publish(10)
+        if self.bounds is not None:
+            self.cut_ways_round(self.bounds)
+            if self.bounds.random() < 0.2:  # the first time none goes round anybody yet
+                self.restart_some(self.bounds)
         self.pass_long()
         self.check_promise()
         for broker in rng.sample(self.dead, len(self.dead)):
@@ -331,6 +336,7 @@ def bypass(seed, happened, *, bounded=False):
     happened["replaced"] += run.replaced
     happened["contracted"] += run.contracted
     happened["early"] += run.early
+    happened["cut"] += run.cut
     happened["runs"] += 1
 
 
@@ -341,6 +347,7 @@ def test_fixed_seeds(bounded):
     assert happened["replaced"] > 10
     assert happened["contracted"] > 2
     assert happened["early"] > 2 if bounded else not happened["early"]
+    assert happened["cut"] > 10 if bounded else not happened["cut"]
 
 
 @pytest.mark.slow
