@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import byway
+from byway.model.bounds import PUBLISHER_WINDOW
 from tests.integration.loops import in_loop, until
 from tests.integration.network import ANYWHERE, RETRY, SESSION
 from tests.integration.processes import BrokerProcess, Brokers, brokers
@@ -73,20 +74,30 @@ class Taken:
 
     def __init__(self, subscription: byway.client.Subscription) -> None:
         self.sequences: dict[str, list[int]] = {}
-        self.pause_s = 0.0
-        self._last_s = time.monotonic()
+        self._pauses_s: dict[str, float] = {}
+        self._last_s: dict[str, float] = {}
         self.task = asyncio.create_task(self._take(subscription))
 
     async def _take(self, subscription: byway.client.Subscription) -> None:
         async for event in subscription:
-            now_s = time.monotonic()
-            self.pause_s = max(self.pause_s, now_s - self._last_s)
-            self._last_s = now_s
+            self._note(event.publisher)
             self.sequences.setdefault(event.publisher, []).append(event.sequence)
+
+    def _note(self, publisher: str) -> None:
+        now_s = time.monotonic()
+        pause_s = now_s - self._last_s.get(publisher, now_s)
+        self._pauses_s[publisher] = max(self._pauses_s.get(publisher, 0.0), pause_s)
+        self._last_s[publisher] = now_s
 
     def begin(self) -> None:
         """Measure pauses from now on."""
-        self.pause_s, self._last_s = 0.0, time.monotonic()
+        self._pauses_s.clear()
+        self._last_s = dict.fromkeys(self.sequences, time.monotonic())
+
+    def pause_s(self, publisher: str) -> float:
+        """The longest time without a publication of one, until now."""
+        self._note(publisher)
+        return self._pauses_s[publisher]
 
     def count(self, publisher: str) -> int:
         return len(self.sequences.get(publisher, ()))
@@ -111,8 +122,12 @@ class Source:
             self.published += 1
             yield {self._attribute: self.published}
 
-    async def stop(self) -> None:
+    def end(self) -> None:
+        """Hand over nothing more; what was may still wait for room."""
         self._running = False
+
+    async def stop(self) -> None:
+        self.end()
         await self.task
 
 
@@ -131,7 +146,10 @@ async def subscribed(seven: Seven, homes: str, text: str) -> AsyncIterator[dict[
             await client.close()
 
 
-async def goes_round(seven: Seven, rate: int, away_s: float, late_s: float = LATE_S) -> None:
+async def goes_round(
+    seven: Seven, rate: int, away_s: float, late_s: float = LATE_S, share: float = 0.0
+) -> None:
+    """`share`: how much of the rate must be reached while X is dead."""
     async with (
         seven.connect("A", "publisher") as publisher,
         publisher.advertise("ANY"),
@@ -149,13 +167,14 @@ async def goes_round(seven: Seven, rate: int, away_s: float, late_s: float = LAT
         away_s = time.monotonic() - killed_s
         meanwhile = source.published - begun
         delivered = taken["D"].count("publisher")
-        pauses = {home: round(one.pause_s, 2) for home, one in taken.items()}
+        pauses = {home: round(one.pause_s("publisher"), 2) for home, one in taken.items()}
         print(
             f"X was away for {away_s:.1f} s: {meanwhile / away_s:,.0f} publications/s, "
             f"{delivered:,} delivered at D by then, pauses {pauses} s, parked {seven.parked():.0f}"
         )
         assert delivered > begun + rate // 10  # while X is dead
         assert max(pauses.values()) < AFTER_S + late_s
+        assert delivered - begun > share * rate * (away_s - AFTER_S - late_s)
         assert await asyncio.to_thread(seven.parked) == 0
         assert any("publications go round it" in line for line in seven.brokers["A"].lines)
         await asyncio.to_thread(seven.revive, "X")
@@ -176,7 +195,7 @@ async def test_an_inner_broker_without_clients_dies(seven: Seven) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_an_inner_broker_is_dead_for_long_at_5000_publications_a_second(seven: Seven) -> None:
-    asyncio.run(asyncio.wait_for(goes_round(seven, 5_000, 30.0), 400))
+    asyncio.run(asyncio.wait_for(goes_round(seven, 5_000, 30.0, share=0.9), 400))
 
 
 @in_loop
@@ -187,14 +206,19 @@ async def test_only_publishers_whom_clients_of_the_dead_broker_want_wait(seven: 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_others_go_on_at_5000_publications_a_second(seven: Seven) -> None:
-    rates = {"clean": 4_900, "wanted": 100}  # of the latter a window is not full before X is back
-    asyncio.run(asyncio.wait_for(only_wanted_wait(seven, rates, 30.0), 400))
+    rates = {"clean": 4_800, "wanted": 200}
+    asyncio.run(asyncio.wait_for(only_wanted_wait(seven, rates, 30.0, share=0.9), 400))
 
 
 async def only_wanted_wait(
-    seven: Seven, rates: dict[str, int], away_s: float, late_s: float = LATE_S
+    seven: Seven,
+    rates: dict[str, int],
+    away_s: float,
+    late_s: float = LATE_S,
+    share: float = 0.0,
 ) -> None:
-    """Of two publishers, a client of the dead broker wants one."""
+    """Of two publishers, a client of the dead broker wants one. `share`: how much of its rate the
+    other one must reach while X is dead; then it is also long enough for a full window."""
     async with (
         seven.connect("A", "clean") as clean,
         seven.connect("A", "wanted") as wanted,
@@ -215,10 +239,13 @@ async def only_wanted_wait(
         killed_s, begun = time.monotonic(), sources["clean"].published
         await asyncio.sleep(away_s)
         await until(lambda: taken["D"].count("clean") > begun + rates["clean"] // 2, 60)
-        pauses = {home: round(taken[home].pause_s, 2) for home in "DE"}
-        rate = (sources["clean"].published - begun) / (time.monotonic() - killed_s)
+        pauses = {home: round(taken[home].pause_s("clean"), 2) for home in "DE"}
+        away_s = time.monotonic() - killed_s
+        rate = (sources["clean"].published - begun) / away_s
         print(f"clean went on with {rate:,.0f} publications/s, pauses {pauses} s")
         assert max(pauses.values()) < AFTER_S + late_s
+        delivered = taken["D"].count("clean")
+        assert delivered - begun > share * rates["clean"] * (away_s - AFTER_S - late_s)
         await sources["clean"].stop()
         await asyncio.wait_for(clean.flush(), 60)  # all of it is confirmed, though X is dead
         assert seven.parked() > 0
@@ -231,9 +258,17 @@ async def only_wanted_wait(
         assert publishers["wanted"].parked.keys() == {"X"}
         assert seven.parked_of("wanted") > 0
         assert {tuple(link.round) for link in status.mesh.links if link.round} == {("X",)}
-        await sources["wanted"].stop()
-        assert taken["X"].count("wanted") < sources["wanted"].published
+        before = sources["wanted"].published
+        print(f"wanted has published {before:,}, {publishers['wanted'].unconfirmed:,} unconfirmed")
+        if share:  # its window is full
+            assert before < rates["wanted"] * away_s
+            assert publishers["wanted"].unconfirmed == PUBLISHER_WINDOW
+            await asyncio.sleep(1.0)
+            assert sources["wanted"].published == before
+        sources["wanted"].end()
+        assert taken["X"].count("wanted") < before
         await asyncio.to_thread(seven.revive, "X")
+        await asyncio.wait_for(sources["wanted"].stop(), 60)
         await asyncio.wait_for(wanted.flush(), 60)
         for home, names in (("D", sources), ("E", sources), ("X", ["wanted"])):
             for name in names:
