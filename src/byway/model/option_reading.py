@@ -154,13 +154,15 @@ def refused(kind: OptionKind, found: object) -> str:
 
 
 def unknown_key(path: str, key: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
-    """What is said of a key that does not exist, with the nearest one: of the same table, whose
-    keys are `known`, or else of those whose paths are given."""
+    """What is said of a key that does not exist, with the nearest one: the same key of another
+    table, one of the same table, whose keys are `known`, or else of those whose paths are given."""
     names = list(known)
     last = key.rpartition(".")[2]
+    others = {other.rpartition(".")[2]: other for other in reversed(list(elsewhere))}
+    if last in others:
+        return f"unknown key; did you mean {others[last]!r}?"
     if near := get_close_matches(last, names, n=1):
         return f"unknown key; did you mean {joined(path, near[0])!r}?"
-    others = {other.rpartition(".")[2]: other for other in reversed(list(elsewhere))}
     if near := get_close_matches(last, others, n=1):
         return f"unknown key; did you mean {others[near[0]]!r}?"
     return f"unknown key; expected one of {', '.join(names)}"

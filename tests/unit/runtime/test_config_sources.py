@@ -299,6 +299,7 @@ def test_a_wrong_value_under_the_old_name_is_named(file):
     [
         ("lisen = 1", ["lisen: unknown key; did you mean 'listen'?"]),
         ("keepalive_ms = 1", ["keepalive_ms: unknown key; did you mean 'limits.keepalive'?"]),
+        ("delta = 4", ["delta: unknown key; did you mean 'mesh.delta'?"]),
         ("[core]\ncoverage = 1", ["core.coverage: unknown key; did you mean 'core.covering'?"]),
         (
             "[cellar]\nwine = 1",
