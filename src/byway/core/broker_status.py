@@ -22,7 +22,7 @@ from byway.core.counters import Counters
 from byway.core.covering import Covering
 from byway.core.kind_mismatches import KindMismatches
 from byway.core.links import UNLISTED, LinkEnd
-from byway.core.mesh.mesh_behaviour import Mesh, MeshFacts
+from byway.core.mesh.mesh_behaviour import Mesh, MeshFacts, MeshTables
 from byway.core.reachability import Reachability
 from byway.core.recovery import Recovery
 from byway.core.session_deliveries import SessionDeliveries
@@ -198,6 +198,11 @@ class BrokerQueries:
         """What the mesh does, if there is one."""
         mesh = self.behaviours.get(Mesh.name)
         return None if mesh is None else cast(Mesh, mesh).facts()
+
+    def mesh_tables(self) -> MeshTables | None:
+        """What the mesh goes by, if there is one."""
+        mesh = self.behaviours.get(Mesh.name)
+        return None if mesh is None else cast(Mesh, mesh).tables()
 
     # --- tables --------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ once where copies have to go round a neighbour that is dead (`bypass`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import msgspec
@@ -33,7 +34,7 @@ from byway.core.mesh.overlay_maps import OverlayMaps
 from byway.core.mesh.records import NeighbourhoodRecords, RecordsState
 from byway.core.mesh.working_map import Strategy
 from byway.model.errors import RemoteProtocolError
-from byway.model.messages import LinkKind, RecordUpdate, SoftSpan, SpanTaken
+from byway.model.messages import BrokerRecord, LinkKind, RecordUpdate, SoftSpan, SpanTaken
 from byway.model.trace_schema import Reconfiguration
 
 BUSY: Final = 0.8
@@ -104,6 +105,18 @@ class MeshFacts(NamedTuple):
     """Links of the tree, soft links and candidates, in the order of their names."""
 
 
+class MeshTables(NamedTuple):
+    """What a mesh goes by, for checkers."""
+
+    own: BrokerRecord
+    records: dict[str, BrokerRecord]
+    """The records of others, by broker."""
+    ways_back: dict[str, str]
+    """By broker on the map, the next one on the way to this broker."""
+    soft: Mapping[str, SoftLink]
+    """The soft links, by the other end."""
+
+
 class Mesh(Behaviour):
     """Keeps the maps of one broker, and the soft links that it wants."""
 
@@ -148,6 +161,16 @@ class Mesh(Behaviour):
         """What it does, and with which links."""
         kept_back = {publisher for publisher, _, _ in self._planner.change_overs.kept_back}
         return MeshFacts(self._planner.strategy, tuple(sorted(kept_back)), self._link_facts())
+
+    def tables(self) -> MeshTables:
+        """Records, map and soft links."""
+        records = {broker: self.records.record(broker) for broker in self.records.brokers}
+        return MeshTables(
+            self.records.own,
+            {broker: record for broker, record in records.items() if record is not None},
+            {b: (self.view.broker, *self._master.path(b))[-2] for b in self._master.brokers},
+            self.soft,
+        )
 
     def _link_facts(self) -> list[MeshLinkFacts]:
         near = self._neighbourhood()

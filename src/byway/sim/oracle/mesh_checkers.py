@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from byway.core.mesh.mesh_behaviour import Mesh
+from byway.core.mesh.mesh_behaviour import MeshTables
 from byway.model.messages import LinkKind
 from byway.sim.engine.nodes import Node
 from byway.sim.topology.tree import Topology
@@ -24,7 +24,7 @@ def mesh_faults(tree: Topology, nodes: Mapping[str, Node]) -> Iterator[str]:
 
 
 def _map_faults(
-    tree: Topology, nodes: Mapping[str, Node], meshes: Mapping[str, Mesh]
+    tree: Topology, nodes: Mapping[str, Node], meshes: Mapping[str, MeshTables]
 ) -> Iterator[str]:
     deltas = {name: node.config.mesh.delta for name, node in nodes.items()}
     heard: dict[str, set[str]] = {name: set() for name in nodes}
@@ -33,14 +33,14 @@ def _map_faults(
             heard[other].add(name)
     for name, mesh in meshes.items():
         known = heard[name]
-        for other in sorted(known.symmetric_difference(mesh.records.brokers)):
+        for other in sorted(known.symmetric_difference(mesh.records)):
             verb = "lacks" if other in known else "has"
             yield f"{name} {verb} the record of {other}"
-        for other in sorted(known.intersection(mesh.records.brokers)):
-            if mesh.records.record(other) != meshes[other].records.own:
+        for other in sorted(known.intersection(mesh.records)):
+            if mesh.records[other] != meshes[other].own:
                 yield f"{name} has an old record of {other}"
         expected = _parents(tree, known | {name}, name, deltas[name])
-        found = {other: (name, *mesh.master.path(other))[-2] for other in mesh.master.brokers}
+        found = mesh.ways_back
         for other in sorted(expected.keys() | found.keys()):
             if found.get(other) != expected.get(other):
                 places = (found.get(other), expected.get(other))
@@ -48,14 +48,14 @@ def _map_faults(
                 yield f"{name} has {other} {here} on its map instead of {there}"
 
 
-def _meshes(nodes: Mapping[str, Node]) -> dict[str, Mesh]:
-    """By broker, its mesh, if it has one."""
+def _meshes(nodes: Mapping[str, Node]) -> dict[str, MeshTables]:
+    """By broker, what its mesh goes by, if it has one."""
     found = {}
     for name, node in nodes.items():
         assert node.broker is not None
-        mesh = node.broker.behaviours.get(Mesh.name)
-        if isinstance(mesh, Mesh):
-            found[name] = mesh
+        tables = node.broker.mesh_tables()
+        if tables is not None:
+            found[name] = tables
     return found
 
 
@@ -93,7 +93,7 @@ def _parents(tree: Topology, told_by: set[str], at: str, delta: int) -> dict[str
 
 
 def _soft_link_faults(
-    tree: Topology, name: str, node: Node, meshes: Mapping[str, Mesh]
+    tree: Topology, name: str, node: Node, meshes: Mapping[str, MeshTables]
 ) -> Iterator[str]:
     assert node.broker is not None
     links, mesh = node.broker.links, meshes.get(name)
@@ -124,7 +124,7 @@ def _soft_link_faults(
 
 
 def _faults_without_mesh(
-    name: str, soft_links: Iterable[str], meshes: Mapping[str, Mesh]
+    name: str, soft_links: Iterable[str], meshes: Mapping[str, MeshTables]
 ) -> Iterator[str]:
     """A broker that came back without a mesh uses no soft link, and may keep the end of one that is
     down. Other behaviours than a mesh may have soft links, to brokers without one."""
