@@ -63,15 +63,18 @@ def test_a_soft_link_whose_span_the_tree_no_longer_has_is_drained():
     assert CloseLink("X", "nobody needs it any more") in actions
 
 
-def test_a_span_that_records_deny_is_not_taken_until_they_say_otherwise():
-    """X says that it is behind A, which names its neighbours, and X is none of them: A may have
-    given it up while it was down, or have it as a neighbour that B will soon hear of."""
+def test_a_span_that_records_deny_is_refused():
+    """X says that it is behind A, which names its neighbours, and X is none of them: A has given it
+    up while it was down. Or B will soon hear of it; then X may try again."""
     lone = Lone("A", "C", config=mesh_config())
     lone.receive("A", RecordUpdate(True, (), (record("A", "B", "Y"),)))
     dialled_by_x(lone)
-    assert told(lone.receive("X", SoftSpan(("A",))), "X") == []
-    update = RecordUpdate(False, (), (record("A", "B", "X", version=2),))
-    assert SpanTaken(("A",)) in told(lone.receive("A", update), "X")
+    actions = lone.receive("X", SoftSpan(("A",)))
+    assert CloseLink("X", "records deny the way that it passes by") in actions
+    assert "X" not in lone.broker.links
+    lone.receive("A", RecordUpdate(False, (), (record("A", "B", "X", version=2),)))
+    dialled_by_x(lone)
+    assert SpanTaken(("A",)) in told(lone.receive("X", SoftSpan(("A",))), "X")
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 A soft link is used one way, by the end that wants it; the other end may want it too. Before the
 first publication the sender tells its *span*, the brokers that the link passes by, and the receiver
 takes publications only when it knows where they go: it has the tables of all neighbours but the one
-that the span ends with, and no record that denies the span. A link that is no longer wanted is
-drained, then closed. One that goes down is given up: what it had not confirmed is routed anew, over
-the tree. Which links it wants a broker decides by itself, once an interval (`link_manager`), and at
-once where copies have to go round a neighbour that is dead (`bypass`).
+that the span ends with. It refuses a span that records deny: a broker whose neighbours gave it up
+while it was down does not know that, and could publish past them. A link that is no longer wanted
+is drained, then closed. One that goes down is given up: what it had not confirmed is routed anew,
+over the tree. Which links it wants a broker decides by itself, once an interval (`link_manager`),
+and at once where copies have to go round a neighbour that is dead (`bypass`).
 """
 
 from __future__ import annotations
@@ -319,7 +320,10 @@ class Mesh(Behaviour):
             self.view.set_timer(next_us, _CHANGE_OVERS)
         self._end_bypasses()
         for link, soft in list(self.soft.items()):
-            if soft.came and not soft.answered and self._is_ready(link, soft):
+            if soft.came and not soft.answered and self._is_ready(soft):
+                if self.records.denies((link, *soft.came, self.view.broker)):
+                    self.view.close_link(link, "records deny the way that it passes by")
+                    continue
                 soft.answered = True
                 self.view.send(link, SpanTaken(soft.came))
             # not before the answer has come: it would look like one to the next span
@@ -466,12 +470,8 @@ class Mesh(Behaviour):
         self._stale = True
         self.view.send_data(link)
 
-    def _is_ready(self, link: str, soft: SoftLink) -> bool:
-        """Whether publications may come over a soft link: this broker knows where they go, and has
-        heard nothing else of the way that the link replaces. A broker whose neighbours have given
-        it up does not know that, if it was down, and could publish past them."""
-        way = (link, *soft.came, self.view.broker)
-        return self.view.missing <= {soft.came[-1]} and not self.records.denies(way)
+    def _is_ready(self, soft: SoftLink) -> bool:
+        return self.view.missing <= {soft.came[-1]}
 
     def _neighbourhood(self) -> Neighbourhood:
         """What the link manager goes by."""
